@@ -112,8 +112,8 @@ fn only_act_and_the_lease_write_to_the_api_server() {
 }
 
 /// A second asker would be a second rule of when to write. A plain client refuses to write (`cluster/read_only.rs`); the one that
-/// writes goes to the Writer and the lease, to `keys.rs`, which makes the first digest key without the lease, and to `report.rs`, whose
-/// Events tell what was done just before the lease was lost.
+/// writes goes to the Writer and the lease, to `keys.rs`, which makes the first digest key without the lease, to `report.rs`, whose
+/// Events tell what was done just before the lease was lost, and to `as_caller.rs`, which sends what a person asks the console for.
 #[test]
 fn only_the_writer_asks_whether_we_lead_and_has_the_client_to_write_by() {
     let (invariant, todo) = (
@@ -124,7 +124,7 @@ fn only_the_writer_asks_whether_we_lead_and_has_the_client_to_write_by() {
     let beside = &["src/act/leader.rs", "src/act/writer.rs", "src/run/lease"];
     assert_none(forbidden(&product(), beside, asks, invariant, todo));
     let writes = r"\bWriteClient\b|\bClient::try_(default|from)\b";
-    let written = ["writer", "keys", "report"].map(|name| format!("src/act/{name}.rs"));
+    let written = ["writer", "keys", "report", "as_caller"].map(|name| format!("src/act/{name}.rs"));
     let mut written: Vec<&str> = written.iter().map(String::as_str).collect();
     written.extend(["src/cluster/", "src/run/lease", "src/run/serve.rs", "src/lib.rs"]);
     assert_none(forbidden(&product(), &written, writes, invariant, todo));

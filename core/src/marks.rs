@@ -32,6 +32,8 @@ pub const GRANT_MANAGER: &str = "copyrator-grant";
 pub const STATUS_MANAGER: &str = "copyrator-status";
 /// Field manager of [`SOURCE_INDEX`].
 pub const INDEX_MANAGER: &str = "copyrator-index";
+/// Field manager of templates that somebody writes through `copyrator console`.
+pub const CONSOLE_MANAGER: &str = "copyrator-console";
 /// Field manager of the webhook configurations.
 pub const HOOKS_MANAGER: &str = "copyrator-hooks";
 

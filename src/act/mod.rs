@@ -1,5 +1,7 @@
-//! Carries out plans: the only folder that writes to the API server, apart from the lease.
+//! Carries out plans: the only folder that writes to the API server, apart from the lease. [`as_caller`] has no plan: it sends
+//! what a person asks for.
 
+pub(crate) mod as_caller;
 mod ca_secret;
 pub(crate) mod canary;
 pub(crate) mod certificates;

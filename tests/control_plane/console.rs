@@ -13,17 +13,18 @@ use crate::bed::{Story, peaceful};
 use crate::plan::account;
 
 /// A value that must be in no answer.
-const CANARY: &str = "canary-8f1b7c";
+pub const CANARY: &str = "canary-8f1b7c";
 
 /// A console that runs, as admin or as somebody else.
-struct Run {
+pub struct Run {
     child: Child,
     host: String,
     bearer: String,
 }
 
 impl Run {
-    fn start(story: &Story<'_>, who: Option<&Path>, arguments: &[&str]) -> Run {
+    /// Starts it as the user of a kubeconfig, or as admin.
+    pub fn start(story: &Story<'_>, who: Option<&Path>, arguments: &[&str]) -> Run {
         let mut command = story.bed.testbed.copyrator(&["console"]);
         command.args(arguments).stdout(Stdio::piped());
         if let Some(kubeconfig) = who {
@@ -44,20 +45,56 @@ impl Run {
 
     /// The status code and the body, as curl gets them.
     fn get(&self, path: &str) -> (u16, String) {
+        let (code, _, body) = self.send("GET", path, &[], "");
+        (code, body)
+    }
+
+    /// A stream, line by line, after the event with this id.
+    pub fn follow(&self, path: &str, last: &str) -> impl Iterator<Item = String> + use<> {
         let port = self.host.rsplit(':').next().expect("a port");
         let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
         let (host, bearer) = (&self.host, &self.bearer);
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\nConnection: close\r\n\r\n")
-            .expect("it reads");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}");
+        write!(stream, "{head}\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n").expect("it reads");
+        BufReader::new(stream).lines().map(|line| line.expect("a line in time"))
+    }
+
+    /// Ends it as Ctrl-C does, and waits for it.
+    pub fn interrupt(&mut self) -> std::process::ExitStatus {
+        let told = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        self.child.wait().expect("it ends")
+    }
+
+    /// What curl gets: the status code, the head and the body.
+    pub fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, String) {
+        let port = self.host.rsplit(':').next().expect("a port");
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
+        let (host, bearer) = (&self.host, &self.bearer);
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\n");
+        if !body.is_empty() {
+            head += &format!("Content-Type: application/yaml\r\nContent-Length: {}\r\n", body.len());
+        }
+        headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+        write!(stream, "{head}Connection: close\r\n\r\n{body}").expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        (code, body.to_owned())
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        (code, head.to_owned(), body.to_owned())
     }
 
-    fn api(&self, path: &str) -> (u16, Value) {
+    /// The answer of the API to a read.
+    pub fn api(&self, path: &str) -> (u16, Value) {
         let (code, body) = self.get(&format!("/api/v1{path}"));
         (code, serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: no JSON: {body}")))
     }
@@ -70,7 +107,8 @@ impl Drop for Run {
     }
 }
 
-fn names(list: &Value) -> Vec<&str> {
+/// The names of a list's objects.
+pub fn names(list: &Value) -> Vec<&str> {
     list["items"]
         .as_array()
         .into_iter()
@@ -124,7 +162,7 @@ fn a_console_shows_what_its_caller_may_see_and_no_value_of_a_secret() {
 }
 
 /// Somebody with the role `edit` in the story's home, and nothing else.
-fn tenant(story: &Story<'_>) -> std::path::PathBuf {
+pub fn tenant(story: &Story<'_>) -> std::path::PathBuf {
     let kubeconfig = account(story, "tenant", json!([]));
     let subject = json!({ "kind": "ServiceAccount", "namespace": story.home, "name": "tenant" });
     let group = "rbac.authorization.k8s.io";
@@ -170,12 +208,14 @@ fn only_its_own_namespace_is_there(tenant: &Run, home: &str, other: &str) {
 /// Every path of the API that is read, and every view.
 fn no_byte_is_of_a_secret(run: &Run, home: &str) {
     let (_, document) = run.api("/openapi.json");
+    // The feed goes on for minutes; its view has the same.
+    let is_read = |path: &str, verbs: &Value| verbs["get"].is_object() && !path.ends_with("/events");
     let paths =
-        document["paths"].as_object().expect("paths").iter().filter(|(_, verbs)| verbs["get"].is_object());
+        document["paths"].as_object().expect("paths").iter().filter(|(path, verbs)| is_read(path, verbs));
     let real = |path: &str| {
         path.replace("{kind}", "secret").replace("{namespace}", home).replace("{name}", "registry")
     };
-    let views = ["/", "/where", "/restarts", "/policies"].map(str::to_owned);
+    let views = ["/", "/where", "/restarts", "/policies", "/live"].map(str::to_owned);
     let object = format!("/object/secret/{home}/registry");
     let encoded = "Y2FuYXJ5LThmMWI3Yw";
     for path in paths.map(|(path, _)| real(path)).chain(views).chain([object]) {

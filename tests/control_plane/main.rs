@@ -18,6 +18,8 @@ mod client_certificates;
 mod command_line;
 mod conflicts;
 mod console;
+mod console_live;
+mod console_writes;
 mod copy_kinds;
 mod copying;
 mod crashes;

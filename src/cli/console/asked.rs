@@ -32,6 +32,10 @@ pub(super) struct Asked {
     pub limit: usize,
     /// `continue`: where the page before has ended.
     pub next: Option<String>,
+    /// `after`: the id of an event, after which a stream begins.
+    pub after: Option<String>,
+    /// `dryRun`: whether what is written is not stored.
+    pub dry_run: bool,
     /// The names of the parameters that are there.
     pub given: BTreeSet<String>,
 }
@@ -51,6 +55,8 @@ impl Asked {
             policy: None,
             limit: ROWS,
             next: None,
+            after: None,
+            dry_run: false,
             given: BTreeSet::new(),
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -65,6 +71,9 @@ impl Asked {
                 "state" => asked.state = text,
                 "policy" => asked.policy = text,
                 "continue" => asked.next = text,
+                "after" => asked.after = text,
+                "dryRun" if value == "All" => asked.dry_run = true,
+                "dryRun" => return Err(wrong("dryRun: its one value is All".to_owned())),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MOST_ROWS).contains(limit));
                     asked.limit =
@@ -108,7 +117,9 @@ mod tests {
         let asked = Asked::read("namespaces=web,shop&state=failed&limit=5&rule=").unwrap();
         assert_eq!(asked.namespaces.iter().map(|name| &**name).collect::<Vec<_>>(), ["shop", "web"]);
         assert_eq!((asked.state.as_deref(), asked.rule, asked.limit), (Some("failed"), None, 5));
-        for wrong in ["limit=0", "limit=501", "limit=x", "namespaces=*", "colour=red", "state=a&state=b"] {
+        for wrong in
+            ["limit=0", "limit=501", "limit=x", "namespaces=*", "colour=red", "dryRun=", "state=a&state=b"]
+        {
             let problem = Asked::read(wrong).unwrap_err();
             assert_eq!(problem.code(), StatusCode::BAD_REQUEST, "{wrong}");
         }

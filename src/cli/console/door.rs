@@ -10,13 +10,13 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 
 use super::{
     entry::Entry,
-    guard::{Guard, is_open, is_type_taken},
+    guard::{Guard, is_open, is_type_taken, is_write},
     problem::Problem,
 };
 
@@ -47,12 +47,14 @@ impl Door {
         Self { guard, entry, places: Semaphore::new(AT_ONCE) }
     }
 
-    /// Whether the request has the cookie or the bearer token of this run.
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    /// Whether the request has the cookie or the bearer token of this run. The cookie, which a browser sends by itself, lets
+    /// nobody write.
+    fn knows(&self, head: &Parts) -> bool {
+        let headers = &head.headers;
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
         bearer.is_some_and(|value| self.entry.knows_bearer(value))
-            || cookies(headers).any(|value| self.entry.knows_cookie(value))
+            || (!is_write(&head.method) && cookies(headers).any(|value| self.entry.knows_cookie(value)))
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
@@ -61,12 +63,18 @@ impl Door {
             return Problem::new(StatusCode::FORBIDDEN, refused.to_string()).into_response();
         }
         let path = head.uri.path();
-        if !is_open(path) && !self.knows(&head.headers) {
+        if !is_open(path) && !self.knows(&head) {
             return match head.method == Method::GET && !path.starts_with("/api/") {
                 true => Redirect::to("/login").into_response(),
                 false => {
-                    let message =
-                        "log in, or send Authorization: Bearer with the token that this run has printed";
+                    let message = match is_write(&head.method) {
+                        true => {
+                            "to write, send Authorization: Bearer with the token that this run has printed"
+                        }
+                        false => {
+                            "log in, or send Authorization: Bearer with the token that this run has printed"
+                        }
+                    };
                     Problem::new(StatusCode::UNAUTHORIZED, message).into_response()
                 }
             };

@@ -45,7 +45,9 @@ impl Guard {
         let site = one(&head.headers, "sec-fetch-site");
         // Browsers without `Sec-Fetch-Site` (before 2023) send an Origin with what is not a plain visit.
         match site {
-            Ok(None | Some("same-origin" | "none")) => {}
+            Ok(None | Some("same-origin")) => {}
+            // The address bar and bookmarks read.
+            Ok(Some("none")) if !is_write(&head.method) => {}
             // The file of --open, and a link in a terminal or mail, lead to a page that says nothing.
             Ok(Some(_)) if head.method == Method::GET && is_open(head.uri.path()) => {}
             _ => return Err(Refused::Site),
@@ -69,6 +71,11 @@ impl Guard {
 /// The paths that need no session: they say nothing about the cluster.
 pub(super) fn is_open(path: &str) -> bool {
     path == "/login" || path.starts_with("/assets/")
+}
+
+/// Whether the method is one of those that change the cluster. What is posted is judged only.
+pub(super) fn is_write(method: &Method) -> bool {
+    !method.is_safe() && method != "POST"
 }
 
 /// The value of a header that is there at most once.
@@ -124,6 +131,13 @@ mod tests {
             ("GET", "/api/v1/nodes", &[host, ("sec-fetch-site", "cross-site")], Err(Refused::Site)),
             ("GET", "/login", &[host, ("sec-fetch-site", "cross-site")], Ok(())),
             ("POST", "/login", &[host, ("sec-fetch-site", "cross-site")], Err(Refused::Site)),
+            ("PUT", "/api/v1/x", &[host], Ok(())),
+            ("PUT", "/api/v1/x", &[host, ("sec-fetch-site", "same-origin")], Ok(())),
+            ("PUT", "/api/v1/x", &[host, ("sec-fetch-site", "none")], Err(Refused::Site)),
+            ("DELETE", "/api/v1/x", &[host, ("sec-fetch-site", "same-site")], Err(Refused::Site)),
+            ("DELETE", "/login", &[host, ("sec-fetch-site", "cross-site")], Err(Refused::Site)),
+            ("DELETE", "/api/v1/x", &[host, ("origin", "http://evil.example")], Err(Refused::Origin)),
+            ("PUT", "/api/v1/x", &[("host", "evil.example:4711")], refused()),
         ] {
             assert_eq!(checked(method, path, headers), expected, "{method} {path} {headers:?}");
         }

@@ -5,6 +5,7 @@ mod asked;
 mod browser;
 mod door;
 mod entry;
+mod feed;
 mod guard;
 mod login;
 mod look;
@@ -27,7 +28,6 @@ use std::{
 use axum::Router;
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use self::{
     browser::Lead,
@@ -37,11 +37,12 @@ use self::{
     seat::Seat,
 };
 use super::{
-    arguments::{ClusterArgs, connect},
+    arguments::ClusterArgs,
     operator::InstalledArgs,
     terminal::{Console, Exit, Threads, block_on, fail, print},
 };
 use crate::{
+    act::as_caller::connect,
     run::tasks::signals,
     serve::{ConnectionMetrics, Drain, Limits, serve_plain},
 };
@@ -116,16 +117,16 @@ impl Args {
             Err(error) => return fail(&error, Exit::Usage),
         };
         block_on(Threads::Many, async {
-            let client = match connect(&target).await {
-                Ok(client) => client,
+            let clients = match connect(&target).await {
+                Ok(clients) => clients,
                 Err(error) => return fail(&error, Exit::Unreachable),
             };
-            if let Err(error) = client.apiserver_version().await
+            if let Err(error) = clients.0.apiserver_version().await
                 && !matches!(error, kube::Error::Api(_))
             {
                 return fail(&StartError::Unreachable(Box::new(error)), Exit::Unreachable);
             }
-            let seat = Seat::new(client, installed, target.in_words());
+            let seat = Seat::new(clients, installed, target.in_words());
             match self.serve(seat).await {
                 Ok(exit) => exit,
                 Err(error) => fail(&error, Exit::Findings),
@@ -155,7 +156,7 @@ impl Args {
         if let Some(Err(error)) = &lead {
             self.console.note(&format!("cannot open a browser ({error}): open the address above"));
         }
-        let ended = CancellationToken::new();
+        let ended = seat.ended.clone();
         let drain = Drain { signal: ended.clone(), propagation_delay: Duration::ZERO, limit: LAST_REQUESTS };
         let limits =
             Limits { max_connections: CONNECTIONS, max_connections_a_peer: CONNECTIONS, ..Limits::default() };

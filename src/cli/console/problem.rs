@@ -49,6 +49,22 @@ impl Problem {
         Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
     }
 
+    /// A failed request to the API server: its answer as it is, or why there is none.
+    pub(super) fn asking(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::answered(&status),
+            error => Self::of(&error),
+        }
+    }
+
+    /// A refusal of the API server, as it is, where it is in its form.
+    pub(super) fn said(code: StatusCode, body: Value) -> Self {
+        match body["kind"] == "Status" {
+            true => Self { code, body },
+            false => Self::new(StatusCode::BAD_GATEWAY, format!("the API server answered with {code}")),
+        }
+    }
+
     /// An error with its causes. If one of them is an answer of the API server, its status code is used.
     pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = Some(error);
@@ -67,6 +83,11 @@ impl Problem {
         self.code
     }
 
+    /// The `Status`, as JSON.
+    pub(super) fn text(&self) -> String {
+        self.body.to_string()
+    }
+
     /// The words.
     pub(super) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
@@ -75,7 +96,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.body.to_string()));
+        let mut response = Response::new(Body::from(self.text()));
         *response.status_mut() = self.code;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use axum::Router;
 use clap::Parser as _;
+use futures::stream::pending;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
@@ -17,7 +18,7 @@ use super::{
     routes,
     seat::Seat,
 };
-use crate::cli::operator::InstalledArgs;
+use crate::{act::as_caller::AsCaller, cli::operator::InstalledArgs, cluster::WriteClient};
 
 const HOST: &str = "127.0.0.1:4711";
 
@@ -28,23 +29,38 @@ struct Settings {
 }
 
 /// A console over an API server that answers with a status code and an object, by method and path.
-struct Run {
+pub(super) struct Run {
     router: Router,
     printed: Printed,
+    seat: Arc<Seat>,
 }
 
 impl Run {
-    fn over(answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
+    pub(super) fn over(answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
         let server = tower::service_fn(move |request: Request<Body>| {
-            let (code, body) = answer(request.method().as_str(), request.uri().path());
-            let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let method = if is_watch { "WATCH" } else { request.method().as_str() };
+            let (code, body) = answer(method, request.uri().path());
+            let text: String = match body.as_array().filter(|_| is_watch) {
+                Some(events) => events.iter().map(|event| format!("{event}\n")).collect(),
+                None => body.to_string(),
+            };
+            let body = match is_watch && body.is_null() {
+                // A watch to which nothing comes.
+                true => axum::body::Body::from_stream(pending::<Result<String, Infallible>>()),
+                false => text.into(),
+            };
+            let response = Response::builder().status(code).body(body);
             async { Ok::<_, Infallible>(response.unwrap()) }
         });
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
-        let seat = Seat::new(Client::new(server, "shop"), installed, "context test".to_owned());
+        let client = Client::new(server, "shop");
+        let clients = (client.clone(), AsCaller::new(WriteClient::of(client)));
+        let seat = Seat::new(clients, installed, "context test".to_owned());
         let (entry, printed) = Entry::new(Instant::now()).unwrap();
         let door = Door::new(Guard::new(HOST.to_owned()), entry);
-        Self { router: routes(Arc::new(door), Arc::new(seat)), printed }
+        let seat = Arc::new(seat);
+        Self { router: routes(Arc::new(door), seat.clone()), printed, seat }
     }
 
     fn quiet() -> Self {
@@ -58,6 +74,20 @@ impl Run {
                 json!({ "kind": "Status", "status": "Failure", "message": "no such path", "reason": "NotFound", "code": 404 }),
             ),
         })
+    }
+
+    /// The end of this run, as Ctrl-C makes it.
+    pub(super) fn end(&self) {
+        self.seat.ended.cancel();
+    }
+
+    /// An answer whose body is still to be read.
+    pub(super) async fn open(&self, path: &str, headers: &[(&str, &str)]) -> Response<axum::body::Body> {
+        let request = Request::get(path).header(header::HOST, HOST);
+        let request = request.header(header::AUTHORIZATION, self.bearer());
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     async fn send(
@@ -177,6 +207,9 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
     }
 }
 
+/// The path of a template, at the API server.
+const TEMPLATE: &str = "/apis/copyrator.dev/v1alpha1/namespaces/shop/copyratortemplates/app";
+
 /// A cluster with one namespace and one ConfigMap in it, where everybody may everything but see nodes.
 fn small_cluster(method: &str, path: &str) -> (u16, Value) {
     let metadata = |namespace: &str, name: &str| {
@@ -213,6 +246,12 @@ fn small_cluster(method: &str, path: &str) -> (u16, Value) {
                 "message": "nodes is forbidden: User \"alice\" cannot list resource \"nodes\" in API group \"\" at the cluster scope",
                 "details": { "kind": "nodes" } }),
         ),
+        ("GET" | "PATCH", TEMPLATE) => (
+            if method == "GET" { 200 } else { 201 },
+            json!({ "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "metadata": metadata("shop", "app") }),
+        ),
+        ("DELETE", TEMPLATE) => (200, json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" })),
+        ("WATCH", _) => (200, json!([])),
         ("GET", "/api/v1/configmaps" | "/api/v1/namespaces/shop/configmaps") => {
             list(json!([{ "metadata": metadata("shop", "app") }]))
         }
@@ -248,13 +287,22 @@ async fn every_answer_is_as_the_document_says() {
             let request = request
                 .header(header::AUTHORIZATION, run.bearer())
                 .header("content-type", "application/yaml");
-            let manifest = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: app}\ndata: {key: value}\n";
+            let manifest = match verb.as_str() {
+                "post" => "kind: ConfigMap\napiVersion: v1\nmetadata: {name: app}\ndata: {key: value}\n",
+                "put" => "spec: {}",
+                _ => "",
+            };
             let (code, _, body) = run.send(request, manifest.into()).await;
+            if path.ends_with("/events") {
+                assert_eq!(code, StatusCode::OK, "{body:?}");
+                answered += 1;
+                continue;
+            }
             let body: Value = serde_json::from_slice(&body).unwrap();
             let responses = &operation["responses"];
-            let described = if code == StatusCode::OK { &responses["200"] } else { &responses["default"] };
-            answered += usize::from(code == StatusCode::OK);
-            assert!(code == StatusCode::OK || path.ends_with("/nodes"), "{verb} {real}: {code} {body}");
+            let described = responses.get(code.as_str()).unwrap_or(&responses["default"]);
+            answered += usize::from(code.is_success());
+            assert!(code.is_success() || path.ends_with("/nodes"), "{verb} {real}: {code} {body}");
             is_as(described["content"]["application/json"]["schema"].clone(), &body);
         }
     }
@@ -271,6 +319,7 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/copies?limit=0", 400),
         ("/api/v1/copies?colour=red", 400),
         ("/api/v1/nodes?state=Failed", 400),
+        ("/api/v1/events?after=x&limit=1", 400),
         ("/api/v1/why/pod/shop/app", 400),
         ("/api/v1/why/configmap/shop/absent", 404),
         ("/api/v1/tree/deploy/shop/web", 400),
@@ -280,6 +329,8 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/namespaces/..%2F..%2Fsecrets%23/services", 400),
         ("/api/v1/why/configmap/shop%2F..%2Fweb/app", 400),
         ("/api/v1/why/configmap/shop/%3Cb%3E", 400),
+        ("/api/v1/namespaces/shop/templates/%2E%2E", 400),
+        ("/api/v1/namespaces/shop/templates/other", 404),
     ] {
         let (seen, said) = run.get(path).await;
         assert_eq!((seen.as_u16(), &said["kind"]), (code, &json!("Status")), "{path}: {said}");
@@ -294,6 +345,48 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
 }
 
 #[tokio::test]
+async fn a_template_is_written_with_the_bearer_token_alone() {
+    let run = Run::over(small_cluster);
+    let (_, headers) = run.log_in(&run.printed.token).await;
+    let cookie = headers[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let path = "/api/v1/namespaces/shop/templates/app";
+    let yaml = ("content-type", "application/yaml");
+    let bearer = run.bearer();
+    let bearer = ("authorization", bearer.as_str());
+    for (method, headers, body, code) in [
+        ("PUT", &[bearer, yaml][..], "spec: {}", 201),
+        ("PUT", &[bearer, yaml, ("if-match", "\"7\"")], "spec: {}", 201),
+        ("PUT", &[bearer, yaml, ("if-match", "*")], "spec: {}", 400),
+        ("PUT", &[bearer, yaml], "kind: Secret", 400),
+        ("PUT", &[bearer, yaml], "metadata: {name: other}", 400),
+        ("PUT", &[bearer, yaml], "spec: {}\n---\nspec: {}", 400),
+        ("PUT", &[bearer, yaml], "", 400),
+        ("PUT", &[bearer], "spec: {}", 415),
+        ("DELETE", &[bearer], "", 200),
+        ("DELETE", &[bearer, ("if-match", "7")], "", 200),
+        ("DELETE", &[bearer], "{}", 400),
+        ("PUT", &[("cookie", &cookie), yaml], "spec: {}", 401),
+        ("DELETE", &[("cookie", &cookie), ("sec-fetch-site", "same-origin")], "", 401),
+        ("DELETE", &[bearer, ("sec-fetch-site", "none")], "", 403),
+        ("PUT", &[bearer, yaml, ("origin", "http://evil.example")], "spec: {}", 403),
+        ("PATCH", &[bearer, yaml], "spec: {}", 405),
+    ] {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let (seen, answer, said) = run.send(request, body.into()).await;
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        assert_eq!(seen.as_u16(), code, "{method} {headers:?} {body}: {said}");
+        assert_eq!(said["kind"] == "Status", code >= 400 || method == "DELETE", "{said}");
+        assert!(method != "PUT" || code != 201 || answer[header::ETAG] == "\"1\"", "{answer:?}");
+    }
+    for query in ["?dryRun=All", "?dryRun=None"] {
+        let request = Request::delete(format!("{path}{query}")).header(bearer.0, bearer.1);
+        let (seen, ..) = run.send(request, Vec::new()).await;
+        assert_eq!(seen == StatusCode::OK, query == "?dryRun=All", "{query}");
+    }
+}
+
+#[tokio::test]
 async fn every_view_is_a_page_of_its_own_and_says_what_to_do_next() {
     let run = Run::over(small_cluster);
     for (path, part) in [
@@ -303,6 +396,7 @@ async fn every_view_is_a_page_of_its_own_and_says_what_to_do_next() {
         ("/object/configmap/shop/absent", "There is no such thing"),
         ("/restarts", "No workload is asked to restart"),
         ("/policies", "No object violates a policy"),
+        ("/live", "Nothing was reported lately"),
         ("/where?namespaces=shop,web", "namespaces=shop%2Cweb"),
     ] {
         let (_, headers, body) =

@@ -6,11 +6,13 @@ mod objects;
 mod openapi;
 mod operation;
 mod posted;
+mod templates;
 mod told;
 
 use std::sync::Arc;
 
 use axum::{Router, routing::get};
+use serde_json::Value;
 
 use self::operation::{Form, Operation, ROOT, Verb};
 pub(super) use self::{
@@ -20,7 +22,11 @@ pub(super) use self::{
     posted::{checked, planned},
     told::{doctor, tree, why, why_not},
 };
-use super::{seat::Seat, whoami::whoami};
+use super::{
+    feed::{Happening, open},
+    seat::Seat,
+    whoami::whoami,
+};
 use crate::cli::get::What;
 
 /// Every operation.
@@ -151,6 +157,37 @@ fn operations() -> Vec<Operation> {
             "The webhook's verdicts on manifests by themselves, as copyrator check",
             &["namespaces"],
             checked,
+        ),
+        Operation::responding_with::<Happening, _>(
+            (Verb::Get, "/events"),
+            Form::Events,
+            "What Copyrator reports, as it happens: a stream of five minutes at most",
+            &["namespaces", "after"],
+            |call| async move {
+                let after = call.last_event.as_deref().or(call.asked.after.as_deref());
+                open(&call.seat, &call.asked, after).await
+            },
+        ),
+        Operation::responding_with::<Value, _>(
+            (Verb::Get, "/namespaces/{namespace}/templates/{name}"),
+            Form::Template,
+            "A CopyratorTemplate, as the API server has it",
+            &[],
+            templates::one,
+        ),
+        Operation::responding_with::<Value, _>(
+            (Verb::Put, "/namespaces/{namespace}/templates/{name}"),
+            Form::Template,
+            "Create or change a CopyratorTemplate: a server-side apply as copyrator-console, without force",
+            &["dryRun"],
+            templates::put,
+        ),
+        Operation::responding_with::<Value, _>(
+            (Verb::Delete, "/namespaces/{namespace}/templates/{name}"),
+            Form::Deleted,
+            "Delete a CopyratorTemplate, and with it what it declares",
+            &["dryRun"],
+            templates::delete,
         ),
     ]
 }

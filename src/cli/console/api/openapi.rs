@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::operation::{Form, Operation, ROOT, Verb};
 
 /// The meaning of each parameter.
-const PARAMETERS: [(&str, &str); 7] = [
+const PARAMETERS: [(&str, &str); 9] = [
     (
         "namespaces",
         "The namespaces to look at, separated by commas; without it those of --namespaces, else all that you may see",
@@ -17,10 +17,15 @@ const PARAMETERS: [(&str, &str); 7] = [
     ("policy", "Only violations of this policy"),
     ("limit", "How many rows at most, 1 to 500; 100 without it"),
     ("continue", "Of the page before: where this one begins"),
+    ("after", "The id of an event of a stream before: begin after it; Last-Event-ID says the same"),
+    ("dryRun", "All: it is judged, and not stored"),
 ];
 
 /// A name of a namespace.
 const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
+
+/// The version of templates.
+const TEMPLATES: &str = "copyrator.dev/v1alpha1";
 
 /// The kinds in paths; their plurals and short names are taken, too.
 const KINDS: [&str; 11] = [
@@ -54,7 +59,7 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Copyrator console", "version": env!("CARGO_PKG_VERSION"),
-            "description": "What commands print with -o json, with your own rights. Nothing is written." },
+            "description": "What commands print with -o json, with your own rights. Nothing but templates is written." },
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -77,12 +82,35 @@ fn described(operation: &Operation, schema: Value) -> Value {
         "summary": operation.summary,
         "parameters": parameters.collect::<Vec<_>>(),
         "responses": {
-            "200": { "description": "The answer", "content": content(wrapped(operation.form, schema)) },
+            "200": { "description": "The answer", "content": answered(operation.form, schema) },
             "default": problem,
         },
     });
-    if operation.verb == Verb::Post {
-        let manifest = json!({ "type": "object", "description": "A manifest, or a List; as YAML also several documents" });
+    if matches!(operation.verb, Verb::Put | Verb::Delete) {
+        // A browser's cookie lets nobody write.
+        all["security"] = json!([{ "bearer": [] }]);
+        let version = "The resourceVersion that it must have, as ETag gave it; of another one: 409";
+        if let Some(parameters) = all["parameters"].as_array_mut() {
+            parameters
+                .push(json!({ "name": "If-Match", "in": "header", "required": false, "description": version,
+                "schema": { "type": "string", "pattern": "^\"?[0-9]+\"?$" } }));
+        }
+    }
+    if matches!(operation.form, Form::Events)
+        && let Some(parameters) = all["parameters"].as_array_mut()
+    {
+        parameters.push(json!({ "name": "Last-Event-ID", "in": "header", "required": false,
+            "description": "The id of the last event that was seen", "schema": { "type": "string" } }));
+    }
+    if operation.verb == Verb::Put {
+        all["responses"]["201"] = all["responses"]["200"].clone();
+    }
+    if operation.verb.has_body() {
+        let description = match operation.verb {
+            Verb::Put => "The template; apiVersion, kind, name and namespace may be left out",
+            _ => "A manifest, or a List; as YAML also several documents",
+        };
+        let manifest = json!({ "type": "object", "description": description });
         all["requestBody"] = json!({ "required": true, "content": {
             "application/json": { "schema": manifest }, "application/yaml": { "schema": manifest } } });
     }
@@ -100,6 +128,7 @@ fn parameter(name: &str, place: &str) -> Value {
         "namespace" if place == "path" => json!({ "type": "string", "pattern": format!("^{LABEL}$") }),
         "name" => json!({ "type": "string", "pattern": "^[a-z0-9.:-]+$" }),
         "kind" => json!({ "type": "string", "enum": KINDS }),
+        "dryRun" => json!({ "const": "All" }),
         _ => json!({ "type": "string" }),
     };
     json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
@@ -107,6 +136,16 @@ fn parameter(name: &str, place: &str) -> Value {
 
 fn content(schema: Value) -> Value {
     json!({ "application/json": { "schema": schema } })
+}
+
+fn answered(form: Form, schema: Value) -> Value {
+    if !matches!(form, Form::Events) {
+        return content(wrapped(form, schema));
+    }
+    let description = "The data of each message has contentSchema. An event `problem` has a Status, an event `reset` says that what \
+                       came after the id is no longer known: begin without one";
+    json!({ "text/event-stream": { "schema": { "type": "string", "description": description,
+        "contentMediaType": "application/json", "contentSchema": schema } } })
 }
 
 /// With the fields that every answer of its form has.
@@ -119,6 +158,8 @@ fn wrapped(form: Form, schema: Value) -> Value {
         Form::Document(kind) => {
             json!({ "allOf": [of(crate::cli::arguments::output::API_VERSION, kind), schema] })
         }
+        Form::Template => of(TEMPLATES, "CopyratorTemplate"),
+        Form::Events | Form::Deleted => json!({ "type": "object", "required": ["apiVersion", "kind"] }),
         Form::List => {
             let mut list = of("v1", "List");
             list["properties"]["items"] = json!({ "type": "array", "items": { "type": "object" } });

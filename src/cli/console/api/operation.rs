@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
+    body::HttpBody as _,
     extract::{Path, Request, State},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
@@ -22,12 +23,15 @@ use crate::cli::{
 /// Where the API begins.
 pub(super) const ROOT: &str = "/api/v1";
 
-/// The method of an operation. Neither writes.
+/// The method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
-    /// What takes manifests in its body.
+    /// What takes manifests in its body, and writes nothing.
     Post,
+    /// What writes the manifest in its body.
+    Put,
+    Delete,
 }
 
 impl Verb {
@@ -36,6 +40,22 @@ impl Verb {
         match self {
             Self::Get => "get",
             Self::Post => "post",
+            Self::Put => "put",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// Whether it takes manifests in its body.
+    pub(super) fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+
+    fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Delete => MethodFilter::DELETE,
         }
     }
 }
@@ -47,6 +67,12 @@ pub(in crate::cli::console) enum Form {
     Document(&'static str),
     /// A List of Kubernetes' own objects.
     List,
+    /// A template, as the API server has it.
+    Template,
+    /// What the API server says of what it has deleted.
+    Deleted,
+    /// Server-sent events.
+    Events,
 }
 
 /// A request, as operations take it.
@@ -57,6 +83,10 @@ pub(in crate::cli::console) struct Call {
     pub path: BTreeMap<String, String>,
     /// The manifests of the body.
     pub documents: Vec<Document>,
+    /// `Last-Event-ID`: the event after which a stream goes on.
+    pub last_event: Option<String>,
+    /// `If-Match`: the resourceVersion that the object must have.
+    pub version: Option<String>,
 }
 
 impl Call {
@@ -75,10 +105,13 @@ impl Call {
             let named = namespaces(vec![namespace.clone()]).ok().filter(|named| !named.is_empty());
             named.ok_or_else(|| wrong(format!("{namespace:?} is not the name of a namespace")))?;
         }
-        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:".contains(&byte);
-        match path.get("name").filter(|name| !name.bytes().all(is_name)) {
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:".contains(&byte);
+        // A proxy may take dots for the folder above.
+        let is_name = |name: &String| name.bytes().all(is_plain) && !name.bytes().all(|byte| byte == b'.');
+        match path.get("name").filter(|name| !is_name(name)) {
             Some(name) => Err(wrong(format!("{name:?} is not the name of an object"))),
-            None => Ok(Self { seat, asked, path, documents }),
+            None => Ok(Self { seat, asked, path, documents, last_event: None, version: None }),
         }
     }
 
@@ -102,9 +135,13 @@ pub(super) struct Operation {
     pub(super) route: MethodRouter<Arc<Seat>>,
 }
 
+/// The route of an operation, and what it is about.
+type Place = (Verb, &'static str);
+
 impl Operation {
+    /// An operation whose answer is a value of ours.
     pub(super) fn new<T, F>(
-        (verb, path): (Verb, &'static str),
+        place: Place,
         form: Form,
         summary: &'static str,
         parameters: &'static [&'static str],
@@ -114,20 +151,49 @@ impl Operation {
         T: Serialize + JsonSchema,
         F: Future<Output = Result<T, Problem>> + Send + 'static,
     {
+        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
+        let answer = move |call: Call| {
+            let answered = answer(call);
+            async move { Ok(respond(form, &answered.await?)) }
+        };
+        Self::responding(place, form, (summary, parameters), schema, answer)
+    }
+
+    /// An operation whose answer is more than a value of ours: an object of the API server as it is, or a stream of `T`.
+    pub(super) fn responding_with<T, F>(
+        place: Place,
+        form: Form,
+        summary: &'static str,
+        parameters: &'static [&'static str],
+        answer: impl Fn(Call) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: JsonSchema,
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
+        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
+        Self::responding(place, form, (summary, parameters), schema, answer)
+    }
+
+    fn responding<F>(
+        (verb, path): Place,
+        form: Form,
+        (summary, parameters): (&'static str, &'static [&'static str]),
+        schema: fn(&mut SchemaGenerator) -> Schema,
+        answer: impl Fn(Call) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
         let handler = async move |State(seat): State<Arc<Seat>>,
                                   Path(path): Path<BTreeMap<String, String>>,
                                   asked: Asked,
                                   request: Request| {
             let answered =
                 async { answer(call(seat, path, (verb, asked, parameters), request).await?).await };
-            match answered.await {
-                Ok(body) => respond(form, &body),
-                Err(problem) => problem.into_response(),
-            }
+            answered.await.unwrap_or_else(IntoResponse::into_response)
         };
-        let filter = if verb == Verb::Post { MethodFilter::POST } else { MethodFilter::GET };
-        let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
-        Self { verb, path, form, summary, parameters, schema, route: on(filter, handler) }
+        Self { verb, path, form, summary, parameters, schema, route: on(verb.filter(), handler) }
     }
 }
 
@@ -141,8 +207,29 @@ async fn call(
         let message = format!("this path does not take the parameter {other:?}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, message));
     }
-    let documents = if verb == Verb::Post { read(&whole(request).await?)? } else { Vec::new() };
-    Call::new(seat, asked, path, documents)
+    let version = version(request.headers())?;
+    let last_event = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+    let last_event = last_event.filter(|id| !id.is_empty()).map(str::to_owned);
+    let documents = match verb {
+        verb if verb.has_body() => read(&whole(request).await?)?,
+        Verb::Delete if !request.body().is_end_stream() => {
+            let message = "a DELETE takes no body: If-Match says which version is meant";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        }
+        _ => Vec::new(),
+    };
+    Ok(Call { last_event, version, ..Call::new(seat, asked, path, documents)? })
+}
+
+/// The resourceVersion of `If-Match`, in quotation marks or without.
+fn version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut all = headers.get_all(header::IF_MATCH).iter();
+    let Some(first) = all.next() else { return Ok(None) };
+    let version = first.to_str().ok().filter(|_| all.next().is_none()).map(|text| text.trim_matches('"'));
+    match version.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(version) => Ok(Some(version.to_owned())),
+        None => Err(Problem::new(StatusCode::BAD_REQUEST, "If-Match: write the resourceVersion")),
+    }
 }
 
 /// The manifests of a body. What is said of a wrong one quotes nothing.
@@ -159,7 +246,9 @@ pub(in crate::cli::console) fn read(body: &[u8]) -> Result<Vec<Document>, Proble
 fn respond<T: Serialize>(form: Form, body: &T) -> Response {
     match form {
         Form::Document(kind) => json(output::json(kind, body)),
-        Form::List => json(serde_json::to_string(body).unwrap_or_default()),
+        Form::List | Form::Template | Form::Deleted | Form::Events => {
+            json(serde_json::to_string(body).unwrap_or_default())
+        }
     }
 }
 

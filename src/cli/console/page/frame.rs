@@ -12,8 +12,13 @@ use crate::cli::console::{
 };
 
 /// The views, by path.
-const VIEWS: [(&str, &str); 4] =
-    [("/", "Overview"), ("/where", "Where"), ("/restarts", "Restarts"), ("/policies", "Policies")];
+const VIEWS: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/where", "Where"),
+    ("/restarts", "Restarts"),
+    ("/policies", "Policies"),
+    ("/live", "Live"),
+];
 
 /// The frame of one request.
 pub(super) struct Frame {

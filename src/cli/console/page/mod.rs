@@ -1,6 +1,7 @@
 //! The page: server-rendered, from the same answers as the API.
 
 mod frame;
+mod live;
 mod object;
 mod overview;
 mod policies;
@@ -25,6 +26,7 @@ pub(super) fn routes() -> Router<Arc<Seat>> {
         .route("/where", get(spread::view))
         .route("/object/{kind}/{namespace}/{name}", get(object::view))
         .route("/restarts", get(restarts::view))
+        .route("/live", get(live::view))
         .route("/policies", get(policies::view).post(policies::judge))
 }
 

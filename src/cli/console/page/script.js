@@ -15,3 +15,58 @@ addEventListener("keydown", (event) => {
     field.focus();
   }
 });
+// Live: one stream, while somebody looks.
+const feed = document.getElementById("feed");
+if (feed) {
+  const [empty, list] = feed.children;
+  const state = document.getElementById("feed-state");
+  const most = 200;
+  let source, timer, after = feed.dataset.after;
+  const said = (thing) => `${thing.kind} ${thing.namespace ? thing.namespace + "/" : ""}${thing.name}`;
+  const put = (one) => {
+    const row = document.getElementById(one.warning ? "happening-warning" : "happening").content.firstElementChild.cloneNode(true);
+    const slot = (name) => row.querySelector(`[data-slot=${name}]`);
+    row.dataset.id = one.id;
+    for (const name of ["about", "related"]) {
+      if (!one[name]) continue;
+      slot(name).textContent = said(one[name]);
+      if (one[name].page) slot(name).href = one[name].page + location.search;
+    }
+    for (const name of ["message", "at", "reason"]) slot(name).textContent = one[name];
+    slot("at").dateTime = one.at;
+    if (one.count > 1) slot("count").textContent = `${one.count} times`;
+    for (const old of list.children) if (old.dataset.id === one.id) old.remove();
+    list.prepend(row);
+    while (list.children.length > most) list.lastElementChild.remove();
+    empty.hidden = true;
+    list.hidden = false;
+  };
+  const close = () => {
+    clearTimeout(timer);
+    source?.close();
+    source = undefined;
+  };
+  const open = () => {
+    close();
+    const asked = new URLSearchParams(location.search);
+    asked.set("after", after);
+    source = new EventSource(`/api/v1/events?${asked}`);
+    source.onopen = () => { state.textContent = "Live"; };
+    source.onmessage = (event) => {
+      after = event.lastEventId;
+      put(JSON.parse(event.data));
+    };
+    source.addEventListener("reset", () => location.reload());
+    source.addEventListener("problem", (event) => { state.textContent = JSON.parse(event.data).message; });
+    source.onerror = () => {
+      state.textContent = "Not live: the console is asked again.";
+      if (source?.readyState === EventSource.CONNECTING) return;
+      close();
+      timer = setTimeout(open, 10000);
+    };
+  };
+  const look = () => (document.hidden ? close() : open());
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pagehide", close);
+  look();
+}

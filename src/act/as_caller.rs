@@ -1,0 +1,201 @@
+//! What a person writes through `copyrator console`: a CopyratorTemplate, with that person's own credentials. The operator has
+//! no part in it: no lease is asked for, and the API server says whether it is allowed, as it does to everybody.
+
+use std::sync::Arc;
+
+use http::{Method, Response};
+use kube::{
+    Client, Resource as _,
+    api::{DeleteParams, Patch, PatchParams, Preconditions, ValidationDirective},
+    client::Body,
+    core::{Request, request},
+};
+use serde_json::Value;
+
+use crate::{
+    api::CopyratorTemplate,
+    cluster::{ClientError, Target, WriteClient, clients},
+    marks::CONSOLE_MANAGER,
+    names::NamespacedName,
+};
+
+/// Writes CopyratorTemplates as the caller, and cannot write anything else.
+#[derive(Clone)]
+pub(crate) struct AsCaller(WriteClient);
+
+/// Why there is no answer of the API server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unsent {
+    /// The request makes no sense.
+    #[error("this is not a request")]
+    Malformed(#[source] request::Error),
+    /// It is about something else than one template. It was not sent.
+    #[error("{method} {path} was not sent: this client writes templates only")]
+    NotATemplate { method: Method, path: String },
+    /// It was sent, or could not be.
+    #[error("no answer of the API server: read the template to see whether it was written")]
+    Unanswered(#[source] Box<kube::Error>),
+}
+
+/// A client that reads with the caller's rights, and one that writes templates with them.
+///
+/// # Errors
+/// There is no usable configuration.
+pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), ClientError> {
+    // A person's few requests are not throttled.
+    let (reads, writes) = clients(target, &Arc::default()).await?;
+    Ok((reads, AsCaller::new(writes)))
+}
+
+impl AsCaller {
+    /// Writes through this client, which is the caller's.
+    pub(crate) fn new(client: WriteClient) -> Self {
+        Self(client)
+    }
+
+    /// Creates or changes a template, by server-side apply without force.
+    ///
+    /// # Errors
+    /// There is no answer; a refusal is one.
+    pub(crate) async fn apply(
+        &self,
+        name: &NamespacedName,
+        template: &Value,
+        dry_run: bool,
+    ) -> Result<Response<Body>, Unsent> {
+        let params = PatchParams {
+            dry_run,
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::apply(CONSOLE_MANAGER)
+        };
+        self.send(name, of(name).patch(&name.name, &params, &Patch::Apply(template))).await
+    }
+
+    /// Deletes a template, if it is still as `preconditions` say.
+    ///
+    /// # Errors
+    /// There is no answer; a refusal is one.
+    pub(crate) async fn delete(
+        &self,
+        name: &NamespacedName,
+        preconditions: Preconditions,
+        dry_run: bool,
+    ) -> Result<Response<Body>, Unsent> {
+        let params = DeleteParams { dry_run, preconditions: Some(preconditions), ..DeleteParams::default() };
+        self.send(name, of(name).delete(&name.name, &params)).await
+    }
+
+    async fn send(
+        &self,
+        name: &NamespacedName,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> Result<Response<Body>, Unsent> {
+        let request = request.map_err(Unsent::Malformed)?.map(Body::from);
+        let (method, path) = (request.method(), request.uri().path());
+        if !is_of_one_template(method, path, name) {
+            return Err(Unsent::NotATemplate { method: method.clone(), path: path.to_owned() });
+        }
+        self.0.client().send(request).await.map_err(|error| Unsent::Unanswered(Box::new(error)))
+    }
+}
+
+/// Requests about the templates of a namespace.
+fn of(name: &NamespacedName) -> Request {
+    Request::new(CopyratorTemplate::url_path(&(), Some(&name.namespace)))
+}
+
+/// Whether this applies or deletes the template of that name. A collection has another path, and what is no name could lead
+/// elsewhere.
+fn is_of_one_template(method: &Method, path: &str, name: &NamespacedName) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_plain);
+    let is_named = [&name.namespace, &name.name].iter().all(|part| part.split('.').all(is_label));
+    let collection = CopyratorTemplate::url_path(&(), Some(&name.namespace));
+    [Method::PATCH, Method::DELETE].contains(method)
+        && is_named
+        && path == format!("{collection}/{}", name.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{Mutex, PoisonError},
+    };
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What was sent: a line a request, and its body.
+    type Sent = Arc<Mutex<Vec<(String, Value)>>>;
+
+    fn listening() -> (AsCaller, Sent) {
+        let sent = Sent::default();
+        let log = sent.clone();
+        let server = tower::service_fn(move |request: http::Request<Body>| {
+            let log = log.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                let line = format!("{} {}", head.method, head.uri);
+                log.lock().unwrap_or_else(PoisonError::into_inner).push((line, body));
+                Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        (AsCaller::new(WriteClient::of(Client::new(server, "shop"))), sent)
+    }
+
+    #[tokio::test]
+    async fn a_template_is_applied_without_force_and_deleted_as_it_was_seen() {
+        let (caller, sent) = listening();
+        let name = NamespacedName::new("shop", "team");
+        let template = json!({ "metadata": { "name": "team" } });
+        caller.apply(&name, &template, true).await.unwrap();
+        let seen = Preconditions { uid: Some("u".into()), resource_version: Some("7".into()) };
+        caller.delete(&name, seen, true).await.unwrap();
+        let sent = sent.lock().unwrap().clone();
+        let path = "/apis/copyrator.dev/v1alpha1/namespaces/shop/copyratortemplates/team?";
+        assert_eq!(
+            sent[0],
+            (
+                format!("PATCH {path}&dryRun=All&fieldManager=copyrator-console&fieldValidation=Strict"),
+                template
+            )
+        );
+        assert_eq!(sent[1].0, format!("DELETE {path}"));
+        let options = json!({ "dryRun": ["All"], "preconditions": { "uid": "u", "resourceVersion": "7" } });
+        assert_eq!(sent[1].1, options);
+    }
+
+    #[tokio::test]
+    async fn nothing_else_is_sent() {
+        let (caller, sent) = listening();
+        let none = Preconditions::default;
+        for (namespace, name) in
+            [("shop", ".."), ("shop", "."), ("shop", ""), ("shop", "a/../b"), ("shop", "a?b"), ("..", "a")]
+        {
+            let name = NamespacedName::new(namespace, name);
+            assert!(caller.delete(&name, none(), false).await.is_err(), "{name}");
+            assert!(caller.apply(&name, &json!({}), true).await.is_err(), "{name}");
+        }
+        assert!(sent.lock().unwrap().is_empty());
+        let path = "/apis/copyrator.dev/v1alpha1/namespaces/shop/copyratortemplates";
+        let name = NamespacedName::new("shop", "team");
+        for (method, path, is_sent) in [
+            (Method::DELETE, format!("{path}/team"), true),
+            (Method::PATCH, format!("{path}/team"), true),
+            (Method::PATCH, format!("{path}/team/status"), false),
+            (Method::PATCH, format!("{path}/other"), false),
+            (Method::PUT, format!("{path}/team"), false),
+            (Method::GET, format!("{path}/team"), false),
+            (Method::DELETE, path.to_owned(), false),
+            (Method::DELETE, format!("{path}/"), false),
+            (Method::DELETE, path.replace("templates", "rules") + "/team", false),
+            (Method::DELETE, "/api/v1/namespaces/shop/secrets/team".to_owned(), false),
+        ] {
+            assert_eq!(is_of_one_template(&method, &path, &name), is_sent, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The latest of the feed, and where a stream of what comes after it begins.
+
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Event;
+use kube::{Api, Client, api::ListParams};
+
+use super::{
+    happening::{Happening, at},
+    resume::{Place, Resume},
+};
+use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat};
+
+/// Events of ours. People's roles have them by their old kind, which is the same object.
+pub(super) const OURS: &str = "reportingComponent=copyrator";
+/// How many Events a page of a list has.
+const PAGE: u32 = 500;
+/// How many pages are read of a place.
+const PAGES: usize = 4;
+
+/// What has happened lately.
+pub(in crate::cli::console) struct Latest {
+    /// The latest first.
+    pub items: Vec<Happening>,
+    /// The id of what comes next.
+    pub after: String,
+    /// What may not be seen.
+    pub notes: Vec<String>,
+}
+
+/// The latest of what the caller may see.
+///
+/// # Errors
+/// Nothing may be seen.
+pub(in crate::cli::console) async fn latest(seat: &Seat, asked: &Asked) -> Result<Latest, Problem> {
+    let mut start = begin(seat, asked, PAGE, PAGES).await?;
+    start.events.sort_by_cached_key(|event| Reverse(at(event)));
+    let items = start.events.iter().take(asked.limit).map(Happening::of).collect();
+    let notes = start.refused.iter().map(|refused| refused.message().to_owned()).collect();
+    Ok(Latest { items, after: start.resume.text(), notes })
+}
+
+/// The namespaces that a request is about; empty: all, or the context's own.
+pub(super) fn named<'s>(seat: &'s Seat, asked: &'s Asked) -> &'s BTreeSet<Arc<str>> {
+    if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces }
+}
+
+/// The Events of a place.
+pub(super) fn events(client: &Client, place: &Place) -> Api<Event> {
+    match place {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// Where a stream begins.
+pub(super) struct Start {
+    pub events: Vec<Event>,
+    pub resume: Resume,
+    /// The places that may not be read.
+    pub refused: Vec<Problem>,
+}
+
+/// Lists the Events of each place that may be read.
+///
+/// # Errors
+/// None may be.
+pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -> Result<Start, Problem> {
+    let named = named(seat, asked);
+    let mut start = Start { events: Vec::new(), resume: Resume(Vec::new()), refused: Vec::new() };
+    if named.is_empty() {
+        let home: Place = Some(seat.client.default_namespace().into());
+        start.add(seat, None, (page, pages)).await?;
+        if start.resume.0.is_empty() {
+            start.add(seat, home, (page, pages)).await?;
+        }
+    }
+    for place in named {
+        start.add(seat, Some(place.clone()), (page, pages)).await?;
+    }
+    match start.refused.pop() {
+        Some(refused) if start.resume.0.is_empty() => Err(refused),
+        refused => {
+            start.refused.extend(refused);
+            Ok(start)
+        }
+    }
+}
+
+impl Start {
+    async fn add(&mut self, seat: &Seat, place: Place, (page, pages): (u32, usize)) -> Result<(), Problem> {
+        let api = events(&seat.client, &place);
+        let mut params = ListParams::default().fields(OURS).limit(page);
+        let mut version = None;
+        for _ in 0..pages {
+            let list = match api.list(&params).await {
+                Ok(list) => list,
+                Err(kube::Error::Api(status)) if status.code == StatusCode::FORBIDDEN => {
+                    self.refused.push(Problem::answered(&status));
+                    return Ok(());
+                }
+                Err(error) => return Err(Problem::asking(error)),
+            };
+            version = version.or(list.metadata.resource_version);
+            self.events.extend(list.items);
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        self.resume.0.push((place, version.unwrap_or_default()));
+        Ok(())
+    }
+}

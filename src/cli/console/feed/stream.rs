@@ -1,0 +1,174 @@
+//! The feed as server-sent events.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use axum::response::{
+    IntoResponse as _, Response,
+    sse::{Event as Sent, KeepAlive, Sse},
+};
+use futures::{
+    Stream, StreamExt as _,
+    stream::{self, SelectAll},
+};
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    api::{WatchEvent, WatchParams},
+    core::Status,
+};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    happening::Happening,
+    latest::{OURS, begin, events, named},
+    resume::Resume,
+};
+use crate::cli::console::{
+    asked::Asked,
+    problem::Problem,
+    seat::{STREAMS, Seat},
+};
+
+/// How long a stream lasts. It is asked for anew then, so that rights which were withdrawn count.
+const LIFE: Duration = Duration::from_secs(300);
+/// The same for its watches, which the API server ends: a little less, so that it does.
+const WATCH: u32 = 290;
+/// How long a browser waits before it asks anew.
+const RETRY: Duration = Duration::from_secs(2);
+/// The same where something is wrong.
+const LATER: Duration = Duration::from_secs(30);
+/// How often something is sent, so that a connection that is gone is noticed.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// What a watch brings, and of which place; `None`: it has ended.
+type Brought = (usize, Option<kube::Result<WatchEvent<Event>>>);
+type Watch = Pin<Box<dyn Stream<Item = Brought> + Send>>;
+
+/// A stream that is under way.
+struct Feed {
+    watches: SelectAll<Watch>,
+    resume: Resume,
+    /// What is sent first.
+    first: Vec<Sent>,
+    until: Instant,
+    ended: CancellationToken,
+    /// Whether the last event was sent.
+    is_over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Begins a stream: after the event with the id `after`, or now.
+///
+/// # Errors
+/// The caller may not read Events, or there are too many streams.
+pub(in crate::cli::console) async fn open(
+    seat: &Arc<Seat>,
+    asked: &Asked,
+    after: Option<&str>,
+) -> Result<Response, Problem> {
+    let place = seat.streams.clone().try_acquire_owned().map_err(|_| {
+        let message = format!("{STREAMS} streams are open: close one, or try again");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, message)
+    })?;
+    let (resume, refused) = match after {
+        Some(after) => match Resume::read(after, named(seat, asked), seat.client.default_namespace()) {
+            Some(resume) => (resume, Vec::new()),
+            None => return Ok(respond(stream::iter([Ok(reset())]))),
+        },
+        None => {
+            let start = begin(seat, asked, 1, 1).await?;
+            (start.resume, start.refused)
+        }
+    };
+    let mut watches = SelectAll::new();
+    for (index, (place, version)) in resume.0.iter().enumerate() {
+        let params = WatchParams::default().fields(OURS).timeout(WATCH);
+        let watch = match events(&seat.client, place).watch(&params, version).await {
+            Ok(watch) => watch,
+            Err(kube::Error::Api(status)) if is_too_old(&status) => {
+                return Ok(respond(stream::iter([Ok(reset())])));
+            }
+            Err(error) => return Err(Problem::asking(error)),
+        };
+        let brought = watch.map(move |event| (index, Some(event)));
+        watches.push(Box::pin(brought.chain(stream::iter([(index, None)]))) as Watch);
+    }
+    let mut first = vec![Sent::default().retry(RETRY).id(resume.text())];
+    first.extend(refused.iter().map(problem).rev());
+    let (until, ended) = (Instant::now() + LIFE, seat.ended.clone());
+    let feed = Feed { watches, resume, first, until, ended, is_over: false, _place: place };
+    Ok(respond(stream::unfold(feed, Feed::next)))
+}
+
+fn respond(events: impl Stream<Item = Result<Sent, axum::Error>> + Send + 'static) -> Response {
+    Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+}
+
+impl Feed {
+    /// The next event to send.
+    async fn next(mut self) -> Option<(Result<Sent, axum::Error>, Self)> {
+        if !self.first.is_empty() {
+            return Some((Ok(self.first.remove(0)), self));
+        }
+        while !self.is_over {
+            let brought = tokio::select! {
+                biased;
+                () = self.ended.cancelled() => return None,
+                () = tokio::time::sleep_until(self.until) => return None,
+                brought = self.watches.next() => brought?,
+            };
+            // A watch that has ended would be missed: all are asked for anew.
+            let (index, Some(brought)) = brought else { return None };
+            let sent = match brought {
+                Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
+                    self.has_seen(index, event.metadata.resource_version.clone());
+                    let sent = Sent::default().id(self.resume.text());
+                    sent.data(serde_json::to_string(&Happening::of(&event)).unwrap_or_default())
+                }
+                // Events are deleted when they are an hour old.
+                Ok(WatchEvent::Deleted(event)) => {
+                    self.has_seen(index, event.metadata.resource_version);
+                    continue;
+                }
+                Ok(WatchEvent::Bookmark(bookmark)) => {
+                    self.has_seen(index, Some(bookmark.metadata.resource_version));
+                    Sent::default().id(self.resume.text())
+                }
+                Ok(WatchEvent::Error(status)) => self.end(kube::Error::Api(status)),
+                Err(error) => self.end(error),
+            };
+            return Some((Ok(sent), self));
+        }
+        None
+    }
+
+    /// The last event.
+    fn end(&mut self, error: kube::Error) -> Sent {
+        self.is_over = true;
+        match error {
+            kube::Error::Api(status) if is_too_old(&status) => reset(),
+            error => problem(&Problem::asking(error)).retry(LATER),
+        }
+    }
+
+    fn has_seen(&mut self, index: usize, version: Option<String>) {
+        if let (Some((_, seen)), Some(version)) = (self.resume.0.get_mut(index), version) {
+            *seen = version;
+        }
+    }
+}
+
+/// The API server no longer knows what has happened since, or it has begun anew.
+fn is_too_old(status: &Status) -> bool {
+    status.code == StatusCode::GONE || status.message.starts_with("Too large resource version")
+}
+
+/// Begin anew: without an id, as a browser does that was sent an empty one.
+fn reset() -> Sent {
+    Sent::default().event("reset").id("").data("{}")
+}
+
+fn problem(problem: &Problem) -> Sent {
+    Sent::default().event("problem").data(problem.text())
+}

@@ -1,0 +1,64 @@
+//! Live: what Copyrator reports, the latest first; a script keeps it fresh.
+
+use std::sync::Arc;
+
+use axum::{extract::State as Shared, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    frame::{Frame, notes},
+    state::Shape,
+};
+use crate::cli::console::{
+    asked::Asked,
+    feed::{Happening, Latest, Thing, latest},
+    seat::Seat,
+};
+
+/// `GET /live`.
+pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
+    let frame = Frame::of(&seat, &asked).await;
+    let view = latest(&seat, &asked).await.map(|latest| render(&frame, &latest));
+    frame.answer("/live", "Live", view)
+}
+
+/// The view. The script takes the rows of what comes from the templates at its end.
+pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
+    html! {
+        h1 { "Live" }
+        p .lead { "What Copyrator reports, the latest first. The cluster keeps it for an hour or so." }
+        p #feed-state .quiet role="status" { noscript { "Reload the page for what is new." } }
+        (notes(&latest.notes))
+        div #feed data-after=(latest.after) role="log" aria-label="What has happened" {
+            div .empty hidden[!latest.items.is_empty()] {
+                h2 { (Shape::Good.mark()) "Nothing was reported lately" }
+                p { "Restarts are, and copies that were refused, replaced, taken over or deleted; a copy that is simply made or changed is not." }
+            }
+            ol .things hidden[latest.items.is_empty()] { @for one in &latest.items { (row(frame, Some(one), one.warning)) } }
+        }
+        template #happening { (row(frame, None, false)) }
+        template #happening-warning { (row(frame, None, true)) }
+    }
+}
+
+/// A row; without anything that has happened, one for the script to fill.
+fn row(frame: &Frame, one: Option<&Happening>, is_warning: bool) -> Markup {
+    let page = |thing: &Thing| thing.page.as_ref().map(|page| frame.link(page, &[]));
+    let related = one.and_then(|one| one.related.as_ref());
+    html! {
+        li data-id=[one.map(|one| &one.id)] {
+            @if is_warning { (Shape::Bad.with("Warning")) } @else { (Shape::Good.with("Done")) }
+            div {
+                a data-slot="about" href=[one.and_then(|one| page(&one.about))] { @if let Some(one) = one { (one.about.said()) } }
+                " "
+                a data-slot="related" href=[related.and_then(page)] { @if let Some(thing) = related { (thing.said()) } }
+                p data-slot="message" { @if let Some(one) = one { (one.message) } }
+                p .when {
+                    time data-slot="at" datetime=[one.map(|one| &one.at)] { @if let Some(one) = one { (one.at) } }
+                    " " span data-slot="reason" { @if let Some(one) = one { (one.reason) } }
+                    " " span data-slot="count" { @if let Some(one) = one.filter(|one| one.count > 1) { (one.count) " times" } }
+                }
+            }
+        }
+    }
+}
