@@ -39,6 +39,7 @@ mod import;
 mod import_restarts;
 mod in_use;
 mod install;
+mod instances;
 mod json_forms;
 mod kubectl_flags;
 mod load;

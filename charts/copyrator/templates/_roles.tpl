@@ -13,7 +13,18 @@
 {{- $rules := list -}}
 {{- range .rules -}}
 {{- if and (get $holds (default "always" .when)) (or (not .copies) (has .copies (($.Values.copies).kinds | default list))) -}}
+{{- $rule := . -}}
+{{- if .templates -}}
+{{- range (($.Values.templates).kinds | default list) -}}
+{{- if has $rule.templates .use -}}
+{{- $group := ternary (first (splitList "/" .apiVersion)) "" (contains "/" .apiVersion) -}}
+{{- $filled := omit $rule "templates" | toJson | replace "$(GROUP)" $group | replace "$(RESOURCE)" .resource -}}
+{{- $rules = append $rules (fromJson $filled) -}}
+{{- end -}}
+{{- end -}}
+{{- else -}}
 {{- $rules = append $rules (omit . "when" "copies") -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 - {{ merge (dict "namespace" (ternary $namespace "" (eq .kind "Role")) "rules" $rules) . | toJson }}

@@ -210,7 +210,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     let marks = written(&plan_slot(&world, &slot(), at(100))).intent.marks.clone();
     let digest = marks.digest.clone();
     let attempt = Attempt {
-        resource_version: None,
+        version: None,
         digest: digest.clone(),
         replace: false,
         reason: WriteFault::Refused,

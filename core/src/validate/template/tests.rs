@@ -454,7 +454,6 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
     assert_eq!(
         told(nginx()),
         [
-            "spec.forEach.objects: is not served yet: use forEach.namespaces".to_owned(),
             "spec.writeStatus: is not served yet: leave it out".to_owned(),
             format!("spec.objects[deploy].template.kind: Deployment of apps/v1 is not served yet: {kinds}"),
             format!("spec.objects[service].template.kind: Service of v1 is not served yet: {kinds}"),

@@ -108,7 +108,7 @@ fn what_a_policy_refused_waits_for_the_policy() {
     answer(&mut world, &rule, true);
     let digest = written(&plan_slot(&world, &slot(), at(100))).intent.marks.digest.clone();
     let attempt = Attempt {
-        resource_version: None,
+        version: None,
         digest,
         replace: false,
         reason: WriteFault::RefusedByPolicy,

@@ -63,7 +63,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
         let digest = written(&plan_slot(world, &slot, at(1))).intent.marks.digest.clone();
         let message = "Copyrator's own account may not patch secrets".to_owned();
         let attempt = Attempt {
-            resource_version: None,
+            version: None,
             digest,
             replace: false,
             reason: WriteFault::Forbidden,
