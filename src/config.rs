@@ -4,7 +4,12 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 
 use copyrator_certs::Times;
 
-use crate::{cluster::Target, hooks::Endpoint, model::SpreadLimits, names::Kind};
+use crate::{
+    cluster::Target,
+    hooks::Endpoint,
+    model::SpreadLimits,
+    names::{Kind, TemplateKind},
+};
 
 /// The configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
@@ -62,6 +67,8 @@ pub(crate) struct Config {
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets.
     pub copy_kinds: BTreeSet<Kind>,
+    /// The kinds whose objects templates are rendered for.
+    pub template_kinds: BTreeSet<TemplateKind>,
     /// The ClusterRole that owns the webhook configurations, for garbage collection.
     pub owner_cluster_role: Option<String>,
     /// How long connections are still accepted after SIGTERM.

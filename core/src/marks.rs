@@ -228,6 +228,11 @@ pub enum Proof {
 }
 
 impl CopyMarks {
+    /// What the object comes from: its source, or the template that declares it.
+    pub fn origin(&self) -> &NamespacedName {
+        if self.rule.template().is_some() { &self.rule } else { &self.source }
+    }
+
     /// Reads the marks; `None` where rule, source or proof are missing, so that the object is not ours. The
     /// next write restores every other mark that was lost or changed by hand. Until then, an orphaned copy
     /// stays if its marks do not say what to do with it.

@@ -1,6 +1,10 @@
 //! Names of ConfigMaps, Secrets, workloads and other namespaced objects.
 
+mod instance;
+
 use std::{fmt, sync::Arc};
+
+pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind};
 
 pub use crate::api::CopyKind as Kind;
 use crate::api::WorkloadKind;

@@ -204,9 +204,9 @@ fn review(question: &Question) -> SubjectAccessReview {
 fn attributes(question: &Question) -> ResourceAttributes {
     ResourceAttributes {
         verb: Some(question.verb.into()),
-        group: Some(question.group.into()),
+        group: Some(question.group.clone().into_owned()),
         version: Some("*".into()),
-        resource: Some(question.resource.into()),
+        resource: Some(question.resource.clone().into_owned()),
         subresource: question.subresource.map(Into::into),
         name: question.name.clone(),
         namespace: Some(question.namespace.clone()),

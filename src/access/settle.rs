@@ -138,7 +138,7 @@ async fn not_covered<'q>(
         let name = question.name.as_deref().filter(|_| matches!(wider, Wider::OfName));
         let namespace = matches!(wider, Wider::OfNamespace).then_some(&*question.namespace);
         let Question { verb, group, resource, subresource, subject, .. } = question;
-        let key = (*verb, *group, *resource, *subresource, name, namespace, subject);
+        let key = (*verb, &**group, &**resource, *subresource, name, namespace, subject);
         groups.entry(key).or_default().push(question);
     }
     let (worth, mut left): (Vec<_>, Vec<_>) = groups.into_values().partition(|group| wider.pays(group));

@@ -19,7 +19,11 @@ use crate::{
 pub(crate) fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
-    object(slot, metadata, values, intent.type_.as_deref(), intent.immutable)
+    let mut body = object(slot, metadata, values, intent.type_.as_deref(), intent.immutable);
+    if let Some(owner) = &intent.owner {
+        body["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    body
 }
 
 /// The same, with the note under which definition its rule was seen: what a write applies.

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 use copyrator_certs::Times;
 
 use super::{
-    arguments::{CopyKinds, InstallNamespace, UsageError, duration, endpoint, namespaces, non_empty},
+    arguments::{
+        CopyKinds, InstallNamespace, TemplateKinds, UsageError, duration, endpoint, namespaces, non_empty,
+    },
     terminal::{Exit, Threads, block_on, fail},
 };
 use crate::{
@@ -163,6 +165,8 @@ pub(super) struct Args {
     annotations: bool,
     #[command(flatten)]
     copies: CopyKinds,
+    #[command(flatten)]
+    templates: TemplateKinds,
     /// The ClusterRole that owns the webhook configurations, so that they are deleted with it.
     #[arg(long, env = "COPYRATOR_OWNER_CLUSTER_ROLE", value_name = "NAME")]
     owner_cluster_role: Option<String>,
@@ -258,6 +262,7 @@ impl Args {
                 .into_iter()
                 .filter(|kind| kind.is_copied() || !serves_rules_only)
                 .collect(),
+            template_kinds: self.templates.kinds()?,
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),

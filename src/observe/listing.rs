@@ -3,15 +3,27 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
 
+use serde::de::DeserializeOwned;
+
+use super::instances::api;
 use crate::{
-    intake::watched::{Watched, namespace_facts},
+    intake::{
+        instance::Instance,
+        watched::{Watched, namespace_facts},
+    },
     model::NamespaceFacts,
+    names::TemplateKind,
 };
 
 /// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
 const PAGE: u32 = 500;
 /// How often a list is started again after its continue token has expired.
 const TRIES: usize = 3;
+
+/// What can be listed.
+trait Listed: Clone + std::fmt::Debug + DeserializeOwned {}
+
+impl<K: Clone + std::fmt::Debug + DeserializeOwned> Listed for K {}
 
 /// Why a kind could not be listed.
 #[derive(Debug, thiserror::Error)]
@@ -87,11 +99,29 @@ pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option
     }
 }
 
+/// Lists all objects of a kind that templates are rendered for.
+///
+/// # Errors
+/// The API server refused, or did not answer.
+pub(crate) async fn list_instances(client: &Client, kind: &TemplateKind) -> Result<Vec<Instance>, ListError> {
+    let first = ListParams::default().limit(PAGE);
+    let listed = every(api(client, kind), first, kind.plural.clone(), "all namespaces").await?;
+    Ok(listed.into_iter().map(|object| Instance::new(&kind.kind, object)).collect())
+}
+
 async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Result<Vec<W>, ListError> {
     let first = ListParams::default().limit(PAGE);
     let first = fields.map_or(first.clone(), |fields| first.fields(fields));
     let first = W::LABELS.map_or(first.clone(), |labels| first.labels(labels));
-    let resource = W::plural(&()).into_owned();
+    every(api, first, W::plural(&()).into_owned(), scope).await
+}
+
+async fn every<K: Listed>(
+    api: Api<K>,
+    first: ListParams,
+    resource: String,
+    scope: &str,
+) -> Result<Vec<K>, ListError> {
     for _ in 0..TRIES {
         match pages(&api, &first).await {
             Ok(all) => return Ok(all),
@@ -112,7 +142,7 @@ async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Resu
     Err(ListError::Failed { resource, message })
 }
 
-async fn pages<W: Watched>(api: &Api<W>, first: &ListParams) -> kube::Result<Vec<W>> {
+async fn pages<K: Listed>(api: &Api<K>, first: &ListParams) -> kube::Result<Vec<K>> {
     let (mut all, mut params) = (Vec::new(), first.clone());
     loop {
         let page = api.list(&params).await?;

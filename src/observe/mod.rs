@@ -7,6 +7,7 @@ pub(crate) mod crds;
 pub(crate) mod decoded;
 mod fingerprint;
 pub(crate) mod hooks;
+pub(crate) mod instances;
 pub(crate) mod listing;
 pub(crate) mod mounted;
 pub(crate) mod namespace;

@@ -370,7 +370,7 @@ impl Observer {
     }
 
     /// Makes one change, and asks before and after it which keys must be looked at again.
-    fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
+    pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
         if !world.is_complete() {
             make(&mut world);

@@ -26,7 +26,7 @@ use crate::{
     plan::copy::{
         claims::unseen_source,
         targets::{bounds, within},
-        templates::template_bounds,
+        templates::{not_read_kind, template_bounds},
     },
 };
 
@@ -242,6 +242,11 @@ pub(crate) fn about_template(
 ) -> Option<Decided> {
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
+    // Its plural is not known, so nobody can be asked about it; and a yes to the rest must not pass for a yes to
+    // all.
+    if not_read_kind(world, compiled).is_some() {
+        return None;
+    }
     let account = facts.spec.service_account_name.as_deref();
     let granted = world.key().is_some_and(|key| facts.is_granted(key, &template_bounds(world, compiled)));
     let is_there = |question: &Question| {
@@ -249,7 +254,9 @@ pub(crate) fn about_template(
     };
     let standing = account.map(|_| &is_there as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
-    let declared = |subject: &_| template_questions(&template.namespace, &facts.spec, subject, None);
+    let declared = |subject: &_| {
+        template_questions(&template.namespace, &facts.spec, subject, &world.settings().template_kinds)
+    };
     Some(asking.decide(trusted, declared, now))
 }
 

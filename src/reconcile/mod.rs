@@ -322,7 +322,7 @@ impl Reconciler {
         match key {
             Key::Slot(slot) => self.slots.handle(slot).await,
             Key::Rule(rule) => self.rules.handle(rule).await,
-            Key::Rendering(template, namespace) => self.renderings.handle(template, namespace).await,
+            Key::Rendering(template, instance) => self.renderings.handle(template, instance).await,
             Key::RuleStatus(rule) => match (rule.annotated(), rule.template()) {
                 (Some(source), _) => self.annotated.rule(key, rule, &source).await,
                 (None, Some(name)) => self.statuses.template(key, rule, name).await,

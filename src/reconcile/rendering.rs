@@ -1,4 +1,4 @@
-//! What one template declares in one namespace: rendered from the world, and kept in it. The slots of what was declared
+//! What one template declares for one namespace or object: rendered from the world, and kept in it. The slots of what was declared
 //! before and of what is declared now are looked at.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -13,9 +13,10 @@ use super::{
 use crate::{
     digest::DigestKey,
     model::{
-        Body, NamespaceFacts, RenderedFault, RenderedObject, RenderedSet, TemplateFacts, World, hash_of,
+        Body, InstanceFacts, NamespaceFacts, ReadInstance, RenderedFault, RenderedObject, RenderedSet,
+        TemplateFacts, World, hash_of,
     },
-    names::{NamespacedName, ObjectKey},
+    names::{InstanceName, NamespacedName, ObjectKey},
     observe::content::decode,
     plan::{
         Key,
@@ -40,8 +41,8 @@ pub(super) struct RenderingHandler {
 }
 
 impl RenderingHandler {
-    pub(super) async fn handle(&self, template: &NamespacedName, namespace: &Arc<str>) -> Again {
-        let inputs = Inputs::of(&self.context.world(), template, namespace);
+    pub(super) async fn handle(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
+        let inputs = Inputs::of(&self.context.world(), template, instance);
         let (set, lane) = match inputs {
             None => (None, Lane::Change),
             Some(inputs) => {
@@ -57,18 +58,18 @@ impl RenderingHandler {
         let has_room;
         let slots: BTreeSet<ObjectKey> = {
             let world = &mut *self.context.world_mut();
-            let before = world.rendered(template, namespace);
+            let before = world.rendered(template, instance);
             if before == set.as_ref() {
                 return Again::OnChange;
             }
             let declared = before.into_iter().chain(&set).flat_map(|set| &set.objects);
             let slots = declared.map(|object| object.slot.clone()).collect();
             let objects = set.as_ref().map_or(0, |set| set.objects.len());
-            world.set_rendered(template, namespace, set);
-            has_room = world.rendered(template, namespace).is_none_or(|set| set.objects.len() == objects);
+            world.set_rendered(template, instance, set);
+            has_room = world.rendered(template, instance).is_none_or(|set| set.objects.len() == objects);
             slots
         };
-        let marked = self.marked(template, namespace);
+        let marked = self.marked(template, instance);
         for slot in slots.into_iter().chain(marked) {
             self.context.queue().add(Key::Slot(slot), lane);
         }
@@ -76,10 +77,15 @@ impl RenderingHandler {
         if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }
     }
 
-    /// The objects of the template that are in the namespace. They may not be declared any more.
-    fn marked(&self, template: &NamespacedName, namespace: &str) -> Vec<ObjectKey> {
+    /// The objects that were made for it. They may not be declared any more.
+    fn marked(&self, template: &NamespacedName, instance: &InstanceName) -> Vec<ObjectKey> {
         let world = self.context.world();
-        world.copies_of_rule(template).filter(|slot| *slot.namespace == *namespace).cloned().collect()
+        let source = instance.object().unwrap_or_else(|| template.clone());
+        let is_here = |slot: &&ObjectKey| {
+            let marks = world.object(slot).and_then(|object| object.marks.as_deref());
+            slot.namespace == instance.namespace && marks.is_some_and(|marks| marks.rule == *template)
+        };
+        world.copies_of_source(&source).filter(is_here).cloned().collect()
     }
 }
 
@@ -87,16 +93,13 @@ impl RenderingHandler {
 pub(crate) fn render_all(world: &mut World) {
     let of_template = |(template, facts): (&NamespacedName, &TemplateFacts)| {
         let compiled = facts.compiled.as_ref().ok()?;
-        Some(
-            instances(world, compiled)
-                .map(|namespace| (template.clone(), namespace.clone()))
-                .collect::<Vec<_>>(),
-        )
+        let selected = instances(world, template, compiled);
+        Some(selected.map(|instance| (template.clone(), instance)).collect::<Vec<_>>())
     };
     let all: Vec<_> = world.templates().iter().filter_map(of_template).flatten().collect();
-    for (template, namespace) in all {
-        let set = Inputs::of(world, &template, &namespace).map(|inputs| inputs.render());
-        world.set_rendered(&template, &namespace, set);
+    for (template, instance) in all {
+        let set = Inputs::of(world, &template, &instance).map(|inputs| inputs.render());
+        world.set_rendered(&template, &instance, set);
     }
 }
 
@@ -106,22 +109,28 @@ struct Inputs {
     compiled: Arc<CompiledTemplate>,
     namespace: Arc<str>,
     facts: NamespaceFacts,
+    /// The object that it is rendered for, where it is one.
+    object: Option<InstanceFacts>,
     key: DigestKey,
 }
 
 impl Inputs {
     /// `None` where the template declares nothing there, or may not.
-    fn of(world: &World, template: &NamespacedName, namespace: &Arc<str>) -> Option<Self> {
+    fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
-        if inert_template(world, template, declared).is_some() || !selects(world, compiled, namespace) {
+        if inert_template(world, template, declared).is_some()
+            || !selects(world, template, compiled, instance)
+        {
             return None;
         }
+        let object = compiled.instance_kind().zip(instance.object());
         Some(Self {
             version: (declared.uid.clone(), declared.generation),
             compiled: compiled.clone(),
-            namespace: namespace.clone(),
-            facts: world.namespaces().get(namespace)?.clone(),
+            namespace: instance.namespace.clone(),
+            facts: world.namespaces().get(&instance.namespace)?.clone(),
+            object: object.and_then(|(kind, name)| world.instance(kind, &name).cloned()),
             key: world.key()?.clone(),
         })
     }
@@ -133,8 +142,19 @@ impl Inputs {
                  them: shorten them, or read labels instead",
             );
         }
-        let object = as_object(&self.namespace, &self.facts);
-        let mut instance = Instance { namespace: Some(&object), ..Instance::default() };
+        let object = match &self.object {
+            None => None,
+            Some(InstanceFacts { body: None, .. }) => {
+                return self.failed(
+                    "the object is larger than 64 KiB, or those of its namespace take more than a quarter of what others leave of \
+                     64 MiB: make it smaller",
+                );
+            }
+            Some(InstanceFacts { body: Some(body), .. }) => serde_json::from_str::<Value>(body.expose()).ok(),
+        };
+        let namespace = as_object(&self.namespace, &self.facts);
+        let mut instance =
+            Instance { namespace: Some(&namespace), object: object.as_ref(), ..Instance::default() };
         let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
         let mut budget = RenderBudget::default();
         for declared in &self.compiled.objects {
@@ -159,12 +179,19 @@ impl Inputs {
                 Err(message) => faults.push(RenderedFault { id: declared.id.clone(), message }),
             }
         }
-        RenderedSet {
-            template: self.version.clone(),
-            namespace: hash_of(&self.facts, &self.compiled),
-            objects,
-            faults,
-        }
+        let read = object.as_ref().map(|object| self.compiled.read_of(object));
+        self.set(read.unwrap_or_default(), objects, faults)
+    }
+
+    /// What is known once it is rendered; `read` is what was read of the object.
+    fn set(&self, read: u64, objects: Vec<RenderedObject>, faults: Vec<RenderedFault>) -> RenderedSet {
+        let instance = self.object.as_ref().map(|object| ReadInstance {
+            uid: object.uid.clone(),
+            resource_version: object.resource_version.clone(),
+            read,
+        });
+        let (template, namespace) = (self.version.clone(), hash_of(&self.facts, &self.compiled));
+        RenderedSet { template, namespace, instance, objects, faults }
     }
 
     /// The object as the API server would give it, reduced to digests.
@@ -177,8 +204,9 @@ impl Inputs {
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
         let labels = labels.collect();
         let mut body = body;
-        // An object that was read has them. What is made from the template bears the template's.
-        body["metadata"]["uid"] = json!(self.version.0);
+        // An object that was read has them. What is made from the template bears the template's, and the UID of the
+        // object that it is made for.
+        body["metadata"]["uid"] = json!(self.object.as_ref().map_or(&self.version.0, |object| &object.uid));
         body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
         let body = Body::new(&body);
         let content = decode(kind, body.expose())
@@ -190,8 +218,7 @@ impl Inputs {
     /// What is known where nothing can be rendered.
     fn failed(&self, message: &str) -> RenderedSet {
         let faults = vec![RenderedFault { id: String::new(), message: message.to_owned() }];
-        let (template, namespace) = (self.version.clone(), hash_of(&self.facts, &self.compiled));
-        RenderedSet { template, namespace, objects: Vec::new(), faults }
+        self.set(0, Vec::new(), faults)
     }
 }
 
@@ -210,6 +237,8 @@ fn as_object(name: &str, facts: &NamespaceFacts) -> Value {
     })
 }
 
+#[cfg(test)]
+mod instances;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -140,6 +140,7 @@ fn world(config: &Config) -> World {
         only_rule: config.rule_name.as_ref().map(only),
         annotations: config.annotations,
         copy_kinds: config.copy_kinds.clone(),
+        template_kinds: config.template_kinds.clone(),
     });
     world.set_namespace_scope(watches::namespace_scope(config));
     world
@@ -337,6 +338,7 @@ async fn answer(
         parties: Arc::new(Parties {
             own: [reconciler_user(config)].into(),
             trusted: config.trusted_writers.iter().collect(),
+            template_kinds: config.template_kinds.clone(),
         }),
         shedding: Shedding::new(config.max_in_flight),
         metrics: webhook::Metrics::default(),

@@ -24,8 +24,9 @@ use crate::{
     },
     marks::SOURCE_INDEX,
     model::{NamespaceScope, Store},
-    names::Kind,
+    names::{Kind, TemplateKind},
     observe::{
+        instances::watch_instances,
         namespace::poll,
         watch::{Observer, watch},
     },
@@ -103,6 +104,10 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
         watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));
         watches.start::<Slim<Secret>>("watch secrets", Some(SECRETS));
         config.copy_kinds.iter().for_each(|kind| watches.start_kind(*kind, None));
+        if config.rule_name.is_none() {
+            let read = config.template_kinds.iter().filter(|kind| kind.for_each);
+            read.for_each(|kind| watches.start_instances(kind));
+        }
     }
 }
 
@@ -155,6 +160,17 @@ impl Watches<'_> {
                 self.start_at::<Slim<RoleBinding>>("watch rendered rolebindings", place, None)
             }
         }
+    }
+
+    /// Watches the objects of a kind that templates are rendered for.
+    fn start_instances(&mut self, kind: &TemplateKind) {
+        let config = watcher::Config::default().page_size(PAGE);
+        let (client, kind, observer) = (self.client.clone(), kind.clone(), self.observer.clone());
+        let (relist, stop) = (self.relist, self.tasks.shutdown());
+        self.tasks.spawn("watch instances", async move {
+            watch_instances(client, kind, config, observer, relist, stop).await;
+            Ok::<(), std::convert::Infallible>(())
+        });
     }
 
     fn start_at<W: Watched + Resource<Scope = NamespaceResourceScope>>(

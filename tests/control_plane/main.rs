@@ -41,6 +41,7 @@ mod import;
 mod import_restarts;
 mod in_use;
 mod install;
+mod instances;
 mod json_forms;
 mod kubectl_flags;
 mod load;

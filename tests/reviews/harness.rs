@@ -49,7 +49,7 @@ impl Authorizer for Table {
         let line = [
             &*question.subject.user,
             question.verb,
-            question.resource,
+            &*question.resource,
             &question.namespace,
             question.name.as_deref().unwrap_or(""),
         ];

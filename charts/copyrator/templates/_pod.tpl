@@ -116,6 +116,13 @@ spec:
         {{- with ($values.copies).kinds }}
         - --copy-kinds={{ join "," . }}
         {{- end }}
+        {{- $kinds := list }}
+        {{- range ($values.templates).kinds }}
+        {{- $kinds = append $kinds (printf "%s/%s/%s/%s" .apiVersion .kind .resource (join "+" .use)) }}
+        {{- end }}
+        {{- with $kinds }}
+        - --template-kinds={{ join "," . }}
+        {{- end }}
         {{- with $values.systemNamespaces }}
         - --system-namespaces={{ join "," . }}
         {{- end }}

@@ -17,7 +17,15 @@
 {{- with and .bind (($.Values.copies).bind | default list) -}}
 {{- $rule = merge (dict "resourceNames" .) $rule -}}
 {{- end -}}
-{{- if or (not .bind) $rule.resourceNames -}}
+{{- if .templates -}}
+{{- range (($.Values.templates).kinds | default list) -}}
+{{- if has $rule.templates .use -}}
+{{- $group := ternary (first (splitList "/" .apiVersion)) "" (contains "/" .apiVersion) -}}
+{{- $filled := omit $rule "templates" | toJson | replace "$(GROUP)" $group | replace "$(RESOURCE)" .resource -}}
+{{- $rules = append $rules (fromJson $filled) -}}
+{{- end -}}
+{{- end -}}
+{{- else if or (not .bind) $rule.resourceNames -}}
 {{- $rules = append $rules $rule -}}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 //! The rights that a spec needs, as questions to the API server.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use k8s_openapi::api::{
     core::v1::{Namespace, Pod, ServiceAccount},
@@ -21,9 +21,9 @@ pub struct Question {
     /// The verb, such as `create`.
     pub verb: &'static str,
     /// The API group of the resource; empty for the core.
-    pub group: &'static str,
+    pub group: Cow<'static, str>,
     /// The resource in plural, such as `configmaps`.
-    pub resource: &'static str,
+    pub resource: Cow<'static, str>,
     /// The subresource, such as `eviction`.
     pub subresource: Option<&'static str>,
     /// The object's name; `None` asks about all objects.
@@ -156,8 +156,8 @@ fn question(
     Question {
         subject: subject.clone(),
         verb,
-        group: resource.group,
-        resource: resource.plural,
+        group: resource.group.into(),
+        resource: resource.plural.into(),
         subresource: None,
         name,
         namespace: namespace.into(),

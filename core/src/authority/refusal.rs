@@ -184,8 +184,8 @@ mod tests {
         let evict = Question {
             subject: Subject::service_account("shop", "copier"),
             verb: "create",
-            group: "",
-            resource: "pods",
+            group: "".into(),
+            resource: "pods".into(),
             subresource: Some("eviction"),
             name: None,
             namespace: String::new(),

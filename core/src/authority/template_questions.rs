@@ -8,17 +8,18 @@ use super::{
 };
 use crate::{
     api::{CopyratorTemplateSpec, TargetTerm, TemplateObject},
-    names::Kind,
+    names::{Kind, TemplateKind},
     validate::written_kind,
 };
 
-/// What a template of `namespace` needs to write its objects, where Copyrator looks at the namespaces `within`
-/// only, or at all. Objects of other kinds than [`written_kind`] knows need nothing: they are not rendered.
+/// What a template of `namespace` needs to read the objects that it is rendered for, and to write its own, where `granted`
+/// are the kinds that may be read. Objects of other kinds than [`written_kind`] knows need nothing: they are not rendered.
+/// Neither does another kind to read, and a template of such a kind must not be granted anything until that is one.
 pub fn template_questions(
     namespace: &str,
     spec: &CopyratorTemplateSpec,
     subject: &Subject,
-    within: Option<&BTreeSet<String>>,
+    granted: &BTreeSet<TemplateKind>,
 ) -> Vec<Question> {
     let kinds: BTreeSet<Kind> = spec.objects.iter().filter_map(written_kind).collect();
     let own = [TargetTerm { names: Some(vec![namespace.to_owned()]), ..TargetTerm::default() }];
@@ -28,12 +29,21 @@ pub fn template_questions(
         (None, Some(objects)) if !objects.namespaces.is_empty() => &objects.namespaces[..],
         (None, _) => &own,
     };
+    let places = places(terms, None);
+    let written =
+        places.iter().flat_map(|place| kinds.iter().flat_map(|kind| writing(subject, *kind, place)));
     let roles: BTreeSet<&str> = spec.objects.iter().filter_map(bound_role).collect();
-    let at = |place: &str| {
-        let bind = roles.iter().map(|role| binding(subject, role, place));
-        kinds.iter().flat_map(|kind| writing(subject, *kind, place)).chain(bind).collect::<Vec<_>>()
-    };
-    let mut questions: Vec<Question> = places(terms, within).iter().flat_map(|place| at(place)).collect();
+    let bound = places.iter().flat_map(|place| roles.iter().map(|role| binding(subject, role, place)));
+    let instances = for_each.objects.as_ref().and_then(|objects| {
+        let is_one = |kind: &&TemplateKind| {
+            *kind.kind.api_version == *objects.api_version && *kind.kind.kind == *objects.kind
+        };
+        granted.iter().find(is_one)
+    });
+    let read = instances.into_iter().flat_map(|kind| {
+        places.iter().flat_map(move |place| ["get", "list"].map(|verb| reading(subject, verb, kind, place)))
+    });
+    let mut questions: Vec<Question> = written.chain(bound).chain(read).collect();
     questions.sort();
     questions.dedup();
     questions
@@ -45,6 +55,18 @@ fn bound_role(object: &TemplateObject) -> Option<&str> {
     written_kind(object).filter(|kind| *kind == Kind::RoleBinding).and(role.as_str())
 }
 
+fn reading(subject: &Subject, verb: &'static str, kind: &TemplateKind, namespace: &str) -> Question {
+    Question {
+        subject: subject.clone(),
+        verb,
+        group: kind.kind.group().to_owned().into(),
+        resource: kind.plural.clone().into(),
+        subresource: None,
+        name: None,
+        namespace: namespace.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -52,12 +74,12 @@ mod tests {
     use super::*;
     use crate::authority::questions::tests::asked;
 
-    fn template(for_each: Value, kinds: &[(&str, &str)], within: Option<&[&str]>) -> Vec<String> {
+    fn template(for_each: Value, kinds: &[(&str, &str)], granted: &[&str]) -> Vec<String> {
         let object = |(version, kind): &(&str, &str)| json!({"id": "a", "template": {"apiVersion": version, "kind": kind}});
         let objects: Vec<Value> = kinds.iter().map(object).collect();
         let spec = serde_json::from_value(json!({"forEach": for_each, "objects": objects})).unwrap();
-        let within = within.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        asked(&template_questions("platform", &spec, &Subject::default(), within.as_ref()))
+        let granted = granted.iter().map(|kind| kind.parse().unwrap()).collect();
+        asked(&template_questions("platform", &spec, &Subject::default(), &granted))
     }
 
     #[test]
@@ -67,7 +89,7 @@ mod tests {
             template(
                 named,
                 &[("v1", "ConfigMap"), ("networking.k8s.io/v1", "NetworkPolicy"), ("v1", "ConfigMap")],
-                None
+                &[]
             ),
             [
                 "create configmaps in shop",
@@ -88,15 +110,32 @@ mod tests {
         let in_one =
             |place: &str| ["create", "delete", "patch"].map(|verb| format!("{verb} configmaps in {place}"));
         let objects = |namespaces: Value| json!({"objects": {"apiVersion": "a/v1", "kind": "A", "namespaces": namespaces}});
-        for (for_each, within, place) in [
-            (json!({"namespaces": [{"names": ["shop"]}, {"namespaceSelector": {}}]}), None, "*"),
-            (json!({"namespaces": [{"names": ["shop-*"]}]}), None, "*"),
-            (json!({"namespaces": [{"namespaceSelector": {}}]}), Some(&["shop"][..]), "shop"),
-            (objects(json!([])), None, "platform"),
-            (objects(json!([{"names": ["shop"]}])), None, "shop"),
-            (objects(json!([{"namespaceSelector": {}}])), None, "*"),
+        for (for_each, place) in [
+            (json!({"namespaces": [{"names": ["shop"]}, {"namespaceSelector": {}}]}), "*"),
+            (json!({"namespaces": [{"names": ["shop-*"]}]}), "*"),
+            (objects(json!([])), "platform"),
+            (objects(json!([{"names": ["shop"]}])), "shop"),
+            (objects(json!([{"namespaceSelector": {}}])), "*"),
         ] {
-            assert_eq!(template(for_each.clone(), &config_map, within), in_one(place), "{for_each}");
+            assert_eq!(template(for_each.clone(), &config_map, &[]), in_one(place), "{for_each}");
+        }
+    }
+
+    #[test]
+    fn the_objects_that_it_is_rendered_for_must_be_readable_where_its_terms_reach() {
+        let objects = |namespaces: Value| json!({"objects": {"apiVersion": "a.b/v1", "kind": "Nginx", "namespaces": namespaces}});
+        let granted = ["a.b/v1/Nginx/nginxes/forEach", "a.b/v2/Nginx/nginxes/forEach"];
+        for (namespaces, place) in [
+            (json!([]), "platform"),
+            (json!([{"names": ["shop"]}]), "shop"),
+            (json!([{"names": ["shop"]}, {"namespaceSelector": {}}]), "*"),
+        ] {
+            let asked = template(objects(namespaces), &[("v1", "ConfigMap")], &granted);
+            let read = asked.iter().filter(|one| one.contains("nginxes"));
+            assert_eq!(
+                read.collect::<Vec<_>>(),
+                [&format!("get nginxes in {place}"), &format!("list nginxes in {place}")]
+            );
         }
     }
 
@@ -123,7 +162,7 @@ mod tests {
             ("v1", "NetworkPolicy"),
             ("", ""),
         ] {
-            assert_eq!(template(everywhere.clone(), &[kind], None), [""; 0], "{kind:?}");
+            assert_eq!(template(everywhere.clone(), &[kind], &[]), [""; 0], "{kind:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     digest::Fingerprint,
-    model::{ObjectFacts, WaitReason, World},
+    model::{ObjectFacts, Owner, WaitReason, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         copy::{CopyAction, CopyWrite, SlotPlan},
@@ -118,7 +118,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
             intent.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
         ),
         deletion: None,
-        owned: false,
+        owners: Owner::hash(&intent.owner),
         // In whole seconds, as the API server writes its own.
         changed_at: Timestamp::from_second(now.as_second()).unwrap_or(now),
         content_fields: 0,

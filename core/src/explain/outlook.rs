@@ -18,9 +18,10 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::copy::{
         CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
-        claims::{Claim, Inert, KIND_NOT_GRANTED, claims_on, is_anothers, not_granted, unseen_source},
+        claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
+        granted::{KIND_NOT_GRANTED, not_granted, not_granted_to, not_listed},
         targets::{is_named, takes_copies},
-        templates::{is_rendered, not_granted_kind},
+        templates::is_rendered,
     },
 };
 
@@ -55,6 +56,8 @@ pub struct Outlook {
     pub slot: ObjectKey,
     /// What it is copied from, where that is known.
     pub source: Option<NamespacedName>,
+    /// Kind and name of the object that a template declares it for.
+    pub instance: Option<String>,
     /// One word from the documented list.
     pub reason: String,
     /// Why, and what to do about it. May be empty. Never a Secret's value.
@@ -76,11 +79,13 @@ pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Out
             if plan.rule.as_ref() == Some(claim.rule) {
                 let others = claim.duplicates.iter();
                 all.extend(
-                    others.map(|other| refused(claim, other, CopyProblem::duplicate(slot, claim, other))),
+                    others.map(|other| {
+                        refused(world, claim, other, CopyProblem::duplicate(slot, claim, other))
+                    }),
                 );
             } else {
                 let problem = CopyProblem::served_by_another(slot, plan.rule.as_ref());
-                all.push(refused(claim, &claim.source, problem));
+                all.push(refused(world, claim, &claim.source, problem));
             }
         }
     }
@@ -88,12 +93,20 @@ pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Out
     all
 }
 
-fn refused(claim: &Claim<'_>, source: &ObjectKey, problem: CopyProblem) -> Outlook {
+/// Kind and name of an object that a template declares objects for.
+fn instance(world: &World, rule: &NamespacedName, source: &NamespacedName) -> Option<String> {
+    let compiled = world.templates().get(rule)?.compiled.as_deref().ok()?;
+    Some(format!("{} {source}", compiled.instance_kind()?.kind))
+}
+
+fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyProblem) -> Outlook {
+    let made_for = source.named();
     Outlook {
         course: Course::Refuse,
         rule: Some(claim.rule.clone()),
         slot: problem.slot,
-        source: Some(source.named()),
+        instance: instance(world, claim.rule, &made_for),
+        source: Some(if claim.rule.template().is_some() { claim.rule.clone() } else { made_for }),
         reason: problem.reason.as_str().to_owned(),
         message: problem.message,
         difference: None,
@@ -105,16 +118,21 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     let existing = world.object(slot);
     let marks = existing.and_then(|facts| facts.marks.as_deref());
     let claim = claims.iter().find(|claim| Some(claim.rule) == plan.rule.as_ref());
-    let source = match claim {
+    let made_for = match claim {
         Some(claim) => Some(claim.source.named()),
         None => marks.map(|marks| marks.source.clone()),
     };
     let rule = plan.rule.clone().or_else(|| marks.map(|marks| marks.rule.clone()));
+    let template = rule.clone().filter(|rule| rule.template().is_some());
+    let made_of = template.as_ref().zip(made_for.as_ref());
+    let made_of = made_of.and_then(|(template, source)| instance(world, template, source));
+    let source = template.or(made_for);
     let outlook = |course, reason: &str, message: String| Outlook {
         course,
         rule: rule.clone(),
         slot: slot.clone(),
         source: source.clone(),
+        instance: made_of.clone(),
         reason: reason.to_owned(),
         message,
         difference: None,
@@ -201,10 +219,14 @@ fn inert(
     match why {
         Inert::NotGranted => {
             let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
-            let kind = facts
-                .and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind))
-                .or_else(|| not_granted_kind(world, template?));
-            outlook(Course::Refuse, KIND_NOT_GRANTED, kind.map(not_granted).unwrap_or_default())
+            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
+            let why = kind.map(not_granted).or_else(|| not_granted_to(world, template?));
+            outlook(Course::Refuse, KIND_NOT_GRANTED, why.unwrap_or_default())
+        }
+        Inert::NotListed => {
+            let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
+            let (reason, why) = template.and_then(|it| not_listed(world, it)).unwrap_or_default();
+            outlook(Course::Unknown, reason, why)
         }
         Inert::Suspended => outlook(Course::Wait, "Suspended", format!("the {noun} is suspended")),
         Inert::Unseen => {
@@ -246,7 +268,7 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
         return outlook(course, reason.as_str(), message);
     }
     if let Some(template) = rule.and_then(|rule| Some((rule, world.templates().get(rule)?)))
-        && !is_rendered(world, template.0, template.1, &slot.namespace)
+        && !is_rendered(world, template.0, template.1, slot)
     {
         let message =
             format!("it stays as it is until {} is rendered here without a fault", template.0.said());
@@ -270,7 +292,12 @@ fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
     if rule.template().is_some() {
         return match world.templates().contains_key(rule) {
-            true => format!("{} does not declare it there", rule.said()),
+            true => match instance(world, rule, source) {
+                Some(instance) => {
+                    format!("{} does not declare it for {instance}, or that is gone", rule.said())
+                }
+                None => format!("{} does not declare it there", rule.said()),
+            },
             false => format!("its {} is gone", rule.said()),
         };
     }

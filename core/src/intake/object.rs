@@ -29,7 +29,7 @@ use serde::{
 use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Ownership},
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership},
     names::Kind,
     validate::misspelt_annotations,
 };
@@ -197,7 +197,7 @@ struct Metadata<F> {
     deletion_timestamp: Option<Timestamp>,
     labels: Labels,
     annotations: OurAnnotations,
-    owner_references: Vec<IgnoredAny>,
+    owner_references: Vec<Owner>,
     finalizers: Vec<String>,
     managed_fields: Vec<ManagedFields<F>>,
 }
@@ -251,7 +251,7 @@ impl<F: Fields> Metadata<F> {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
             deletion: self.deletion_timestamp.map(|since| Box::new(deletion(since, self.finalizers))),
-            owned: !self.owner_references.is_empty(),
+            owners: Owner::hash(&self.owner_references),
             changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
             content_fields: marks::field_set(content),
             restart: annotation(marks::RESTART).map(Into::into),

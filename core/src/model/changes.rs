@@ -4,16 +4,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::{
-    Declaration, Definition, HookCoverage, LostRecord, MonitorFacts, NamespaceFacts, NamespaceRead,
-    NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult, Store, TemplateFacts,
-    WorkloadFacts, World,
+    Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
+    NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult,
+    Store, TemplateFacts, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
     digest::DigestKey,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{InstanceKind, InstanceName, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 impl World {
@@ -87,12 +88,12 @@ impl World {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
         // Nothing else reads annotations.
-        let reads = |template: &TemplateFacts| {
+        let reads = |(of, template): (&NamespacedName, &TemplateFacts)| {
             template.compiled.as_ref().is_ok_and(|compiled| {
-                compiled.reads_annotations && compiled.selects_namespace(&name, &facts.labels)
+                compiled.reads_annotations && compiled.goes_into(&of.namespace, &name, &facts.labels)
             })
         };
-        let are_read = cluster.templates.values().any(reads);
+        let are_read = cluster.templates.iter().any(reads);
         let is_same = |known: &NamespaceFacts| match are_read {
             true => *known == facts,
             false => {
@@ -173,17 +174,63 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares in a namespace; `None`: it does not select the namespace. What was rendered from an
-    /// earlier template is dropped.
+    /// Sets what a template declares for a namespace or object; `None`: it does not select that. What was rendered from
+    /// an earlier template is dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
-        namespace: &Arc<str>,
+        instance: &InstanceName,
         set: Option<RenderedSet>,
     ) {
         let version = self.declaration(template).map(Declaration::version);
         let set = set.filter(|set| version == Some((&*set.template.0, set.template.1)));
-        self.cluster.rendered.replace(template, namespace, set);
+        self.cluster.rendered.replace(template, instance, set);
+    }
+
+    /// Takes in one object that templates may be rendered for; `seen` is what expressions see of it. Returns
+    /// whether that is news to any of them: where nothing has changed that a template reads, what was rendered
+    /// for the object is what would be rendered now.
+    pub fn set_instance(
+        &mut self,
+        kind: &InstanceKind,
+        name: &NamespacedName,
+        facts: InstanceFacts,
+        seen: &Value,
+    ) -> bool {
+        let cluster = &mut self.cluster;
+        let before = cluster.instances.get(kind, name);
+        let is_same = before.is_some_and(|before| {
+            let of = |facts: &InstanceFacts| (facts.uid.clone(), facts.is_marked, facts.terminating);
+            of(before) == of(&facts) && before.labels == facts.labels
+        });
+        let instance = InstanceName::of_object(name);
+        let (uid, version) = (facts.uid.clone(), facts.resource_version.clone());
+        cluster.instances.set(kind, name, Some(facts));
+        let is_kept = cluster.instances.get(kind, name).is_some_and(|facts| facts.body.is_some());
+        let mut is_news = !is_same;
+        for (template, facts) in &cluster.templates {
+            let Some(compiled) = facts.compiled.as_deref().ok().filter(|it| it.instance_kind() == Some(kind))
+            else {
+                continue;
+            };
+            match cluster.rendered.read_mut(template, &instance) {
+                Some(read) if is_kept && read.uid == uid && read.read == compiled.read_of(seen) => {
+                    read.resource_version = version.clone();
+                }
+                _ => is_news = true,
+            }
+        }
+        is_news
+    }
+
+    /// Forgets such an object.
+    pub fn forget_instance(&mut self, kind: &InstanceKind, name: &NamespacedName) {
+        self.cluster.instances.set(kind, name, None);
+    }
+
+    /// Sets what is known of the objects of such a kind; returns whether that is news.
+    pub fn set_instances_read(&mut self, kind: &InstanceKind, read: InstancesRead) -> bool {
+        self.cluster.instances.set_read(kind, read)
     }
 
     /// Takes in one monitor, as listed or watched.

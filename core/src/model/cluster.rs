@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
-    TemplateFacts, WorkloadFacts, rendered::Rendered,
+    TemplateFacts, WorkloadFacts, instances::Instances, rendered::Rendered,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
@@ -39,6 +39,8 @@ pub(super) struct Cluster {
     pub(super) rules: Rules,
     /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
+    /// The objects that templates are rendered for.
+    pub(super) instances: Instances,
     /// The objects that templates declare.
     pub(super) rendered: Rendered,
     /// The CustomResourceDefinitions under which rules and templates were listed, as far as they may be read.

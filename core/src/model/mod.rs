@@ -7,6 +7,7 @@ mod changed;
 mod changes;
 mod cluster;
 mod deletion;
+mod instances;
 mod last_restart;
 mod memory;
 mod namespace_scope;
@@ -15,6 +16,7 @@ mod objects;
 mod policy_state;
 mod progress;
 mod rendered;
+mod room;
 mod rule;
 mod rules;
 mod settings;
@@ -29,15 +31,16 @@ mod world;
 pub use attempt::{Attempt, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
+pub use instances::{InstanceFacts, InstancesRead};
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
-    Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Ownership,
+    Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
 };
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
-pub use rendered::{Body, RenderedFault, RenderedObject, RenderedSet, hash_of};
+pub use rendered::{Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, hash_of};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

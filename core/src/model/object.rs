@@ -1,8 +1,13 @@
 //! What is known of namespaces and of objects that are copied: metadata and digests, never content.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{marks::CopyMarks, paths::is_within};
 
@@ -38,8 +43,8 @@ pub struct ObjectFacts {
     pub labels: Arc<Labels>,
     /// Present once the object is marked for deletion.
     pub deletion: Option<Box<Deletion>>,
-    /// Whether the object has an owner: the garbage collector deletes it with its owners.
-    pub owned: bool,
+    /// Hash of the object's owners ([`Owner::hash`]): the garbage collector deletes it with them.
+    pub owners: u64,
     /// An upper bound of the time of the last content change (1 s resolution): the latest managedFields time
     /// of an entry that owns content, else the creation. It is later where we saw keys disappear, which no
     /// managedFields time records.
@@ -80,6 +85,40 @@ impl ObjectFacts {
     /// The same, to change it.
     pub(crate) fn examined_mut(&mut self) -> Option<&mut Examined> {
         self.ownership.as_deref_mut()?.examined.as_deref_mut()
+    }
+}
+
+/// An owner of an object, as its ownerReferences name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Owner {
+    /// Group and version of the owner.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Whether it manages the object.
+    pub controller: bool,
+    /// Whether it cannot go before the object.
+    pub block_owner_deletion: bool,
+}
+
+impl Owner {
+    /// The hash of no owners.
+    pub const NONE: u64 = 0;
+
+    /// A hash of all owners of an object, in whatever order: [`Self::NONE`] if and only if there is none.
+    pub fn hash<'o>(owners: impl IntoIterator<Item = &'o Self>) -> u64 {
+        let owners: BTreeSet<&Self> = owners.into_iter().collect();
+        if owners.is_empty() {
+            return Self::NONE;
+        }
+        let mut hasher = DefaultHasher::new();
+        owners.hash(&mut hasher);
+        hasher.finish().max(1)
     }
 }
 

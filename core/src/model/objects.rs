@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Drift, ObjectFacts, RenderedObject, RenderedSet, World};
 use crate::{
     digest::Fingerprint,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{InstanceName, Kind, NamespacedName, ObjectKey},
 };
 
 impl World {
@@ -86,24 +86,34 @@ impl World {
         self.cluster.copies_by_rule.values().flatten()
     }
 
-    /// What a template declares in a namespace, as last rendered.
-    pub fn rendered(&self, template: &NamespacedName, namespace: &str) -> Option<&RenderedSet> {
-        self.cluster.rendered.set(template, namespace)
+    /// What a template declares for a namespace or object, as last rendered.
+    pub fn rendered(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
+        self.cluster.rendered.set(template, instance)
     }
 
-    /// What a template declares in each namespace, as last rendered.
+    /// Everything that a template declares, as last rendered.
     pub fn rendered_of<'w>(
         &'w self,
         template: &NamespacedName,
-    ) -> impl Iterator<Item = (&'w Arc<str>, &'w RenderedSet)> + use<'w> {
+    ) -> impl Iterator<Item = (&'w InstanceName, &'w RenderedSet)> + use<'w> {
         self.cluster.rendered.sets_of(template)
     }
 
-    /// The objects that templates declare at this place, as last rendered.
+    /// The same in one namespace.
+    pub fn rendered_in<'w>(
+        &'w self,
+        template: &NamespacedName,
+        namespace: &'w str,
+    ) -> impl Iterator<Item = (&'w InstanceName, &'w RenderedSet)> + use<'w> {
+        self.cluster.rendered.sets_in(template, namespace)
+    }
+
+    /// The objects that templates declare at this place, as last rendered, in the order of the templates.
     pub fn rendered_at<'w>(
         &'w self,
         slot: &'w ObjectKey,
-    ) -> impl Iterator<Item = (&'w NamespacedName, &'w RenderedSet, &'w RenderedObject)> {
+    ) -> impl Iterator<Item = (&'w NamespacedName, &'w InstanceName, &'w RenderedSet, &'w RenderedObject)>
+    {
         self.cluster.rendered.at(slot)
     }
 
@@ -227,7 +237,7 @@ mod tests {
             resource_version: version.into(),
             labels: Default::default(),
             deletion: None,
-            owned: false,
+            owners: 0,
             changed_at: at(changed_at),
             content_fields: 0,
             restart: None,

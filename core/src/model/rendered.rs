@@ -1,4 +1,4 @@
-//! The objects that templates declare, as they were last rendered: for each template and namespace one set.
+//! The objects that templates declare, as they were last rendered: one set for each template and what it is rendered for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,30 +7,41 @@ use std::{
     sync::Arc,
 };
 
-use super::NamespaceFacts;
+use super::{NamespaceFacts, room::Room};
 use crate::{
     api::Recreate,
     digest::Fingerprint,
-    names::{NamespacedName, ObjectKey},
+    names::{InstanceName, NamespacedName, ObjectKey},
     validate::CompiledTemplate,
 };
 
 /// How many bytes of rendered objects are kept, of all templates together.
 const MOST_BYTES: usize = 64 << 20;
-/// The templates of one namespace take this part of what others leave, so that something is always left for the next.
-const SHARE: usize = 4;
 
-/// What one template declares in one namespace.
+/// What one template declares for one namespace or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedSet {
     /// UID and generation of the template that was rendered.
     pub template: (Box<str>, i64),
     /// What was read of the namespace ([`hash_of`]).
     pub namespace: u64,
+    /// The object that it was rendered for; `None` for a namespace.
+    pub instance: Option<ReadInstance>,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
     /// What could not be rendered. Nothing of the template is removed in the namespace meanwhile.
     pub faults: Vec<RenderedFault>,
+}
+
+/// The object that a template was rendered for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadInstance {
+    /// The object's UID.
+    pub uid: Box<str>,
+    /// Its latest version that gives what was rendered: one in which nothing has changed that is read.
+    pub resource_version: Box<str>,
+    /// What was read of it, as a hash.
+    pub read: u64,
 }
 
 /// One object as a template declares it.
@@ -96,36 +107,63 @@ impl RenderedSet {
 }
 
 /// All sets, with an index by slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rendered {
-    sets: BTreeMap<NamespacedName, BTreeMap<Arc<str>, RenderedSet>>,
-    by_slot: BTreeMap<ObjectKey, BTreeSet<NamespacedName>>,
+    sets: BTreeMap<NamespacedName, BTreeMap<InstanceName, RenderedSet>>,
+    by_slot: BTreeMap<ObjectKey, BTreeSet<(NamespacedName, InstanceName)>>,
     /// Bytes of all objects, by the namespace of their templates.
-    bytes: BTreeMap<Arc<str>, usize>,
+    room: Room,
+}
+
+impl Default for Rendered {
+    fn default() -> Self {
+        Self { sets: BTreeMap::new(), by_slot: BTreeMap::new(), room: Room::of(MOST_BYTES) }
+    }
 }
 
 impl Rendered {
-    /// What a template declares in a namespace, if that was rendered.
-    pub(super) fn set(&self, template: &NamespacedName, namespace: &str) -> Option<&RenderedSet> {
-        self.sets.get(template)?.get(namespace)
+    /// What a template declares for this, if that was rendered.
+    pub(super) fn set(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
+        self.sets.get(template)?.get(instance)
     }
 
-    /// Every set of a template, by namespace.
+    /// The object that a set was rendered for, to be changed.
+    pub(super) fn read_mut(
+        &mut self,
+        template: &NamespacedName,
+        instance: &InstanceName,
+    ) -> Option<&mut ReadInstance> {
+        self.sets.get_mut(template)?.get_mut(instance)?.instance.as_mut()
+    }
+
+    /// Every set of a template.
     pub(super) fn sets_of<'r>(
         &'r self,
         template: &NamespacedName,
-    ) -> impl Iterator<Item = (&'r Arc<str>, &'r RenderedSet)> + use<'r> {
+    ) -> impl Iterator<Item = (&'r InstanceName, &'r RenderedSet)> + use<'r> {
         self.sets.get(template).into_iter().flatten()
     }
 
-    /// The objects that templates declare at this place.
+    /// The sets of a template in one namespace.
+    pub(super) fn sets_in<'r>(
+        &'r self,
+        template: &NamespacedName,
+        namespace: &'r str,
+    ) -> impl Iterator<Item = (&'r InstanceName, &'r RenderedSet)> + use<'r> {
+        let of_template = self.sets.get(template).into_iter();
+        let from = of_template.flat_map(move |sets| sets.range(InstanceName::from(namespace)..));
+        from.take_while(move |(instance, _)| *instance.namespace == *namespace)
+    }
+
+    /// The objects that templates declare at this place, in the order of the templates.
     pub(super) fn at<'r>(
         &'r self,
         slot: &'r ObjectKey,
-    ) -> impl Iterator<Item = (&'r NamespacedName, &'r RenderedSet, &'r RenderedObject)> {
-        self.by_slot.get(slot).into_iter().flatten().filter_map(move |template| {
-            let set = self.set(template, &slot.namespace)?;
-            Some((template, set, set.objects.iter().find(|object| object.slot == *slot)?))
+    ) -> impl Iterator<Item = (&'r NamespacedName, &'r InstanceName, &'r RenderedSet, &'r RenderedObject)>
+    {
+        self.by_slot.get(slot).into_iter().flatten().filter_map(move |(template, instance)| {
+            let set = self.set(template, instance)?;
+            Some((template, instance, set, set.objects.iter().find(|object| object.slot == *slot)?))
         })
     }
 
@@ -140,22 +178,22 @@ impl Rendered {
         objects.map(|object| object.body.0.len() as u64)
     }
 
-    /// Replaces what a template declares in a namespace. Where all objects would take too much memory, a fault stands in
+    /// Replaces what a template declares for this. Where all objects would take too much memory, a fault stands in
     /// their place.
     pub(super) fn replace(
         &mut self,
         template: &NamespacedName,
-        namespace: &Arc<str>,
+        instance: &InstanceName,
         set: Option<RenderedSet>,
     ) {
-        self.remove(template, namespace);
+        self.remove(template, instance);
         let Some(mut set) = set else { return };
-        if !set.objects.is_empty() && !self.has_room(template, set.bytes()) {
+        if !set.objects.is_empty() && !self.room.has(&template.namespace, set.bytes()) {
             let message = format!(
                 "the objects of all templates of namespace {} together may take {} KiB here now, a quarter of what other \
-                 namespaces leave of {} MiB: make them smaller, or select fewer namespaces",
+                 namespaces leave of {} MiB: make them smaller, or select less",
                 template.namespace,
-                self.share(template) >> 10,
+                self.room.share(&template.namespace) >> 10,
                 MOST_BYTES >> 20
             );
             set = RenderedSet {
@@ -165,52 +203,34 @@ impl Rendered {
             };
         }
         for object in &set.objects {
-            self.by_slot.entry(object.slot.clone()).or_default().insert(template.clone());
+            let of_slot = self.by_slot.entry(object.slot.clone()).or_default();
+            of_slot.insert((template.clone(), instance.clone()));
         }
-        *self.bytes.entry(template.namespace.clone()).or_default() += set.bytes();
-        self.sets.entry(template.clone()).or_default().insert(namespace.clone(), set);
+        self.room.take(&template.namespace, set.bytes());
+        self.sets.entry(template.clone()).or_default().insert(instance.clone(), set);
     }
 
     /// Forgets what a template declares.
     pub(super) fn forget(&mut self, template: &NamespacedName) {
-        let namespaces: Vec<Arc<str>> =
-            self.sets_of(template).map(|(namespace, _)| namespace.clone()).collect();
-        for namespace in namespaces {
-            self.remove(template, &namespace);
+        let instances: Vec<InstanceName> =
+            self.sets_of(template).map(|(instance, _)| instance.clone()).collect();
+        for instance in instances {
+            self.remove(template, &instance);
         }
     }
 
-    fn has_room(&self, template: &NamespacedName, more: usize) -> bool {
-        self.own_bytes(template).saturating_add(more) <= self.share(template)
-    }
-
-    fn own_bytes(&self, template: &NamespacedName) -> usize {
-        self.bytes.get(&template.namespace).copied().unwrap_or_default()
-    }
-
-    /// How many bytes the templates of this one's namespace may take.
-    fn share(&self, template: &NamespacedName) -> usize {
-        let others = self.bytes.values().sum::<usize>().saturating_sub(self.own_bytes(template));
-        MOST_BYTES.saturating_sub(others) / SHARE
-    }
-
-    fn remove(&mut self, template: &NamespacedName, namespace: &str) {
+    fn remove(&mut self, template: &NamespacedName, instance: &InstanceName) {
         let Some(sets) = self.sets.get_mut(template) else { return };
-        let before = sets.remove(namespace);
+        let before = sets.remove(instance);
         if sets.is_empty() {
             self.sets.remove(template);
         }
         let Some(before) = before else { return };
-        if let Some(bytes) = self.bytes.get_mut(&template.namespace) {
-            *bytes = bytes.saturating_sub(before.bytes());
-            if *bytes == 0 {
-                self.bytes.remove(&template.namespace);
-            }
-        }
+        self.room.give_back(&template.namespace, before.bytes());
         for object in before.objects {
-            if let Some(templates) = self.by_slot.get_mut(&object.slot) {
-                templates.remove(template);
-                if templates.is_empty() {
+            if let Some(of_slot) = self.by_slot.get_mut(&object.slot) {
+                of_slot.remove(&(template.clone(), instance.clone()));
+                if of_slot.is_empty() {
                     self.by_slot.remove(&object.slot);
                 }
             }

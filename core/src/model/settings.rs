@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{SpreadLimits, Store};
-use crate::names::{Kind, NamespacedName};
+use crate::names::{InstanceKind, Kind, NamespacedName, TemplateKind};
 
 /// The settings of a process. They are neither observed nor forgotten.
 #[derive(Clone, Debug, Default)]
@@ -26,12 +26,19 @@ pub struct Settings {
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets (`--copy-kinds`).
     pub copy_kinds: BTreeSet<Kind>,
+    /// The kinds whose objects templates are rendered for (`--template-kinds`).
+    pub template_kinds: BTreeSet<TemplateKind>,
 }
 
 impl Settings {
     /// Whether objects of this kind are copied.
     pub fn copies(&self, kind: Kind) -> bool {
         kind.data().is_some() || self.copy_kinds.contains(&kind)
+    }
+
+    /// How a kind whose objects templates are rendered for is granted, if it is.
+    pub fn template_kind(&self, kind: &InstanceKind) -> Option<&TemplateKind> {
+        self.template_kinds.iter().find(|granted| granted.kind == *kind && granted.for_each)
     }
 
     /// The kinds that are copied, in order.

@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Declaration, Definition, HookCoverage, LostRecord, Memory, MonitorFacts,
-    NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings, Store, TemplateFacts,
-    Unseen, WorkloadFacts, cluster::Cluster,
+    Authority, ChangedKeys, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord,
+    Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings,
+    Store, TemplateFacts, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
     digest::DigestKey,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// Everything that is known of the cluster at one moment: what is observed, what this process remembers of its
@@ -115,6 +115,33 @@ impl World {
     /// All templates, by the names that they have among rules.
     pub fn templates(&self) -> &BTreeMap<NamespacedName, TemplateFacts> {
         &self.cluster.templates
+    }
+
+    /// What is known of the objects of a kind that templates are rendered for.
+    pub fn instances_read(&self, kind: &InstanceKind) -> InstancesRead {
+        self.cluster.instances.read(kind)
+    }
+
+    /// Every object of such a kind.
+    pub fn instances<'w>(
+        &'w self,
+        kind: &InstanceKind,
+    ) -> impl Iterator<Item = (&'w NamespacedName, &'w InstanceFacts)> + use<'w> {
+        self.cluster.instances.of(kind)
+    }
+
+    /// Those of one namespace.
+    pub fn instances_in<'w>(
+        &'w self,
+        kind: &InstanceKind,
+        namespace: &'w str,
+    ) -> impl Iterator<Item = (&'w NamespacedName, &'w InstanceFacts)> + use<'w> {
+        self.cluster.instances.within(kind, namespace)
+    }
+
+    /// One of them.
+    pub fn instance(&self, kind: &InstanceKind, name: &NamespacedName) -> Option<&InstanceFacts> {
+        self.cluster.instances.get(kind, name)
     }
 
     /// The rule or template of this name.

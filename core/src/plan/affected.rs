@@ -9,7 +9,7 @@ use super::{
         demand::{shared, shared_of, taken_over},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
-        templates::{instances, selects},
+        templates::{instances, instances_in, selects},
         too_many,
     },
     policy::scan::{hangs_on_namespaces, is_judged},
@@ -18,8 +18,8 @@ use super::{
 use crate::{
     marks::{CA_SECRET, KEY_SECRET},
     model::World,
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    validate::CompiledRule,
+    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
+    validate::{CompiledRule, CompiledTemplate},
 };
 
 /// A request to look at something. Never a payload: its handler reads the world.
@@ -30,8 +30,8 @@ use crate::{
 pub enum Key {
     /// A rule's or template's authority; and all of its slots, when that says something new.
     Rule(NamespacedName),
-    /// What a template declares in one namespace, and the slots of that.
-    Rendering(NamespacedName, Arc<str>),
+    /// What a template declares for one namespace or object, and the slots of that.
+    Rendering(NamespacedName, InstanceName),
     /// A monitor's authority, and its pods; and all of its workloads, when the authority says something new.
     Monitor(NamespacedName),
     /// One possible copy, by the place where it would be.
@@ -67,6 +67,10 @@ pub enum Changed {
     Rule(NamespacedName),
     /// A template did.
     Template(NamespacedName),
+    /// An object that templates are rendered for appeared, changed in what they read of it, or went.
+    Instance(InstanceKind, NamespacedName),
+    /// Whether the objects of such a kind are known did.
+    Instances(InstanceKind),
     /// A monitor was written or went.
     Monitor(NamespacedName),
     /// A policy was written or went.
@@ -83,7 +87,7 @@ impl Key {
         match self {
             Self::Slot(key) | Self::Misspelt(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
-            Self::Rendering(_, namespace) => Some(namespace),
+            Self::Rendering(_, instance) => Some(&instance.namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
                 Some(&name.namespace)
             }
@@ -99,8 +103,10 @@ impl Changed {
             Self::Namespace(name) => Some(name),
             Self::Object(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
-            Self::Rule(name) | Self::Template(name) | Self::Monitor(name) => Some(&name.namespace),
-            Self::Policy(_) | Self::SourceIndex => None,
+            Self::Rule(name) | Self::Template(name) | Self::Instance(_, name) | Self::Monitor(name) => {
+                Some(&name.namespace)
+            }
+            Self::Policy(_) | Self::Instances(_) | Self::SourceIndex => None,
         }
     }
 }
@@ -117,6 +123,11 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         }
         Changed::Template(name) => {
             template_keys(world, name).into_iter().chain([Key::Rule(name.clone())]).collect()
+        }
+        Changed::Instance(kind, name) => instance(world, kind, name),
+        Changed::Instances(kind) => {
+            let of_kind = of_kind(world, kind);
+            of_kind.flat_map(|(name, _)| affected(world, &Changed::Template(name.clone()))).collect()
         }
         Changed::Monitor(name) => {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
@@ -222,9 +233,12 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     }
     for (template, facts) in world.templates() {
         let Ok(compiled) = &facts.compiled else { continue };
-        if world.rendered(template, name).is_some() || selects(world, compiled, name) {
-            keys.extend([Key::Rendering(template.clone(), name.clone()), Key::RuleStatus(template.clone())]);
+        let before = world.rendered_in(template, name).map(|(instance, _)| instance.clone());
+        let mut touched = instances_in(world, template, compiled, name).chain(before).peekable();
+        if touched.peek().is_some() {
+            keys.insert(Key::RuleStatus(template.clone()));
         }
+        keys.extend(touched.map(|instance| Key::Rendering(template.clone(), instance)));
         // As of rules above.
         if compiled.names_namespace(name) && world.rule_authority(template).is_none() {
             keys.insert(Key::Rule(template.clone()));
@@ -309,14 +323,41 @@ fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
     monitors.chain([Key::Workload(key.clone())]).chain(next).collect()
 }
 
-/// Everything that has to be looked at when a template has changed: each namespace that it selects or was rendered for, and
+/// The templates that are rendered for objects of a kind.
+fn of_kind<'w>(
+    world: &'w World,
+    kind: &'w InstanceKind,
+) -> impl Iterator<Item = (&'w NamespacedName, &'w CompiledTemplate)> {
+    let compiled =
+        world.templates().iter().filter_map(|(name, facts)| Some((name, facts.compiled.as_deref().ok()?)));
+    compiled.filter(move |(_, compiled)| compiled.instance_kind() == Some(kind))
+}
+
+/// What has to be looked at when an object has changed that templates are rendered for: what they declare for it, and what was
+/// made for it.
+fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeSet<Key> {
+    let instance = InstanceName::of_object(name);
+    let mut keys = BTreeSet::new();
+    for (template, compiled) in of_kind(world, kind) {
+        if world.rendered(template, &instance).is_some() || selects(world, template, compiled, &instance) {
+            keys.extend([
+                Key::Rendering(template.clone(), instance.clone()),
+                Key::RuleStatus(template.clone()),
+            ]);
+        }
+    }
+    let made = world.copies_of_source(name).filter(|slot| slot.namespace == name.namespace);
+    keys.extend(made.cloned().map(Key::Slot));
+    keys
+}
+
+/// Everything that has to be looked at when a template has changed: what it selects or was rendered for, and
 /// each object of it that is there.
 fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
-    let selected = compiled.into_iter().flat_map(|compiled| instances(world, compiled));
-    let before = world.rendered_of(template).map(|(namespace, _)| namespace);
-    let rendered =
-        selected.chain(before).map(|namespace| Key::Rendering(template.clone(), namespace.clone()));
+    let selected = compiled.into_iter().flat_map(|compiled| instances(world, template, compiled));
+    let before = world.rendered_of(template).map(|(instance, _)| instance.clone());
+    let rendered = selected.chain(before).map(|instance| Key::Rendering(template.clone(), instance));
     let declared =
         world.rendered_of(template).flat_map(|(_, set)| set.objects.iter().map(|object| &object.slot));
     let slots = declared.chain(world.copies_of_rule(template)).cloned().map(Key::Slot);

@@ -8,6 +8,7 @@ mod labels;
 pub(crate) mod manifests;
 mod named;
 pub(crate) mod output;
+mod template_kinds;
 mod usage;
 
 pub(crate) use cluster::{ClusterArgs, Scope, connect, seconds};
@@ -17,4 +18,5 @@ pub(crate) use install_namespace::InstallNamespace;
 pub(crate) use labels::{LabelArgs, Labels};
 pub(crate) use named::{Named, Sort};
 pub(crate) use output::Output;
+pub(crate) use template_kinds::TemplateKinds;
 pub(crate) use usage::{UsageError, duration, namespaces, non_empty};

@@ -8,6 +8,7 @@ use crate::{
     api::CopyKind,
     authority::{Question, Subject},
     cli::operator::{Install, Role},
+    names::{StatusPlace, TemplateKind},
 };
 
 const ROLES: &str = include_str!("../../../charts/copyrator/rbac.yaml");
@@ -46,11 +47,32 @@ struct Rule {
     /// The rule names what the chart's value `copies.bind` has, which no flag tells.
     #[serde(default)]
     bind: bool,
+    /// The rule is there once for each kind that templates are granted for this.
+    templates: Option<TemplateUse>,
     api_groups: Vec<&'static str>,
     resources: Vec<&'static str>,
     #[serde(default)]
     resource_names: Vec<&'static str>,
     verbs: Vec<&'static str>,
+}
+
+/// What templates do with the objects of a kind that they are rendered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum TemplateUse {
+    ForEach,
+    Status,
+    StatusField,
+}
+
+impl TemplateUse {
+    fn is_of(self, kind: &TemplateKind) -> bool {
+        match self {
+            Self::ForEach => kind.for_each,
+            Self::Status => kind.status == Some(StatusPlace::Subresource),
+            Self::StatusField => kind.status == Some(StatusPlace::Object),
+        }
+    }
 }
 
 /// The condition on an install for a rule to exist.
@@ -110,7 +132,7 @@ impl ChartRole {
         };
         // One account may serve several roles of the process.
         let accounts: BTreeSet<String> = self.accounts.iter().map(|task| install.account(*task)).collect();
-        let copied = install.copy_kinds();
+        let (copied, granted) = (install.copy_kinds(), install.template_kinds());
         let is_there = |rule: &&Rule| {
             !rule.bind
                 && rule.when.is_none_or(|when| when.holds(install))
@@ -120,7 +142,18 @@ impl ChartRole {
         let mut given = Vec::new();
         for account in accounts {
             let subject = Subject::service_account(install.namespace(), &account);
-            let questions = rules().flat_map(|rule| rule.questions(&subject, namespace, fill));
+            let questions = rules().flat_map(|rule| match rule.templates {
+                None => rule.questions(&subject, namespace, &fill),
+                Some(used) => {
+                    let of_kind = |kind: &TemplateKind| {
+                        let fill = |text: &str| {
+                            text.replace("$(GROUP)", kind.kind.group()).replace("$(RESOURCE)", &kind.plural)
+                        };
+                        rule.questions(&subject, namespace, &fill)
+                    };
+                    granted.iter().filter(|kind| used.is_of(kind)).flat_map(of_kind).collect()
+                }
+            });
             given.extend(questions.map(|question| Given { question, role: role.clone() }));
         }
         given
@@ -128,7 +161,7 @@ impl ChartRole {
 }
 
 impl Rule {
-    fn questions(&self, subject: &Subject, namespace: &str, fill: impl Fn(&str) -> String) -> Vec<Question> {
+    fn questions(&self, subject: &Subject, namespace: &str, fill: &dyn Fn(&str) -> String) -> Vec<Question> {
         let names: Vec<Option<String>> = match &*self.resource_names {
             [] => vec![None],
             names => names.iter().map(|name| Some(fill(name))).collect(),
@@ -137,8 +170,9 @@ impl Rule {
         for verb in &self.verbs {
             for group in &self.api_groups {
                 for resource in &self.resources {
+                    let (group, resource) = (fill(group), fill(resource));
                     let ask = |name: &Option<String>| {
-                        question(subject, (*verb, *group, *resource), name, namespace)
+                        question(subject, (*verb, &group, &resource), name, namespace)
                     };
                     questions.extend(names.iter().map(ask));
                 }
@@ -151,23 +185,28 @@ impl Rule {
 /// A right in terms of RBAC: verb, group, and `RESOURCE` or `RESOURCE/SUBRESOURCE`.
 pub(super) fn question(
     subject: &Subject,
-    (verb, group, resource): (&'static str, &'static str, &'static str),
+    (verb, group, resource): (&'static str, &str, &str),
     name: &Option<String>,
     namespace: &str,
 ) -> Question {
     let (resource, subresource) = match resource.split_once('/') {
-        Some((resource, part)) => (resource, Some(part)),
+        Some((resource, part)) => (resource, known_part(part)),
         None => (resource, None),
     };
     Question {
         subject: subject.clone(),
         verb,
-        group,
-        resource,
+        group: group.to_owned().into(),
+        resource: resource.to_owned().into(),
         subresource,
         name: name.clone(),
         namespace: namespace.to_owned(),
     }
+}
+
+/// A subresource that the chart's roles name.
+fn known_part(part: &str) -> Option<&'static str> {
+    ["status", "eviction"].into_iter().find(|known| *known == part)
 }
 
 #[cfg(test)]
@@ -183,7 +222,7 @@ mod tests {
         let of = given.iter().filter(|one| one.question.subject.user.ends_with(&format!(":{account}")));
         let brief = |Given { question: it, .. }: &Given| {
             let name = it.name.as_deref().unwrap_or("*");
-            [it.verb, " ", it.resource, "/", name, " ", &it.namespace].concat().trim().to_owned()
+            [it.verb, " ", &*it.resource, "/", name, " ", &it.namespace].concat().trim().to_owned()
         };
         of.map(brief).collect()
     }

@@ -209,8 +209,8 @@ async fn canary(client: &Client, namespace: &str) -> Readable<Result<(), String>
     let question = Question {
         subject: caller.caller().clone(),
         verb: "create",
-        group: "copyrator.dev",
-        resource: "copyratorrules",
+        group: "copyrator.dev".into(),
+        resource: "copyratorrules".into(),
         subresource: None,
         name: None,
         namespace: namespace.into(),

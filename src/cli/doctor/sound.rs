@@ -62,7 +62,7 @@ pub(super) fn turn(facts: &mut Facts, which: [&str; 4]) {
     let mut turned = 0;
     for (Right { question: it, .. }, answer) in &mut facts.rights {
         let account = it.subject.as_service_account().unwrap().1;
-        if [account, it.verb, it.resource, &it.namespace] == which {
+        if [account, it.verb, &*it.resource, &it.namespace] == which {
             *answer = answer.clone().map(|allowed| !allowed);
             turned += 1;
         }

@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 use serde::Deserialize;
 
-use crate::{cli::arguments, config::system_namespaces, hooks::Endpoint, names::Kind};
+use crate::{
+    cli::arguments,
+    config::system_namespaces,
+    hooks::Endpoint,
+    names::{Kind, TemplateKind},
+};
 
 /// The value of `app.kubernetes.io/part-of` on every object of the chart.
 pub(crate) const PART_OF: &str = "copyrator";
@@ -133,6 +138,12 @@ impl<'f> Install<'f> {
         let said = self.told("copy-kinds").unwrap_or_default();
         let kinds = said.split(',').filter_map(|word| Kind::named(word.trim()));
         kinds.filter(|kind| kind.data().is_none()).collect()
+    }
+
+    /// The kinds whose objects templates are rendered for.
+    pub(crate) fn template_kinds(&self) -> BTreeSet<TemplateKind> {
+        let said = self.told("template-kinds").unwrap_or_default();
+        said.split(',').filter_map(|word| word.parse().ok()).collect()
     }
 
     /// The prefix of all names in the chart, which is also the name of the ClusterRole that owns the hooks.

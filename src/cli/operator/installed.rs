@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     authority::TrustedWriters,
-    cli::arguments::{CopyKinds, UsageError, duration, namespaces, non_empty},
+    cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, non_empty},
     config::system_namespaces,
     model::{Bytes, Settings, SpreadLimits, Store, World},
-    names::Kind,
+    names::{Kind, TemplateKind},
 };
 
 /// The settings of the operator in the cluster. The flags and their environment variables are those of
@@ -61,6 +61,17 @@ pub(crate) struct InstalledArgs {
     annotations: bool,
     #[command(flatten)]
     copies: CopyKinds,
+    #[command(flatten)]
+    templates: TemplateKinds,
+}
+
+/// The kinds that the operator is told to work with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kinds {
+    /// Those that are copied beside ConfigMaps and Secrets.
+    pub(crate) copied: BTreeSet<Kind>,
+    /// Those whose objects templates are rendered for.
+    pub(crate) templates: BTreeSet<TemplateKind>,
 }
 
 /// What the flags say of how Copyrator is installed, checked.
@@ -80,6 +91,8 @@ pub(crate) struct Installed {
     annotations: bool,
     /// The kinds of `--copy-kinds`; empty without the flag.
     pub(super) copy_kinds: BTreeSet<Kind>,
+    /// The kinds of `--template-kinds`; empty without the flag.
+    pub(super) template_kinds: BTreeSet<TemplateKind>,
 }
 
 impl InstalledArgs {
@@ -99,13 +112,15 @@ impl InstalledArgs {
             max_copies: self.max_copies_per_rule,
             annotations: self.annotations,
             copy_kinds: self.copies.kinds()?,
+            template_kinds: self.templates.kinds()?,
         })
     }
 }
 
 impl Installed {
-    /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets.
-    pub(crate) fn world(&self, copy_kinds: BTreeSet<Kind>) -> World {
+    /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
+    /// rendered for objects of those.
+    pub(crate) fn world(&self, Kinds { copied: copy_kinds, templates: template_kinds }: Kinds) -> World {
         let mut stores = BTreeSet::from([
             Store::Namespaces,
             Store::ConfigMaps,
@@ -120,6 +135,7 @@ impl Installed {
         let mut world = World::new(Settings {
             stores,
             copy_kinds,
+            template_kinds,
             system_namespaces: self.system_namespaces.clone(),
             default_grace: self.grace,
             spread_limits: limits,

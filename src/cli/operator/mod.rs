@@ -6,5 +6,5 @@ mod installed;
 mod read_scope;
 
 pub(crate) use install::{Install, LEASE, PART_OF, Role};
-pub(crate) use installed::{Installed, InstalledArgs};
-pub(crate) use read_scope::{ReadScope, copy_kinds};
+pub(crate) use installed::{Installed, InstalledArgs, Kinds};
+pub(crate) use read_scope::{ReadScope, kinds};

@@ -7,14 +7,13 @@ use kube::{Api, Client, api::ListParams};
 
 use super::{
     install::{Install, PART_OF},
-    installed::Installed,
+    installed::{Installed, Kinds},
 };
 use crate::{
     access::{AskError, Authorizer as _, CallerAuthorizer},
     api::GROUP,
     authority::Question,
     model::NamespaceScope,
-    names::Kind,
     observe::listing::ListError,
 };
 
@@ -34,14 +33,22 @@ pub(crate) enum ReadScope {
     Overridden(BTreeSet<Arc<str>>, String),
 }
 
-/// The kinds that are copied beside ConfigMaps and Secrets, by the command line or else by Copyrator's
-/// Deployment; `None` where that cannot be read.
-pub(crate) async fn copy_kinds(client: &Client, installed: &Installed) -> Option<BTreeSet<Kind>> {
-    if !installed.copy_kinds.is_empty() {
-        return Some(installed.copy_kinds.clone());
+/// The kinds that are copied beside ConfigMaps and Secrets, and those whose objects templates are rendered for, by the
+/// command line or else by Copyrator's Deployment; `None` where that cannot be read.
+pub(crate) async fn kinds(client: &Client, installed: &Installed) -> Option<Kinds> {
+    let told = Kinds { copied: installed.copy_kinds.clone(), templates: installed.template_kinds.clone() };
+    if !told.copied.is_empty() && !told.templates.is_empty() {
+        return Some(told);
     }
-    let found = deployments(client, &installed.namespace).await.ok().filter(|found| !found.is_empty())?;
-    Some(Install::new(&installed.namespace, &found).copy_kinds())
+    let found = deployments(client, &installed.namespace).await.ok().filter(|found| !found.is_empty());
+    let Some(found) = found else {
+        return Some(told).filter(|told| !told.copied.is_empty() || !told.templates.is_empty());
+    };
+    let install = Install::new(&installed.namespace, &found);
+    Some(Kinds {
+        copied: if told.copied.is_empty() { install.copy_kinds() } else { told.copied },
+        templates: if told.templates.is_empty() { install.template_kinds() } else { told.templates },
+    })
 }
 
 /// Copyrator's Deployments.
@@ -74,11 +81,11 @@ impl ReadScope {
     ) -> Result<Self, AskError> {
         let Some(namespace) = namespace.filter(|_| self.namespaces().is_none()) else { return Ok(self) };
         let caller = CallerAuthorizer::new(client.clone()).await?;
-        let may_list = |group, resource| Question {
+        let may_list = |group: &'static str, resource: &'static str| Question {
             subject: caller.caller().clone(),
             verb: "list",
-            group,
-            resource,
+            group: group.into(),
+            resource: resource.into(),
             subresource: None,
             name: None,
             namespace: String::new(),

@@ -130,7 +130,7 @@ pub(crate) fn row(world: &World, outlook: &RestartOutlook) -> RestartRow {
             kind: cause.object.kind.to_string(),
             name: cause.object.name.to_string(),
             changed_at: cause.changed_at,
-            copy_of: marks.map(|marks| marks.source.to_string()),
+            copy_of: marks.map(|marks| marks.origin().to_string()),
         }
     });
     RestartRow {

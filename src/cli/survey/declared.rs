@@ -163,6 +163,8 @@ pub(super) async fn take_in(
     now: Timestamp,
 ) -> (Vec<FromFile>, Vec<Declined>) {
     let (mut taken, mut declined) = (Vec::new(), Vec::new());
+    let template_kinds = world.settings().template_kinds.clone();
+    let parties = Parties { trusted: trusted.clone(), template_kinds, ..Parties::default() };
     for mut file in files {
         let known = match file.kind {
             OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),
@@ -194,8 +196,8 @@ pub(super) async fn take_in(
                 let message = "templates are served, and planned, only where all namespaces are looked at";
                 Verdict::refuse(422, Unseen::NotServed.as_str(), message)
             }
-            _ if file.kind == OurKind::Policy => judge(&file, known, caller, trusted, has_webhook).await,
-            (true, _) => judge(&file, known, caller, trusted, has_webhook).await,
+            _ if file.kind == OurKind::Policy => judge(&file, known, caller, &parties, has_webhook).await,
+            (true, _) => judge(&file, known, caller, &parties, has_webhook).await,
             (false, Some((reason, message))) => Verdict::refuse(404, reason.as_str(), &message),
             (false, None) => {
                 let message = format!("namespace {namespace} does not exist: create it first");
@@ -247,7 +249,7 @@ async fn judge(
     file: &FromFile,
     known: Option<&ExistingObject>,
     caller: &CallerAuthorizer,
-    trusted: &TrustedWriters,
+    parties: &Parties,
     asks: bool,
 ) -> Verdict {
     let raw = |value: &Value| serde_json::value::to_raw_value(value);
@@ -257,8 +259,7 @@ async fn judge(
     let kind =
         GroupVersionKind { group: GROUP.into(), version: VERSION.into(), kind: file.kind.as_str().into() };
     let review = review(kind, (namespace, name), caller.caller(), &new, old.as_deref());
-    let parties = Parties { trusted: trusted.clone(), ..Parties::default() };
-    match read(&review, &Purpose::OwnKinds, &parties, Timestamp::now()) {
+    match read(&review, &Purpose::OwnKinds, parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
         Ok(Case::Settled(Decision::Ask(asking))) if !asks => asking.allow,
         Ok(Case::Settled(Decision::Ask(asking))) => {

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 };
 use kube::{Client, Resource, core::NamespaceResourceScope};
 
-use super::SurveyError;
+use super::{SurveyError, instances};
 use crate::{
     api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
     authority::{Question, Subject, refusal},
@@ -122,7 +122,10 @@ async fn take_all(
     put(world, rules, now);
     world.set_definition(Store::CopyratorTemplates, definition_of_templates.ok().flatten());
     match templates {
-        Ok(templates) => put(world, templates, now),
+        Ok(templates) => {
+            put(world, templates, now);
+            hidden.notes.extend(instances::take(client, world).await?);
+        }
         // Without the kind, or without the right to list it, what templates made stays as it is.
         Err(ListError::NotServed { .. } | ListError::Refused { .. }) => {
             world.settings_mut().stores.remove(&Store::CopyratorTemplates);
@@ -445,8 +448,8 @@ pub(super) fn lacks<'n>(
         .map(|(verb, (group, resource), namespace)| Question {
             subject: caller.clone(),
             verb,
-            group,
-            resource,
+            group: group.into(),
+            resource: resource.into(),
             subresource: None,
             name: None,
             namespace: namespace.to_owned(),

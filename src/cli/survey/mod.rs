@@ -8,6 +8,7 @@ mod authority;
 mod content;
 mod declared;
 mod error;
+mod instances;
 mod judged;
 mod lists;
 mod objects;
@@ -30,7 +31,7 @@ pub(super) use objects::{AppliedObject, ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 pub(crate) use take::{read_scope, take_survey};
 
-use super::operator::{Installed, ReadScope, copy_kinds};
+use super::operator::{Installed, Kinds, ReadScope, kinds};
 use crate::{
     access::CallerAuthorizer,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
@@ -104,8 +105,9 @@ pub(super) async fn survey(
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
     let caller = if read_scope.namespaces().is_some() { caller.locally() } else { caller };
-    let told = copy_kinds(client, installed).await;
-    let mut world = installed.world(told.clone().unwrap_or_else(|| lists::untold(read_scope)));
+    let told = kinds(client, installed).await;
+    let untold = || Kinds { copied: lists::untold(read_scope), ..Kinds::default() };
+    let mut world = installed.world(told.clone().unwrap_or_else(untold));
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;

@@ -51,8 +51,8 @@ pub(super) async fn digest_key(
             let question = Question {
                 subject: caller.clone(),
                 verb: "get",
-                group: "",
-                resource: "secrets",
+                group: "".into(),
+                resource: "secrets".into(),
                 subresource: None,
                 name: Some(KEY_SECRET.into()),
                 namespace: namespace.to_owned(),

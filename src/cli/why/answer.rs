@@ -62,6 +62,9 @@ pub(in crate::cli) struct Made {
     /// What is copied, or the template that declares the object: `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// What a template declares the object for, where that is an object: `Kind namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
     /// Keyed digest of what was written, where the object is this rule's copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -206,13 +209,17 @@ fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
 fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     let made = made_by.first().filter(|made| made.digest.is_some())?;
     let origin = made.source.as_ref()?;
+    let read = match &made.instance {
+        Some(instance) => format!("of {instance} or of the namespace"),
+        None => "of the namespace".to_owned(),
+    };
     Some(match (made.is_declared(), kind.is_whole()) {
         (true, true) => format!(
-            "{origin}, or what of the namespace its expressions read; the object itself only with the verb override on \
+            "{origin}, or what {read} its expressions read; the object itself only with the verb override on \
              copies.copyrator.dev, and what is changed there is put back"
         ),
         (true, false) => format!(
-            "{origin}, or what of the namespace its expressions read; fields that it does not name by every user whom the cluster's \
+            "{origin}, or what {read} its expressions read; fields that it does not name by every user whom the cluster's \
              RBAC allows it, and those that it names are put back"
         ),
         (false, _) => format!(
@@ -232,6 +239,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     Made {
         rule: rule.map(ToString::to_string),
         source: origin_of(world, outlook).map(|origin| origin.to_string()),
+        instance: outlook.instance.clone(),
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
@@ -323,7 +331,7 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
             name: reference.name.to_string(),
             exists: known.is_some(),
             restarts: on_change(world, &object).iter().any(counts),
-            copy_of: known.and_then(|facts| Some(facts.marks.as_deref()?.source.to_string())),
+            copy_of: known.and_then(|facts| Some(facts.marks.as_deref()?.origin().to_string())),
         }
     });
     let uses = uses.collect();

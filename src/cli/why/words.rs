@@ -64,6 +64,7 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         Some(_) => vec![("copy of", format!("{source}, made by {rule}"))],
         None => vec![("wanted by", format!("{rule}, as a copy of {source}"))],
     };
+    lines.extend(made.instance.clone().map(|instance| ("for", instance)));
     if let Some(digest) = &made.digest {
         let shown = if wide { digest.clone() } else { digest.chars().take(SHORT).collect() };
         lines.push(("digest", shown));

@@ -11,11 +11,14 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use super::tests::{answer, at, namespace, plans, template, world};
+use super::{
+    instances::{kind, put, template_for_each, world_with_kind},
+    tests::{answer, at, namespace, plans, template},
+};
 use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
-    model::{DeletionAnswer, ObjectFacts, World},
+    model::{DeletionAnswer, InstancesRead, ObjectFacts, World},
     names::{Kind, NamespacedName, ObjectKey},
     observe::content::decode,
     plan::{
@@ -29,7 +32,10 @@ use crate::{
 };
 
 const PLACES: [&str; 3] = ["one", "two", "three"];
-const TEMPLATES: [&str; 3] = ["first", "second", "third"];
+/// The last one is rendered for objects, the others for namespaces.
+const TEMPLATES: [&str; 4] = ["first", "second", "third", "each"];
+const EACH: usize = 3;
+const INSTANCES: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -56,6 +62,22 @@ enum Event {
     Occupy {
         place: usize,
     },
+    /// An object that templates are rendered for is written, with or without what they read, or is being deleted.
+    Object {
+        place: usize,
+        instance: usize,
+        size: Option<u8>,
+        is_going: bool,
+    },
+    /// It is gone.
+    Gone {
+        place: usize,
+        instance: usize,
+    },
+    /// The kind of those objects is served, or no more.
+    Served {
+        is_served: bool,
+    },
     /// The operator renders, and carries out so many actions before it is killed.
     Run {
         actions: usize,
@@ -73,7 +95,11 @@ fn event() -> impl Strategy<Value = Event> {
         (template.clone(), any::<[bool; 3]>()).prop_map(|(template, has)| Event::Write { template, has }),
         template.clone().prop_map(|template| Event::Delete { template }),
         (template, any::<bool>()).prop_map(|(template, may)| Event::Rights { template, may }),
-        place.prop_map(|place| Event::Occupy { place }),
+        place.clone().prop_map(|place| Event::Occupy { place }),
+        (place.clone(), 0..INSTANCES.len(), proptest::option::of(0..3_u8), proptest::bool::weighted(0.2))
+            .prop_map(|(place, instance, size, is_going)| Event::Object { place, instance, size, is_going }),
+        (place, 0..INSTANCES.len()).prop_map(|(place, instance)| Event::Gone { place, instance }),
+        any::<bool>().prop_map(|is_served| Event::Served { is_served }),
         (0..4_usize).prop_map(|actions| Event::Run { actions }),
     ]
 }
@@ -81,6 +107,9 @@ fn event() -> impl Strategy<Value = Event> {
 /// The objects that a template can have: one for each namespace, one whose expression needs a label, and one that others may
 /// have made. Each says whose it is: the simulation passes by a write that changes nothing but marks.
 fn objects(template: usize, has: [bool; 3]) -> Value {
+    if template == EACH {
+        return objects_for_each(has);
+    }
     let of = |id: &str, kind: &str, name: &str, (field, value): (&str, Value)| json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, field: value}});
     let whose = TEMPLATES[template];
     let hard =
@@ -97,6 +126,19 @@ fn objects(template: usize, has: [bool; 3]) -> Value {
     ];
     let chosen: Vec<&Value> = all.iter().zip(has).filter(|(_, has)| *has).map(|(object, _)| object).collect();
     // A template has one object at least.
+    if chosen.is_empty() { json!([all[0]]) } else { json!(chosen) }
+}
+
+/// The same of the template that is rendered for objects: one for each, one whose expression needs a field, and one for all of
+/// them, which others may have made.
+fn objects_for_each(has: [bool; 3]) -> Value {
+    let of = |id: &str, name: &str, data: Value| json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}});
+    let all = [
+        of("mine", "of-${object.metadata.name}", json!({"of": "${object.metadata.name}"})),
+        of("size", "size-${object.metadata.name}", json!({"size": "${string(object.spec.size)}"})),
+        of("shared", "shared", json!({"of": "each", "for": "${object.metadata.name}"})),
+    ];
+    let chosen: Vec<&Value> = all.iter().zip(has).filter(|(_, has)| *has).map(|(object, _)| object).collect();
     if chosen.is_empty() { json!([all[0]]) } else { json!(chosen) }
 }
 
@@ -119,7 +161,14 @@ impl Story {
             Event::Write { template: at, has } => {
                 self.generation += 1;
                 let version = (TEMPLATES[at], at as i64, self.generation);
-                template(&mut self.world, version, objects(at, has));
+                match at {
+                    EACH => drop(template_for_each(
+                        &mut self.world,
+                        version,
+                        json!({"objects": objects(at, has)}),
+                    )),
+                    _ => drop(template(&mut self.world, version, objects(at, has))),
+                }
             }
             Event::Delete { template } => self.world.forget_template(&name(template)),
             Event::Rights { template, may } => {
@@ -128,6 +177,24 @@ impl Story {
                 }
             }
             Event::Occupy { place } => occupy(&mut self.world, PLACES[place]),
+            Event::Object { place, instance, size, is_going } => {
+                self.generation += 1;
+                let mut more = json!({"spec": {}});
+                if let Some(size) = size {
+                    more["spec"]["size"] = size.into();
+                }
+                if is_going {
+                    more["metadata"] = json!({"deletionTimestamp": at(1).to_string()});
+                }
+                put(&mut self.world, (PLACES[place], INSTANCES[instance]), self.generation, more);
+            }
+            Event::Gone { place, instance } => {
+                self.world.forget_instance(&kind(), &NamespacedName::new(PLACES[place], INSTANCES[instance]));
+            }
+            Event::Served { is_served } => {
+                let read = if is_served { InstancesRead::Listed } else { InstancesRead::NotServed };
+                self.world.set_instances_read(&kind(), read);
+            }
             Event::Run { actions } => {
                 render_all(&mut self.world);
                 self.act(actions);
@@ -186,9 +253,11 @@ fn check(world: &World) {
         let template = world.templates().get(&marks.rule);
         let is_declared = claims_on(world, slot).iter().any(|claim| *claim.rule == marks.rule);
         let is_kept = template.is_some_and(|facts| {
-            let set = world.rendered(&marks.rule, &slot.namespace);
-            inert_template(world, &marks.rule, facts).is_some()
-                || set.is_some_and(|set| !set.faults.is_empty())
+            let mut sets = world.rendered_in(&marks.rule, &slot.namespace);
+            let going = world.instance(&kind(), &marks.source).is_some_and(|object| object.terminating);
+            going
+                || inert_template(world, &marks.rule, facts).is_some()
+                || sets.any(|(_, set)| !set.faults.is_empty())
         });
         assert!(is_declared || is_kept, "{slot} of {} stays, and nothing declares it", marks.rule);
     }
@@ -205,7 +274,7 @@ fn whatever_happens_it_converges_and_is_silent_then() {
     }
     let story = vec(event(), 1..24);
     let held = TestRunner::new(config).run(&story, |events| {
-        let mut story = Story { world: world(), generation: 0 };
+        let mut story = Story { world: world_with_kind(), generation: 0 };
         // What is not wanted goes at once: marks are not simulated.
         story.world.settings_mut().default_grace = Duration::ZERO;
         for place in PLACES {

@@ -115,7 +115,7 @@ fn each_selected_namespace_gets_its_objects_and_then_nothing_is_left_to_do() {
     let kit = template(&mut world, ("kit", 1, 1), json!([quota(), deny()]));
     assert_eq!(settle(&mut world), ["NetworkPolicy shop/deny-shop", "ResourceQuota shop/quota"]);
     assert_eq!(actions(&world), []);
-    let set = world.rendered(&kit, "shop").unwrap();
+    let set = world.rendered(&kit, &"shop".into()).unwrap();
     let quota: Value = serde_json::from_str(set.objects[0].body.expose()).unwrap();
     assert_eq!(quota["spec"]["hard"]["pods"], "10");
     let report = template_report(&world, &kit, at(100)).unwrap();
@@ -164,7 +164,7 @@ fn without_a_right_nothing_is_rendered_written_or_removed() {
     settle(&mut world);
     answer(&mut world, &kit, false);
     render_all(&mut world);
-    assert!(world.rendered(&kit, "shop").is_none());
+    assert!(world.rendered(&kit, &"shop".into()).is_none());
     assert_eq!(actions(&world), []);
     let report = template_report(&world, &kit, at(100)).unwrap();
     let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
@@ -252,14 +252,14 @@ fn what_was_rendered_from_another_state_of_the_namespace_or_template_counts_for_
     let mut world = world();
     let kit = template(&mut world, ("kit", 1, 1), json!([quota()]));
     settle(&mut world);
-    let stale = world.rendered(&kit, "shop").cloned();
+    let stale = world.rendered(&kit, &"shop".into()).cloned();
     namespace(&mut world, "shop", json!({"team": "blue", "pods": "20"}));
     assert_eq!(actions(&world), [], "it is not rendered from the new labels yet");
     world.set_rendered(&kit, &"shop".into(), stale.clone());
     assert_eq!(actions(&world), []);
     world.forget_template(&kit);
     world.set_rendered(&kit, &"shop".into(), stale);
-    assert!(world.rendered(&kit, "shop").is_none(), "the template is gone");
+    assert!(world.rendered(&kit, &"shop".into()).is_none(), "the template is gone");
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn annotations_that_are_not_read_are_a_fault_only_where_an_expression_reads_them
         "annotations": {"owner": "o", "long": "x".repeat(1 << 11)}}});
     serde_json::from_value::<Namespace>(long).unwrap().put(&mut world, at(0));
     render_all(&mut world);
-    assert_eq!(world.rendered(&reads, "shop").unwrap().faults.len(), 1);
-    assert_eq!(world.rendered(&other, "shop").unwrap().objects.len(), 1);
+    assert_eq!(world.rendered(&reads, &"shop".into()).unwrap().faults.len(), 1);
+    assert_eq!(world.rendered(&other, &"shop".into()).unwrap().objects.len(), 1);
 }
 
 /// A controller that writes an annotation of a namespace every second is none of our business, and no news that would have

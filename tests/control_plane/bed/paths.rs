@@ -74,6 +74,8 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigPolicy", "configpolicies", "/apis/copyrator.dev/v1alpha1", false),
     ("CopyratorTemplate", "copyratortemplates", "/apis/copyrator.dev/v1alpha1", true),
+    ("Memcached", "memcacheds", "/apis/cache.example.com/v1alpha1", true),
+    ("NginxServer", "nginxservers", "/apis/web.example.com/v1", true),
 ];
 
 /// The path of a collection; an empty namespace means all of them.

@@ -9,7 +9,7 @@ impl Object {
             resource_version: "1".into(),
             labels: Default::default(),
             deletion: None,
-            owned: false,
+            owners: 0,
             changed_at: at(self.changed),
             content_fields: 0,
             restart: self.restart.as_deref().map(Into::into),

@@ -9,6 +9,7 @@ use crate::{
     admit::decode::{Operation, Review},
     api::PolicyKind,
     authority::TrustedWriters,
+    names::TemplateKind,
     validate::Candidate,
 };
 
@@ -40,6 +41,8 @@ pub struct Parties {
     pub own: BTreeSet<String>,
     /// Accounts of other namespaces whose rules and monitors act without `serviceAccountName`.
     pub trusted: TrustedWriters,
+    /// The kinds whose objects templates are rendered for.
+    pub template_kinds: BTreeSet<TemplateKind>,
 }
 
 /// A write of a ConfigMap, Secret or Namespace.

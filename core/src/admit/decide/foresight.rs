@@ -10,7 +10,7 @@ use crate::{
     names::NamespacedName,
     plan::copy::{
         absent::{lacking_sources, lacking_targets, sees_sources},
-        claims::not_granted,
+        granted::not_granted,
     },
     validate::CompiledRule,
 };

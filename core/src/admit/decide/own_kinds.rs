@@ -106,7 +106,9 @@ pub(super) fn decide(
             if !suspends && *purpose != Purpose::Files && !unserved.is_empty() {
                 return Ok(invalid(review, &unserved));
             }
-            let questions = |subject: &Subject| template_questions(&review.namespace, &spec, subject, None);
+            let questions = |subject: &Subject| {
+                template_questions(&review.namespace, &spec, subject, &parties.template_kinds)
+            };
             Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
         }
         _ => Ok(Decision::Now(Verdict::allow())),

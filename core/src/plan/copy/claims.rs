@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 use super::{
     targets::{is_named, takes_copies, targets},
-    templates::{is_of, not_granted_kind, selects},
+    templates::{is_of, is_rendered, not_granted_kind, not_read_kind, owner, selects, unknown_instances},
 };
 use crate::{
     api::ConflictPolicy,
     digest::Fingerprint,
     marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
     model::{
-        Authority, Declared, NamespaceFacts, ObjectFacts, RenderedObject, RuleFacts, Store, TemplateFacts,
-        World,
+        Authority, Declared, NamespaceFacts, ObjectFacts, Owner, RenderedObject, RuleFacts, Store,
+        TemplateFacts, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     validate::{CompiledRule, CompiledTemplate, Gives, Globs},
@@ -38,7 +38,7 @@ pub struct Claim<'w> {
 }
 
 /// What is wanted in a slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Wants<'w> {
     /// A copy of the claim's source.
     Copy {
@@ -55,13 +55,15 @@ pub enum Wants<'w> {
         compiled: &'w CompiledTemplate,
         /// The object.
         object: &'w RenderedObject,
+        /// The owner that it is to have.
+        owner: Option<Arc<Owner>>,
     },
 }
 
 impl Claim<'_> {
     /// Why the rule or template writes nothing at present; `None` where it may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
-        match self.wants {
+        match &self.wants {
             Wants::Copy { facts, .. } => inert(world, self.rule, facts),
             Wants::Object { facts, .. } => inert_template(world, self.rule, facts),
         }
@@ -69,7 +71,7 @@ impl Claim<'_> {
 
     /// What the API server said about this generation of the rule or template.
     pub(super) fn authority<'w>(&self, world: &'w World) -> Option<&'w Authority> {
-        match self.wants {
+        match &self.wants {
             Wants::Copy { facts, .. } => authority(world, self.rule, facts),
             Wants::Object { facts, .. } => authority(world, self.rule, facts),
         }
@@ -77,7 +79,7 @@ impl Claim<'_> {
 
     /// When the rule or template was created: the older one wins a free slot.
     pub(super) fn created(&self) -> Timestamp {
-        match self.wants {
+        match &self.wants {
             Wants::Copy { facts, .. } => facts.created,
             Wants::Object { facts, .. } => facts.created,
         }
@@ -85,7 +87,7 @@ impl Claim<'_> {
 
     /// What to do about an object that is not ours.
     pub(super) fn conflict(&self) -> ConflictPolicy {
-        match self.wants {
+        match &self.wants {
             Wants::Copy { compiled, .. } => compiled.conflict,
             Wants::Object { compiled, .. } => compiled.conflict,
         }
@@ -93,16 +95,24 @@ impl Claim<'_> {
 
     /// What happens to the object when it is no longer wanted.
     pub(super) fn on_removal(&self, default_grace: Duration) -> OnRemoval {
-        let (deletion, grace) = match self.wants {
+        let (deletion, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, compiled.grace),
             Wants::Object { compiled, .. } => (compiled.deletion, compiled.grace),
         };
         OnRemoval::new(deletion, grace.unwrap_or(default_grace))
     }
 
+    /// The owner that the object is to have.
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        match &self.wants {
+            Wants::Copy { .. } => None,
+            Wants::Object { owner, .. } => owner.as_deref(),
+        }
+    }
+
     /// The fingerprint of what the object is made from; `None` where it has to be fetched.
     pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
-        match self.wants {
+        match &self.wants {
             Wants::Copy { .. } => world.fingerprint(&self.source),
             Wants::Object { object, .. } => Some(&object.print),
         }
@@ -114,8 +124,10 @@ impl Claim<'_> {
 pub enum Inert {
     /// The rule's spec is invalid.
     Quarantined,
-    /// Objects of its kind are not copied here.
+    /// Objects of its kind are not copied here, or those that it is rendered for not read.
     NotGranted,
+    /// The objects that it is rendered for are not known: they are not served, or could not be listed.
+    NotListed,
     /// The rule has `suspend: true`.
     Suspended,
     /// A namespace of its sources cannot be read, so its sources are not known.
@@ -142,8 +154,13 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
 pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Quarantined),
-        Ok(compiled) if not_granted_kind(world, compiled).is_some() => Some(Inert::NotGranted),
+        Ok(compiled)
+            if not_granted_kind(world, compiled).is_some() || not_read_kind(world, compiled).is_some() =>
+        {
+            Some(Inert::NotGranted)
+        }
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(compiled) if unknown_instances(world, compiled).is_some() => Some(Inert::NotListed),
         Ok(_) => {
             let may = authority(world, template, facts).is_some_and(|authority| authority.answer.is_ok());
             (!may).then_some(Inert::Unauthorized)
@@ -159,17 +176,6 @@ pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
         || !world.sees(&rule.namespace)
         || (!world.settings().annotations && rule.annotated().is_some())
         || (rule.template().is_some() && !world.settings().stores.contains(&Store::CopyratorTemplates))
-}
-
-/// The reason where objects of a rule's kind are not copied here.
-pub(crate) const KIND_NOT_GRANTED: &str = "KindNotGranted";
-
-/// The same in words, with the way out.
-pub(crate) fn not_granted(kind: Kind) -> String {
-    format!(
-        "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
-         nothing is written or removed here"
-    )
 }
 
 /// The first namespace of a rule's sources that cannot be read.
@@ -206,18 +212,46 @@ fn each_claim<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item =
     of_rules(world, slot).chain(of_templates(world, slot))
 }
 
-/// A template claims what it was rendered to as it is now.
+/// A template claims what it was rendered to as it is now: once, for the instance that an object there was made for, else
+/// for the first of those that want the place.
 fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
-    world.rendered_at(slot).filter_map(|(template, set, object)| {
-        let facts =
-            world.templates().get(template).filter(|facts| is_of(world, set, facts, &slot.namespace))?;
-        let compiled =
-            facts.compiled.as_deref().ok().filter(|compiled| selects(world, compiled, &slot.namespace))?;
-        let source =
-            ObjectKey { kind: slot.kind, namespace: template.namespace.clone(), name: template.name.clone() };
-        let wants = Wants::Object { facts, compiled, object };
-        Some(Claim { rule: template, wants, source, duplicates: Vec::new() })
-    })
+    let marks = world.object(slot).and_then(|object| object.marks.as_deref());
+    let mut claims: Vec<Claim<'w>> = Vec::new();
+    for (template, instance, set, object) in world.rendered_at(slot) {
+        let Some(facts) = world.templates().get(template).filter(|facts| is_of(world, set, facts, instance))
+        else {
+            continue;
+        };
+        let Some(compiled) =
+            facts.compiled.as_deref().ok().filter(|compiled| selects(world, template, compiled, instance))
+        else {
+            continue;
+        };
+        let source = instance.object().unwrap_or_else(|| template.clone());
+        let is_held = marks.is_some_and(|marks| marks.rule == *template && marks.source == source);
+        let source = ObjectKey { kind: slot.kind, namespace: source.namespace, name: source.name };
+        let owner = owner(compiled, instance, set);
+        let wants = Wants::Object { facts, compiled, object, owner: owner.map(Arc::new) };
+        let claim = Claim { rule: template, wants, source, duplicates: Vec::new() };
+        match claims.last_mut().filter(|last| last.rule == template) {
+            Some(last) => {
+                let further = if is_held { std::mem::replace(last, claim) } else { claim };
+                last.duplicates.extend(further.duplicates);
+                if last.duplicates.len() < MOST_DUPLICATES {
+                    last.duplicates.push(further.source);
+                }
+            }
+            None => claims.push(claim),
+        }
+    }
+    // The place stays with the instance that has it while it is not known whether that still wants it.
+    claims.retain(|claim| {
+        let is_anothers =
+            marks.is_some_and(|marks| marks.rule == *claim.rule && marks.source != claim.source.named());
+        let facts = world.templates().get(claim.rule);
+        !is_anothers || facts.is_none_or(|facts| is_rendered(world, claim.rule, facts, slot))
+    });
+    claims.into_iter()
 }
 
 fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {

@@ -20,7 +20,7 @@ use crate::{
     api::{ConflictPolicy, Recreate},
     digest::Fingerprint,
     marks::Proof,
-    model::{Deletion, Drift, ForeignField, ObjectFacts, World, WriteFault},
+    model::{Deletion, Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -115,7 +115,7 @@ fn unrendered<'r>(
 ) -> Option<(&'r NamespacedName, SlotState)> {
     let facts = world.templates().get(rule)?;
     let state = inert_template(world, rule, facts).map_or(SlotState::Kept, SlotState::Inert);
-    (!is_rendered(world, rule, facts, &slot.namespace)).then_some((rule, state))
+    (!is_rendered(world, rule, facts, slot)).then_some((rule, state))
 }
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
@@ -168,9 +168,10 @@ fn plan_wanted(
             ..plan(SlotState::Outdated)
         };
     };
+    let owners = Owner::hash(claim.owner());
     let is_ours = existing.filter(|facts| {
         let is_doubted = facts.drift().is_doubt() || world.fingerprint(slot).is_some();
-        !facts.owned && proof == Some(Proof::Ours) && !is_doubted
+        facts.owners == owners && proof == Some(Proof::Ours) && !is_doubted
     });
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
@@ -180,13 +181,13 @@ fn plan_wanted(
     let verdict = match existing {
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
         Some(facts) => match judge(world, slot, claim, facts, proof, &intent) {
-            Verdict::InOrder if facts.owned => {
+            Verdict::InOrder if facts.owners != owners => {
                 Verdict::Write { surplus: Vec::new(), take_over: None, anew: false }
             }
             verdict => verdict,
         },
     };
-    let disown = existing.is_some_and(|facts| facts.owned);
+    let disown = existing.is_some_and(|facts| ![Owner::NONE, owners].contains(&facts.owners));
     match verdict {
         Verdict::Unknown(need) => SlotPlan { needs: vec![need], ..plan(SlotState::Outdated) },
         Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
@@ -228,7 +229,7 @@ fn plan_wanted(
             let write = CopyWrite {
                 source: claim.source.clone(),
                 source_version,
-                rendered: match claim.wants {
+                rendered: match &claim.wants {
                     Wants::Copy { .. } => None,
                     Wants::Object { object, .. } => Some(object.body.clone()),
                 },
@@ -258,7 +259,7 @@ fn not_replaced(
     intent: &Intent,
     anew: bool,
 ) -> Option<CopyProblem> {
-    let Wants::Object { object, .. } = claim.wants else { return None };
+    let Wants::Object { object, .. } = &claim.wants else { return None };
     let was_refused = || last_attempt(world, slot, existing, intent).is_some_and(|last| last.replace);
     let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || was_refused());
     is_stuck.then(|| {
@@ -270,7 +271,7 @@ fn not_replaced(
 
 /// The version of what the object is made from; `None` where the source is gone.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
-    match claim.wants {
+    match &claim.wants {
         Wants::Copy { .. } => world.object(&claim.source).map(Version::of),
         Wants::Object { object, .. } => Some(Version {
             uid: object.print.uid.clone(),

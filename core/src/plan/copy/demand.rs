@@ -44,9 +44,9 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
 
 /// The same of the rule or template behind a claim.
 pub(super) fn too_many_claimed(world: &World, claim: &Claim<'_>) -> Option<usize> {
-    match claim.wants {
+    match &claim.wants {
         Wants::Copy { compiled, .. } => too_many(world, claim.rule, compiled),
-        Wants::Object { compiled, .. } => too_many_objects(world, compiled),
+        Wants::Object { compiled, .. } => too_many_objects(world, claim.rule, compiled),
     }
 }
 

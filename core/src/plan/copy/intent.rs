@@ -6,7 +6,7 @@ use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::{CopyMarks, field_set},
-    model::{ForeignField, ObjectFacts, OwnFields, World},
+    model::{ForeignField, ObjectFacts, OwnFields, Owner, World},
     names::{Kind, ObjectKey},
     paths::is_within,
     plan::copy::claims::{Claim, Wants},
@@ -30,6 +30,8 @@ pub struct Intent {
     pub annotations: BTreeMap<String, String>,
     /// The marks, which are among labels and annotations, too.
     pub marks: CopyMarks,
+    /// The only owner that it is to have.
+    pub owner: Option<Owner>,
 }
 
 impl Intent {
@@ -41,7 +43,7 @@ impl Intent {
         print: &Fingerprint,
         key: &DigestKey,
     ) -> Self {
-        let (keys, mut labels, mut annotations) = match claim.wants {
+        let (keys, mut labels, mut annotations) = match &claim.wants {
             Wants::Copy { compiled: CompiledRule { shape, .. }, .. } => {
                 let source = world.object(&claim.source).into_iter().flat_map(|source| source.labels.iter());
                 let labels = shape.labels.carried(source.map(|(key, value)| (&**key, &**value)));
@@ -70,7 +72,16 @@ impl Intent {
         };
         labels.extend(marks.labels());
         annotations.extend(marks.annotations());
-        Self { keys, content, type_, immutable: print.immutable, labels, annotations, marks }
+        Self {
+            keys,
+            content,
+            type_,
+            immutable: print.immutable,
+            labels,
+            annotations,
+            marks,
+            owner: claim.owner().cloned(),
+        }
     }
 
     /// The fields that our apply of this copy owns.

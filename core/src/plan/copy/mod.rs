@@ -7,6 +7,7 @@ pub mod copies;
 mod copy_cache;
 mod count;
 pub mod demand;
+pub mod granted;
 mod guard;
 mod hold;
 mod intent;

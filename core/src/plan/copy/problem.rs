@@ -99,11 +99,17 @@ impl CopyProblem {
 
     /// The rule would copy another object to this slot, too.
     pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
-        let message = format!(
-            "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
-             {{namespace}}",
-            claim.source
-        );
+        let message = match claim.rule.template() {
+            None => format!(
+                "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
+                 {{namespace}}",
+                claim.source
+            ),
+            Some(_) => format!(
+                "it is made for {}, and {} wants it, too: have its name read object.metadata.name, or select less",
+                claim.source.name, other.name
+            ),
+        };
         Self::new(slot, ProblemReason::DuplicateName, message)
     }
 }

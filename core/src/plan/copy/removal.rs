@@ -95,11 +95,11 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
         }
         Declaration::Template(facts) => {
             let compiled = facts.compiled.as_deref().ok()?;
-            if !is_rendered(world, name, facts, &slot.namespace) {
+            if !is_rendered(world, name, facts, slot) {
                 return Some(Standing::Unknown);
             }
             let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
-            Some(Standing::Known { word, was_asked: asks_about(compiled, slot) })
+            Some(Standing::Known { word, was_asked: asks_about(name, compiled, slot) })
         }
     }
 }
@@ -243,7 +243,7 @@ mod tests {
             resource_version: "1".into(),
             labels: Default::default(),
             deletion: None,
-            owned: false,
+            owners: 0,
             changed_at: at(0),
             content_fields: 0,
             restart: None,

@@ -12,15 +12,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    claims::{
-        Inert, KIND_NOT_GRANTED, authority, claims_on, inert, not_granted, slots_of, sources_of,
-        unseen_source,
-    },
+    claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
     conditions::{self, Conditions, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::{Count, Tally},
     demand::{too_many, too_many_said},
+    granted::{KIND_NOT_GRANTED, not_granted},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
@@ -188,7 +186,7 @@ fn status(
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
         }
-        (Some(Inert::Unseen), _) => {
+        (Some(Inert::Unseen | Inert::NotListed), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));

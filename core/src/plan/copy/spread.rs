@@ -109,7 +109,7 @@ impl fmt::Display for LargeSpread {
 /// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
     // What templates declare has bounds of its own.
-    let Wants::Copy { compiled, .. } = claim.wants else { return None };
+    let Wants::Copy { compiled, .. } = &claim.wants else { return None };
     let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, compiled, &claim.source, print, most)?;
     Some(format!(

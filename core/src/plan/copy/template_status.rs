@@ -1,27 +1,29 @@
-//! A template's status, from what is known, in the fields of a rule's: `sources` are the namespaces that it is rendered for.
+//! A template's status, from what is known, in the fields of a rule's: `sources` are the namespaces or objects that it is
+//! rendered for.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `Suspended`, `IdentityRequired`, `Forbidden`,
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `Suspended`, `IdentityRequired`, `Forbidden`,
 //! `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`. Reasons of problems: those of
 //! copies ([`super::rule_status`]), and `RenderFailed`.
 
 use jiff::Timestamp;
 
 use super::{
-    claims::{Inert, KIND_NOT_GRANTED, authority, claims_on, inert_template, not_granted},
+    claims::{Inert, authority, claims_on, inert_template},
     conditions::{self, Conditions, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::Count,
+    granted::{KIND_NOT_GRANTED, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, rule_status},
     slot_plan::SlotState,
-    templates::{instances, is_of, not_granted_kind, template_bounds, too_many_objects},
+    templates::{instances, is_of, template_bounds, too_many_objects},
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::NOT_ASKED,
     model::{Authority, TemplateFacts, World, WriteFault},
-    names::NamespacedName,
+    names::{InstanceName, NamespacedName, ObjectKey},
     validate::{CompiledTemplate, quarantine_reason},
 };
 
@@ -67,14 +69,14 @@ fn counted(
     count: &mut Count,
     now: Timestamp,
 ) -> bool {
-    if let Some(objects) = too_many_objects(world, compiled) {
+    if let Some(objects) = too_many_objects(world, template, compiled) {
         let message = super::demand::too_many_said(world, objects);
         count.add(ProblemReason::TooMany, Problem { message, ..Problem::default() });
     }
     let (mut is_settled, mut alike) = (true, CopyCache::default());
-    for namespace in instances(world, compiled) {
+    for instance in instances(world, template, compiled) {
         count.sources += 1;
-        let Some(set) = world.rendered(template, namespace).filter(|set| is_of(world, set, facts, namespace))
+        let Some(set) = world.rendered(template, &instance).filter(|set| is_of(world, set, facts, &instance))
         else {
             count.desired += compiled.objects.len();
             is_settled = false;
@@ -84,20 +86,30 @@ fn counted(
             count.desired += 1;
             count.hindered += 1;
             let problem = Problem {
-                namespace: namespace.to_string(),
+                namespace: instance.namespace.to_string(),
                 name: fault.id.clone(),
-                message: fault.message.clone(),
+                message: of_instance(compiled, &instance, &fault.message),
                 ..Problem::default()
             };
             count.add(ProblemReason::RenderFailed, problem);
         }
         for object in &set.objects {
             count.desired += 1;
-            let plan = plan_claimed(world, &object.slot, &claims_on(world, &object.slot), &mut alike, now);
+            let claims = claims_on(world, &object.slot);
+            let plan = plan_claimed(world, &object.slot, &claims, &mut alike, now);
             is_settled &= plan.needs.is_empty();
-            match plan.rule.as_ref() == Some(template) {
-                true => count.state(plan.state),
-                false => count.block(CopyProblem::served_by_another(&object.slot, plan.rule.as_ref())),
+            let claim = claims.iter().find(|claim| claim.rule == template);
+            let other = claim.filter(|claim| instance.object().is_some_and(|it| it != claim.source.named()));
+            match (plan.rule.as_ref() == Some(template), other) {
+                (false, _) => count.block(CopyProblem::served_by_another(&object.slot, plan.rule.as_ref())),
+                (true, None) => count.state(plan.state),
+                (true, Some(claim)) => {
+                    let own = ObjectKey {
+                        name: instance.object.clone().unwrap_or_default(),
+                        ..claim.source.clone()
+                    };
+                    count.block(CopyProblem::duplicate(&object.slot, claim, &own));
+                }
             }
         }
     }
@@ -136,8 +148,13 @@ fn status(
         (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem()),
         (Some(Inert::NotGranted), _) => {
             let compiled = facts.compiled.as_ref().ok();
-            let kind = compiled.and_then(|compiled| not_granted_kind(world, compiled));
-            (false, KIND_NOT_GRANTED, kind.map(not_granted).unwrap_or_default())
+            let why = compiled.and_then(|compiled| not_granted_to(world, compiled));
+            (false, KIND_NOT_GRANTED, why.unwrap_or_default())
+        }
+        (Some(Inert::NotListed), _) => {
+            let compiled = facts.compiled.as_ref().ok();
+            let (reason, why) = compiled.and_then(|compiled| not_listed(world, compiled)).unwrap_or_default();
+            (false, reason, why)
         }
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
@@ -146,7 +163,9 @@ fn status(
         (Some(Inert::Unauthorized | Inert::Unseen), _) => (false, "AuthorityUnknown", NOT_ASKED.into()),
         (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem()),
         (None, _) if pending > 0 => (true, "Rendering", rendering()),
-        (None, _) => settled(&status),
+        (None, _) => {
+            settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
+        }
     };
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted))
         || matches!(authorized, Some((false, ..)))
@@ -155,6 +174,14 @@ fn status(
     let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
     conditions::set(&mut status, facts.generation, said, now);
     status
+}
+
+/// What is said of an instance: with its name where it is an object.
+fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &str) -> String {
+    match (compiled.instance_kind(), &instance.object) {
+        (Some(kind), Some(name)) => format!("for {} {name}: {message}", kind.kind),
+        _ => message.to_owned(),
+    }
 }
 
 /// A problem's message, behind the place of the object that it is about: its name, or its id where it has no name yet.
@@ -168,17 +195,20 @@ fn located(problem: &Problem) -> String {
 }
 
 /// Reason and message where nothing is under way.
-fn settled(status: &CopyratorRuleStatus) -> (bool, &'static str, String) {
-    let (reason, mut said) = match (status.sources, status.desired) {
-        (0, _) => ("NoInstance", "spec.forEach selects no namespace that takes objects".to_owned()),
-        (_, desired) => {
+fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> (bool, &'static str, String) {
+    let (reason, mut said) = match (status.sources, status.desired, kind) {
+        (0, _, None) => ("NoInstance", "spec.forEach selects no namespace that takes objects".to_owned()),
+        (0, _, Some(kind)) => {
+            ("NoInstance", format!("spec.forEach selects no {kind} in a namespace that takes objects"))
+        }
+        (instances, desired, kind) => {
             let reason = if status.current == desired { "AllRendered" } else { "Incomplete" };
-            let namespaces = if status.sources == 1 { "namespace" } else { "namespaces" };
-            let said = format!(
-                "{} of {desired} objects are in order, in {} {namespaces}",
-                status.current, status.sources
-            );
-            (reason, said)
+            let of = match (kind, instances) {
+                (None, 1) => "in 1 namespace".to_owned(),
+                (None, _) => format!("in {instances} namespaces"),
+                (Some(kind), _) => format!("for {instances} {kind}"),
+            };
+            (reason, format!("{} of {desired} objects are in order, {of}", status.current))
         }
     };
     match status.leaving {

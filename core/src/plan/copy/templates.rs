@@ -1,48 +1,136 @@
 //! Where templates declare objects, and whether it is known which.
 
-use std::sync::Arc;
-
 use super::targets::takes_copies;
 use crate::{
+    api::{ConflictPolicy, DeletionPolicy},
     authority::Bounds,
-    model::{NamespaceFacts, RenderedSet, TemplateFacts, World, hash_of},
-    names::{Kind, NamespacedName, ObjectKey},
+    model::{InstancesRead, NamespaceFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
+    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey},
     validate::{CompiledTarget, CompiledTemplate, Instances},
 };
 
-/// Whether it is known everything that a template, as it is now, declares in one namespace.
+/// Whether it is known what a template, as it is now, declares for what this object, which it made, was made for.
 pub(crate) fn is_rendered(
     world: &World,
     template: &NamespacedName,
     facts: &TemplateFacts,
-    namespace: &str,
+    slot: &ObjectKey,
 ) -> bool {
-    let is_selected = facts.compiled.as_ref().is_ok_and(|compiled| selects(world, compiled, namespace));
-    let is_whole = |set: &RenderedSet| is_of(world, set, facts, namespace) && set.faults.is_empty();
-    !is_selected || world.rendered(template, namespace).is_some_and(is_whole)
+    let Ok(compiled) = &facts.compiled else { return true };
+    let instance = made_for(world, compiled, slot);
+    if !selects(world, template, compiled, &instance) {
+        // What is about to go may still need it.
+        let known = compiled.instance_kind().zip(instance.object());
+        let known = known.and_then(|(kind, name)| world.instance(kind, &name));
+        return known.is_none_or(|known| !known.terminating);
+    }
+    let is_whole = |set: &RenderedSet| is_of(world, set, facts, &instance) && set.faults.is_empty();
+    world.rendered(template, &instance).is_some_and(is_whole)
 }
 
-/// Whether a set was rendered from the template and the namespace as they are now.
-pub(super) fn is_of(world: &World, set: &RenderedSet, facts: &TemplateFacts, namespace: &str) -> bool {
-    let (Some(known), Ok(compiled)) = (world.namespaces().get(namespace), &facts.compiled) else {
+/// What an object of a template was made for, as its marks say.
+fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> InstanceName {
+    let marks = world.object(slot).and_then(|object| object.marks.as_deref());
+    match (compiled.instance_kind(), marks) {
+        (Some(_), Some(marks)) => InstanceName {
+            namespace: slot.namespace.clone(),
+            object: Some(marks.source.name.clone()).filter(|_| marks.source.namespace == slot.namespace),
+        },
+        _ => InstanceName::from(&slot.namespace),
+    }
+}
+
+/// Whether a set was rendered from the template, the namespace and the object as they are now.
+pub(super) fn is_of(
+    world: &World,
+    set: &RenderedSet,
+    facts: &TemplateFacts,
+    instance: &InstanceName,
+) -> bool {
+    let (Some(known), Ok(compiled)) = (world.namespaces().get(&instance.namespace), &facts.compiled) else {
         return false;
+    };
+    let is_of_object = match (compiled.instance_kind(), instance.object(), &set.instance) {
+        (None, None, None) => true,
+        (Some(kind), Some(name), Some(read)) => world
+            .instance(kind, &name)
+            .is_some_and(|known| known.uid == read.uid && known.resource_version == read.resource_version),
+        _ => false,
     };
     set.template.0 == facts.uid
         && set.template.1 == facts.generation
         && set.namespace == hash_of(known, compiled)
+        && is_of_object
 }
 
-/// Whether a template is rendered for this namespace.
-pub fn selects(world: &World, compiled: &CompiledTemplate, namespace: &str) -> bool {
+/// Whether a template is rendered for this namespace or object.
+pub fn selects(
+    world: &World,
+    template: &NamespacedName,
+    compiled: &CompiledTemplate,
+    instance: &InstanceName,
+) -> bool {
+    let namespace = &instance.namespace;
     let takes = |facts: &NamespaceFacts| {
-        takes_copies(world, namespace, facts) && compiled.selects_namespace(namespace, &facts.labels)
+        takes_copies(world, namespace, facts)
+            && compiled.goes_into(&template.namespace, namespace, &facts.labels)
     };
     world.namespaces().get(namespace).is_some_and(takes)
+        && match (compiled.instance_kind(), instance.object()) {
+            (None, None) => true,
+            (Some(kind), Some(name)) => world.instance(kind, &name).is_some_and(|known| {
+                !known.is_marked && !known.terminating && compiled.selects_object(&name.name, &known.labels)
+            }),
+            _ => false,
+        }
 }
 
-/// The namespaces that a template is rendered for, in order.
-pub fn instances<'w>(world: &'w World, compiled: &CompiledTemplate) -> impl Iterator<Item = &'w Arc<str>> {
-    world.namespaces().keys().filter(|name| selects(world, compiled, name))
+/// What a template is rendered for, in order.
+pub fn instances<'w>(
+    world: &'w World,
+    template: &'w NamespacedName,
+    compiled: &'w CompiledTemplate,
+) -> impl Iterator<Item = InstanceName> {
+    let kind = compiled.instance_kind();
+    let namespaces = kind.is_none().then(|| world.namespaces().keys().map(InstanceName::from));
+    let objects = kind.map(|kind| world.instances(kind).map(|(name, _)| InstanceName::of_object(name)));
+    let all = namespaces.into_iter().flatten().chain(objects.into_iter().flatten());
+    all.filter(|instance| selects(world, template, compiled, instance))
+}
+
+/// The same in one namespace.
+pub fn instances_in<'w>(
+    world: &'w World,
+    template: &'w NamespacedName,
+    compiled: &'w CompiledTemplate,
+    namespace: &'w str,
+) -> impl Iterator<Item = InstanceName> {
+    let kind = compiled.instance_kind();
+    let itself = kind.is_none().then(|| InstanceName::from(namespace));
+    let objects = kind.map(|kind| world.instances_in(kind, namespace));
+    let objects = objects.into_iter().flatten().map(|(name, _)| InstanceName::of_object(name));
+    let all = itself.into_iter().chain(objects);
+    all.filter(|instance| selects(world, template, compiled, instance))
+}
+
+/// The owner of the objects of an instance, with which Kubernetes deletes them; `None` where they are to stay, or may have
+/// been somebody else's before.
+pub(super) fn owner(
+    compiled: &CompiledTemplate,
+    instance: &InstanceName,
+    set: &RenderedSet,
+) -> Option<Owner> {
+    let kind = compiled.instance_kind()?;
+    let goes = compiled.deletion == DeletionPolicy::Delete && compiled.conflict == ConflictPolicy::Refuse;
+    let read = set.instance.as_ref().filter(|_| goes)?;
+    Some(Owner {
+        api_version: kind.api_version.to_string(),
+        kind: kind.kind.to_string(),
+        name: instance.object.as_ref()?.to_string(),
+        uid: read.uid.to_string(),
+        controller: false,
+        block_owner_deletion: false,
+    })
 }
 
 /// The first kind that a template declares and that is not written here.
@@ -50,13 +138,35 @@ pub(crate) fn not_granted_kind(world: &World, compiled: &CompiledTemplate) -> Op
     compiled.kinds().find(|kind| !world.settings().copies(*kind))
 }
 
+/// The kind that a template is rendered for, if its objects are not read here.
+pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Option<&'t InstanceKind> {
+    compiled.instance_kind().filter(|kind| world.settings().template_kind(kind).is_none())
+}
+
+/// Why it is not known which objects a template is rendered for, though they may be read; `None` where it is.
+pub(crate) fn unknown_instances<'t>(
+    world: &World,
+    compiled: &'t CompiledTemplate,
+) -> Option<(&'t InstanceKind, InstancesRead)> {
+    let kind = compiled.instance_kind()?;
+    Some((kind, world.instances_read(kind))).filter(|(_, read)| *read != InstancesRead::Listed)
+}
+
 /// How many objects a template declares, if they are more than one may have.
-pub fn too_many_objects(world: &World, compiled: &CompiledTemplate) -> Option<usize> {
+pub fn too_many_objects(
+    world: &World,
+    template: &NamespacedName,
+    compiled: &CompiledTemplate,
+) -> Option<usize> {
     let most = world.settings().spread_limits.max_copies;
-    if most == 0 || world.namespaces().len().saturating_mul(compiled.objects.len()) <= most {
+    let possible = match compiled.instance_kind() {
+        None => world.namespaces().len(),
+        Some(kind) => world.instances(kind).take(most.saturating_add(1)).count(),
+    };
+    if most == 0 || possible.saturating_mul(compiled.objects.len()) <= most {
         return None;
     }
-    let objects = instances(world, compiled).count().saturating_mul(compiled.objects.len());
+    let objects = instances(world, template, compiled).count().saturating_mul(compiled.objects.len());
     (objects > most).then_some(objects)
 }
 
@@ -70,11 +180,13 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
 }
 
 /// Whether the current spec makes Copyrator ask about deleting objects of this kind in this namespace.
-pub(super) fn asks_about(compiled: &CompiledTemplate, slot: &ObjectKey) -> bool {
+pub(super) fn asks_about(template: &NamespacedName, compiled: &CompiledTemplate, slot: &ObjectKey) -> bool {
     let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
         &compiled.instances;
     let by_name =
         |term: &CompiledTarget| term.names.as_ref().is_some_and(|names| names.matches(&slot.namespace));
     compiled.kinds().any(|kind| kind == slot.kind)
-        && (compiled.literal_namespaces().is_none() || terms.iter().any(by_name))
+        && (compiled.literal_namespaces().is_none()
+            || terms.iter().any(by_name)
+            || (terms.is_empty() && template.namespace == slot.namespace))
 }

@@ -272,7 +272,7 @@ mod tests {
                 resource_version: "1".into(),
                 labels: Default::default(),
                 deletion: None,
-                owned: false,
+                owners: 0,
                 changed_at: Timestamp::UNIX_EPOCH,
                 content_fields: 0,
                 restart: None,

@@ -94,7 +94,7 @@ mod tests {
                 resource_version: "1".into(),
                 labels: Default::default(),
                 deletion: None,
-                owned: false,
+                owners: 0,
                 changed_at: Timestamp::from_second(*second).unwrap(),
                 content_fields: 0,
                 restart: None,

@@ -21,6 +21,7 @@ pub use object::CompiledObject;
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{rendered_kind, unserved, written_kind};
+pub use visible::visible;
 
 use self::{
     literal::Place,
@@ -28,7 +29,10 @@ use self::{
     object::pods_of,
 };
 use super::{CompiledTarget, Globs, Selector, invalid};
-use crate::api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Span};
+use crate::{
+    api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Span},
+    names::InstanceKind,
+};
 
 /// How many objects a template has at most, and how many problems are told of.
 const MOST_OBJECTS: usize = 32;
@@ -55,6 +59,8 @@ pub struct CompiledTemplate {
     pub suspend: bool,
     /// Whether an expression reads the annotations of the namespace.
     pub reads_annotations: bool,
+    /// The paths that expressions read of the object that they are rendered for.
+    reads_object: BTreeSet<Vec<String>>,
     status: Option<Node>,
     environment: Environment,
 }
@@ -71,10 +77,8 @@ pub enum Instances {
     },
     /// Each object of a kind.
     Objects {
-        /// Group and version of the objects.
-        api_version: String,
         /// The kind of the objects.
-        kind: String,
+        kind: InstanceKind,
         /// The terms for their namespaces, of which one must match; empty: the template's own namespace.
         namespaces: Vec<CompiledTarget>,
         /// Names and globs; `None`: any.
@@ -121,11 +125,18 @@ impl CompiledTemplate {
             problems.truncate(MOST_PROBLEMS);
             return Err(problems);
         }
-        let reads_annotations = objects.iter().any(CompiledObject::reads_annotations);
+        let all = objects.iter().flat_map(CompiledObject::formulas);
+        let all = all.chain(status.iter().flat_map(Node::formulas));
+        let (mut reads_annotations, mut reads_object) = (false, BTreeSet::new());
+        for formula in all {
+            reads_annotations |= formula.reads_annotations();
+            reads_object.extend(formula.reads_object());
+        }
         Ok(Self {
             instances,
             objects,
             reads_annotations,
+            reads_object,
             conflict: spec.conflict_policy,
             deletion: spec.deletion_policy,
             grace,
@@ -198,8 +209,7 @@ fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     problems
         .extend(manifest::version_fault(api_version).map(|why| invalid(&format!("{at}.apiVersion"), why)));
     Instances::Objects {
-        api_version: api_version.clone(),
-        kind: kind.clone(),
+        kind: InstanceKind::new(api_version.as_str(), kind.as_str()),
         namespaces: CompiledTarget::compile(&format!("{at}.namespaces"), namespaces, problems),
         names: names.as_ref().map(|names| Globs::compile(&format!("{at}.names"), names, problems)),
         selector: object_selector

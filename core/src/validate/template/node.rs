@@ -40,6 +40,22 @@ pub(super) struct Formula {
     pub(super) expression: Expression,
 }
 
+impl Formula {
+    /// Whether it reads the annotations of the namespace.
+    pub(super) fn reads_annotations(&self) -> bool {
+        self.expression.paths().iter().any(|path| {
+            path.variable == "namespaceObject"
+                && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
+        })
+    }
+
+    /// The paths that it reads of the object that the template is rendered for.
+    pub(super) fn reads_object(&self) -> impl Iterator<Item = Vec<String>> {
+        let paths = self.expression.paths().iter();
+        paths.filter(|path| path.variable == "object").map(|path| path.steps.clone())
+    }
+}
+
 /// How many expressions a template has at most: each is read when the template is written.
 const MOST_EXPRESSIONS: usize = 1024;
 /// What is wrong with an expression in a field of [`super::literal`].

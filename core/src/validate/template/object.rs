@@ -1,7 +1,5 @@
 //! One object of a template: what its manifest says, and which expressions it holds.
 
-use copyrator_cel::Path;
-
 use super::{
     literal::Place,
     manifest,
@@ -71,15 +69,6 @@ impl CompiledObject {
     /// The expressions that decide whether and how it is.
     pub(super) fn formulas(&self) -> impl Iterator<Item = &Formula> {
         self.include.iter().chain(self.body.formulas())
-    }
-
-    /// Whether an expression reads the annotations of the namespace.
-    pub(super) fn reads_annotations(&self) -> bool {
-        let is_that = |path: &Path| {
-            path.variable == "namespaceObject"
-                && path.steps.iter().zip(["metadata", "annotations"]).all(|(step, of)| step == of)
-        };
-        self.formulas().flat_map(|one| one.expression.paths()).any(is_that)
     }
 
     /// Whether an expression reads this object, or its pods.

@@ -1,6 +1,9 @@
 //! Which objects and namespaces a template is rendered for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use serde_json::Value;
 
@@ -11,19 +14,60 @@ use super::{
 use crate::{
     api::{CopyratorTemplateSpec, Problem},
     marks::MARK,
-    names::Kind,
-    validate::Globs,
+    names::{InstanceKind, Kind},
+    validate::{CompiledTarget, Globs},
 };
 
 impl CompiledTemplate {
+    /// The kind of the objects that it is rendered for; `None` where it is rendered for namespaces.
+    pub fn instance_kind(&self) -> Option<&InstanceKind> {
+        match &self.instances {
+            Instances::Namespaces { .. } => None,
+            Instances::Objects { kind, .. } => Some(kind),
+        }
+    }
+
+    /// What expressions read of an object, as a hash. `seen` is what they see of it.
+    pub fn read_of(&self, seen: &Value) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for steps in &self.reads_object {
+            let value = steps.iter().try_fold(seen, |value, step| value.get(step));
+            value.map(Value::to_string).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// Whether the template is rendered for a namespace of this name and with these labels.
     pub fn selects_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         match &self.instances {
             Instances::Namespaces { terms, exclude } => {
-                let label = |key: &str| labels.get(key).map(String::as_str);
-                !exclude.matches(name) && terms.iter().any(|term| term.selects(name, label))
+                !exclude.matches(name) && selected(terms, name, labels)
             }
             Instances::Objects { .. } => false,
+        }
+    }
+
+    /// Whether its objects go into a namespace of this name and with these labels.
+    pub fn goes_into(&self, home: &str, name: &str, labels: &BTreeMap<String, String>) -> bool {
+        match &self.instances {
+            Instances::Namespaces { .. } => self.selects_namespace(name, labels),
+            Instances::Objects { namespaces, .. } => match namespaces.as_slice() {
+                [] => name == home,
+                terms => selected(terms, name, labels),
+            },
+        }
+    }
+
+    /// Whether the template is rendered for an object of its kind of this name and with these labels, in a namespace that
+    /// its objects go into.
+    pub fn selects_object(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
+        match &self.instances {
+            Instances::Namespaces { .. } => false,
+            Instances::Objects { names, selector, .. } => {
+                let label = |key: &str| labels.get(key).map(String::as_str);
+                names.as_ref().is_none_or(|names| names.matches(name))
+                    && selector.as_ref().is_none_or(|selector| selector.matches(label))
+            }
         }
     }
 
@@ -42,9 +86,11 @@ impl CompiledTemplate {
         self.objects.iter().filter_map(rendered_kind)
     }
 
-    /// The namespaces that the template can ever be rendered for, where it names them all literally.
+    /// The namespaces that the template can ever be rendered for, where it names them all literally. Its own is left
+    /// out where that is the only one: the template goes with it.
     pub fn literal_namespaces(&self) -> Option<BTreeSet<String>> {
-        let Instances::Namespaces { terms, .. } = &self.instances else { return None };
+        let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
+            &self.instances;
         let named = terms.iter().map(|term| term.names.as_ref().and_then(Globs::literals));
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
     }
@@ -66,37 +112,27 @@ impl CompiledTemplate {
             // A chain of templates could make objects without end.
             return false;
         }
+        let labels_of = |object: &Value| {
+            let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+            labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        };
+        let (version, is_of) = (text("/apiVersion"), text("/kind"));
         match &self.instances {
-            Instances::Namespaces { terms, exclude } => {
-                text("/apiVersion") == "v1"
-                    && text("/kind") == "Namespace"
-                    && !exclude.matches(name)
-                    && terms.iter().any(|term| {
-                        term.selects(name, |key| {
-                            object["metadata"]["labels"].get(key).and_then(Value::as_str)
-                        })
-                    })
+            Instances::Namespaces { .. } => {
+                version == "v1" && is_of == "Namespace" && self.selects_namespace(name, &labels_of(object))
             }
-            Instances::Objects { api_version, kind, namespaces, names, selector } => {
-                let place = text("/metadata/namespace");
-                let is_there = match namespaces.as_slice() {
-                    [] => place == home,
-                    terms => terms.iter().any(|term| {
-                        term.selects(place, |key| {
-                            namespace["metadata"]["labels"].get(key).and_then(Value::as_str)
-                        })
-                    }),
-                };
-                text("/apiVersion") == api_version
-                    && text("/kind") == kind
-                    && is_there
-                    && names.as_ref().is_none_or(|names| names.matches(name))
-                    && selector.as_ref().is_none_or(|selector| {
-                        selector.matches(|key| object["metadata"]["labels"].get(key).and_then(Value::as_str))
-                    })
+            Instances::Objects { kind, .. } => {
+                version == &*kind.api_version
+                    && is_of == &*kind.kind
+                    && self.goes_into(home, text("/metadata/namespace"), &labels_of(namespace))
+                    && self.selects_object(name, &labels_of(object))
             }
         }
     }
+}
+
+fn selected(terms: &[CompiledTarget], name: &str, labels: &BTreeMap<String, String>) -> bool {
+    terms.iter().any(|term| term.selects(name, |key| labels.get(key).map(String::as_str)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the operator acts on so far. The compiler understands more, so that `check` can judge and render it.
 
-use super::{CompiledObject, CompiledTemplate, Instances, node::Node};
+use super::{CompiledObject, CompiledTemplate, node::Node};
 use crate::{
     api::{ConflictPolicy, Problem, ResourceType, TemplateObject},
     names::Kind,
@@ -36,9 +36,6 @@ fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
 /// has any is not rendered.
 pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if matches!(template.instances, Instances::Objects { .. }) {
-        problems.push(invalid("spec.forEach.objects", "is not served yet: use forEach.namespaces"));
-    }
     if template.status.is_some() {
         problems.push(invalid("spec.writeStatus", "is not served yet: leave it out"));
     }

@@ -452,7 +452,6 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
     assert_eq!(
         told(nginx()),
         [
-            "spec.forEach.objects: is not served yet: use forEach.namespaces".to_owned(),
             "spec.writeStatus: is not served yet: leave it out".to_owned(),
             "spec.objects[service]: ${deploy.metadata.uid} reads deploy, and reading another object of the template is \
              not served yet"

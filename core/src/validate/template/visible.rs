@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "annotations", "creationTimestamp"];
 
 /// The part of an object that expressions see. Maps of labels and annotations are always there.
-pub(super) fn visible(object: &Value) -> Value {
+pub fn visible(object: &Value) -> Value {
     let Some(fields) = object.as_object() else { return Value::Null };
     let is_secret = object["kind"] == "Secret" && object["apiVersion"] == "v1";
     let is_seen = |field: &str| !is_secret || ["apiVersion", "kind", "type"].contains(&field);

@@ -129,7 +129,8 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
     html! {
         @if made.is_declared() {
             dt { @if made.digest.is_some() { "Declared by" } @else { "Wanted by" } }
-            dd { @if let Some(rule) = &made.rule { (rule_link(frame, rule)) } }
+            dd { @if let Some(rule) = &made.rule { (rule_link(frame, rule)) }
+                @if let Some(instance) = &made.instance { ", for " (instance) } }
         } @else {
             dt { @if made.digest.is_some() { "Copy of" } @else { "Wanted as a copy of" } }
             dd {

@@ -1,0 +1,50 @@
+//! Memory that namespaces share, so that none of them takes all of it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Each namespace takes this part of what the others leave, so that something is always left for the next.
+pub(super) const SHARE: usize = 4;
+
+/// How many bytes each namespace takes of so many.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    taken: BTreeMap<Arc<str>, usize>,
+}
+
+impl Room {
+    /// All of it.
+    pub(super) fn of(most: usize) -> Self {
+        Self { most, taken: BTreeMap::new() }
+    }
+
+    /// Whether a namespace may take so many bytes more.
+    pub(super) fn has(&self, namespace: &str, more: usize) -> bool {
+        self.taken_by(namespace).saturating_add(more) <= self.share(namespace)
+    }
+
+    /// How many bytes a namespace may take in all.
+    pub(super) fn share(&self, namespace: &str) -> usize {
+        let others = self.taken.values().sum::<usize>().saturating_sub(self.taken_by(namespace));
+        self.most.saturating_sub(others) / SHARE
+    }
+
+    /// Notes that a namespace has taken so many bytes.
+    pub(super) fn take(&mut self, namespace: &Arc<str>, bytes: usize) {
+        *self.taken.entry(namespace.clone()).or_default() += bytes;
+    }
+
+    /// Notes that a namespace has given so many bytes back.
+    pub(super) fn give_back(&mut self, namespace: &str, bytes: usize) {
+        if let Some(taken) = self.taken.get_mut(namespace) {
+            *taken = taken.saturating_sub(bytes);
+            if *taken == 0 {
+                self.taken.remove(namespace);
+            }
+        }
+    }
+
+    fn taken_by(&self, namespace: &str) -> usize {
+        self.taken.get(namespace).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,50 @@
+//! What is said where a kind is not granted, or its objects are not known.
+
+use super::templates::{not_granted_kind, not_read_kind, unknown_instances};
+use crate::{
+    model::{InstancesRead, World},
+    names::{InstanceKind, Kind},
+    validate::CompiledTemplate,
+};
+
+/// The reason where objects of a rule's kind are not copied here.
+pub(crate) const KIND_NOT_GRANTED: &str = "KindNotGranted";
+
+/// The same in words, with the way out.
+pub(crate) fn not_granted(kind: Kind) -> String {
+    format!(
+        "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
+         nothing is written or removed here"
+    )
+}
+
+/// Why a template's kinds are not granted, with the way out; `None` where they are.
+pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
+    let unread = |kind: &InstanceKind| {
+        format!(
+            "this Copyrator reads no {kind}: have {{apiVersion: {}, kind: {}, resource: …, use: [forEach]}} added to the chart's \
+             value templates.kinds (--template-kinds); until then nothing is written or removed here",
+            kind.api_version, kind.kind
+        )
+    };
+    not_granted_kind(world, compiled).map(not_granted).or_else(|| not_read_kind(world, compiled).map(unread))
+}
+
+/// Why the objects that a template is rendered for are not known: reason and message.
+pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(&'static str, String)> {
+    let (kind, read) = unknown_instances(world, compiled)?;
+    Some(match read {
+        InstancesRead::NotServed => {
+            let message = format!(
+                "the API server serves no {kind}: apply its definition; until then nothing is written or removed here"
+            );
+            ("KindNotServed", message)
+        }
+        InstancesRead::Failed(why) => {
+            ("KindUnread", format!("{kind} cannot be listed, and nothing is written or removed here: {why}"))
+        }
+        InstancesRead::NotYet | InstancesRead::Listed => {
+            ("KindUnread", format!("{kind} has not been listed yet"))
+        }
+    })
+}

@@ -1,0 +1,31 @@
+//! The objects that templates are rendered for, with the caller's own rights.
+
+use kube::Client;
+
+use crate::{
+    model::{InstancesRead, World},
+    observe::listing::{ListError, list_instances},
+};
+
+/// Lists the objects of each kind that templates are granted into the world; returns what could not be listed, in words.
+pub(super) async fn take(client: &Client, world: &mut World) -> Result<Vec<String>, ListError> {
+    let (granted, mut notes) = (world.settings().template_kinds.clone(), Vec::new());
+    for kind in granted.iter().filter(|kind| kind.for_each) {
+        let read = match list_instances(client, kind).await {
+            Ok(objects) => {
+                for object in objects {
+                    object.put(&kind.kind, world);
+                }
+                InstancesRead::Listed
+            }
+            Err(ListError::NotServed { .. }) => InstancesRead::NotServed,
+            Err(error @ ListError::Refused { .. }) => {
+                notes.push(format!("of templates for each {} nothing can be told: {error}", kind.kind.kind));
+                InstancesRead::Failed(error.to_string())
+            }
+            Err(error) => return Err(error),
+        };
+        world.set_instances_read(&kind.kind, read);
+    }
+    Ok(notes)
+}
