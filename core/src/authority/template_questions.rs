@@ -146,7 +146,7 @@ mod tests {
         let for_each = json!({"namespaces": [{"names": ["shop"]}]});
         let spec = json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]});
         let spec = serde_json::from_value(spec).unwrap();
-        let asked = asked(&template_questions("platform", &spec, &Subject::default(), None));
+        let asked = asked(&template_questions("platform", &spec, &Subject::default(), &BTreeSet::new()));
         let writing = ["create", "delete", "patch"].map(|verb| format!("{verb} rolebindings in shop"));
         assert_eq!(asked[0], "bind clusterroles view in shop");
         assert_eq!(asked[1..], writing);
