@@ -15,19 +15,21 @@ use super::{
 };
 use crate::{
     marks::COPY_MANAGER,
+    model::ObjectFacts,
     names::ObjectKey,
     observe::content::{ContentError, Contents, FETCH_TIMEOUT},
     plan::copy::CopyWrite,
 };
 
-/// Whether a write would change the object in this version; `None` where it is of another one, or has changed in between.
+/// Whether a write would change the object in the edition that is known; `None` where it is of another one, or has changed in
+/// between.
 ///
 /// # Errors
 /// The API server did not answer.
 pub(crate) async fn differs(
     client: &Client,
     contents: &Contents,
-    (slot, version): (&ObjectKey, &str),
+    (slot, facts): (&ObjectKey, &ObjectFacts),
     write: &CopyWrite,
 ) -> Result<Option<bool>, ContentError> {
     let objects: Api<DynamicObject> =
@@ -37,13 +39,18 @@ pub(crate) async fn differs(
         Err(Error::Api(status)) if status.code == 404 => return Ok(None),
         Err(error) => return Err(failed(slot, error)),
     };
-    if known.metadata.resource_version.as_deref() != Some(version) {
+    // A status that changes all the time is another version, and no other edition.
+    let is_known = match known.metadata.generation {
+        None | Some(0) => known.metadata.resource_version.as_deref() == Some(&*facts.resource_version),
+        Some(generation) => generation.to_string() == facts.edition(),
+    };
+    if !is_known {
         return Ok(None);
     }
     let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
     let mut body = of_write(slot, write, &content);
     body["metadata"]["uid"] = json!(known.metadata.uid);
-    body["metadata"]["resourceVersion"] = json!(version);
+    body["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
     // An apply alone takes nothing off that another manager has set.
     take_off(&mut body, &write.surplus);
     let (params, patch) = match write.surplus.is_empty() {

@@ -20,26 +20,26 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Notes in the world whether the object differs from what its template names. Returns whether that is known of the version
+    /// Notes in the world whether the object differs from what its template declares. Returns whether that is known of the edition
     /// that the watch has told of.
     ///
     /// # Errors
     /// The API server did not answer.
     pub(super) async fn examine(&self, slot: &ObjectKey) -> Result<bool, ContentError> {
-        let (version, write) = {
+        let (facts, write) = {
             let world = self.context.world();
             let Some(facts) = world.object(slot) else { return Ok(true) };
-            (facts.resource_version.clone(), as_declared(&world, slot, now()))
+            (facts.clone(), as_declared(&world, slot, now()))
         };
         let differs = match write {
-            Some(write) => match differs(&self.client, &self.contents, (slot, &version), &write).await? {
+            Some(write) => match differs(&self.client, &self.contents, (slot, &facts), &write).await? {
                 Some(differs) => differs,
                 None => return Ok(false),
             },
             // Nothing would be written now; the planner says why.
             None => true,
         };
-        self.context.world_mut().note_drift(slot, &version, differs);
+        self.context.world_mut().note_drift(slot, facts.edition(), differs);
         Ok(true)
     }
 }

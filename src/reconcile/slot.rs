@@ -137,9 +137,13 @@ impl SlotHandler {
                     let before = slot.repairs.take();
                     slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
                 });
-                if let Some(version) = &write.replaces {
-                    // If the API server had nothing to change, no event says so.
-                    world.note_drift(slot, &version.resource_version, false);
+                // If the API server had nothing to change, no event says so.
+                let known = world.object(slot).filter(|facts| {
+                    let version = write.replaces.as_ref().map(|version| &version.resource_version);
+                    Some(&facts.resource_version) == version
+                });
+                if let Some(edition) = known.map(|facts| facts.edition().to_owned()) {
+                    world.note_drift(slot, &edition, false);
                 }
                 let memory = world.memory_mut();
                 if spread.is_some() {

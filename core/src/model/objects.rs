@@ -151,9 +151,9 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Notes whether an object differs from what is declared, in the version that was examined.
-    pub fn note_drift(&mut self, key: &ObjectKey, version: &str, differs: bool) {
-        let known = self.cluster.objects.get_mut(key).filter(|facts| *facts.resource_version == *version);
+    /// Notes whether an object differs from what is declared, in the edition that was examined.
+    pub fn note_drift(&mut self, key: &ObjectKey, edition: &str, differs: bool) {
+        let known = self.cluster.objects.get_mut(key).filter(|facts| facts.edition() == edition);
         if let Some(facts) = known {
             facts.set_drift(if differs { Drift::Certain } else { Drift::None });
         }
