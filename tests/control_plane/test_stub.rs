@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, binding, condition, data, namespace, ours, uid};
 use crate::bed::{Bed, Story, eventually, same};
+use crate::console::{Run, names};
 
 const NAME: &str = "k8s-test-stub";
+const EXAMPLE: &str = include_str!("../../examples/test-stub.yaml");
 
 /// It comes with the label and goes with it, whatever people and controllers write into it meanwhile.
 pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
@@ -37,6 +39,40 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
     story.until_gone("Deployment", &place, NAME);
     story.until_gone("Service", &place, NAME);
     story.admin().delete("CopyratorTemplate", &story.home, "stub").ok();
+}
+
+/// The article's client, with HTTP alone: it lists, it makes a Deployment and a Service, it takes them away. The template is the
+/// example's.
+pub fn it_is_made_and_removed_over_http(bed: &Bed) {
+    let story = Story::new(bed, "article");
+    let place = story.called("testing");
+    let labels = data([("example.com/test-stub", "nginx")]);
+    story.admin().create(&namespace(&place, &labels)).ok();
+    let run = Run::start(&story, None, &[]);
+    assert_eq!(run.api("/nodes").0, 200);
+    let (code, all) = run.api("/namespaces");
+    assert!(code == 200 && names(&all).contains(&&*place), "{all}");
+    let there = |kinds: &str| {
+        let (code, list) = run.api(&format!("/namespaces/{place}/{kinds}"));
+        assert_eq!(code, 200, "{list}");
+        names(&list).contains(&NAME)
+    };
+    assert!(!there("deployments") && !there("services"));
+
+    let template = EXAMPLE.replace("namespace: platform", &format!("namespace: {}", story.home));
+    let path = format!("/api/v1/namespaces/{}/templates/test-stub", story.home);
+    let (code, _, answer) = run.send("PUT", &path, &[], &template);
+    assert!([200, 201].contains(&code), "{code} {answer}");
+    eventually("both are listed", || match (there("deployments"), there("services")) {
+        (true, true) => Ok(()),
+        seen => Err(format!("{seen:?}")),
+    });
+    let (code, _, answer) = run.send("DELETE", &path, &[], "");
+    assert_eq!(code, 200, "{answer}");
+    eventually("neither is listed", || match (there("deployments"), there("services")) {
+        (false, false) => Ok(()),
+        seen => Err(format!("{seen:?}")),
+    });
 }
 
 /// EndpointSlices get the labels of their Service, and are nobody's copies: their controller writes them undisturbed.
