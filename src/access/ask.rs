@@ -1,6 +1,6 @@
 //! Asks the API server what a subject may do, by SubjectAccessReview and its kin.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::{
@@ -11,6 +11,7 @@ use k8s_openapi::api::{
     },
 };
 use kube::{Api, Client, api::PostParams, core::ObjectMeta};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::authority::{Question, Subject};
 
@@ -67,10 +68,8 @@ impl Authorizer for ReviewAuthorizer {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
         Box::pin(async move {
             let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-            let (review, params) = (review(question), PostParams::default());
-            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
-            let answer =
-                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            let review = review(question);
+            let answer = answered(&reviews, &review).await?;
             // An evaluation error beside a no (for example a binding whose role is gone) stays a no, as it
             // does for the user's own requests.
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
@@ -105,10 +104,7 @@ impl Authorizer for LocalAuthorizer {
             let metadata =
                 ObjectMeta { namespace: Some(question.namespace.clone()), ..ObjectMeta::default() };
             let review = LocalSubjectAccessReview { metadata, spec: review(question).spec, status: None };
-            let params = PostParams::default();
-            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
-            let answer =
-                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            let answer = answered(&reviews, &review).await?;
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
@@ -131,10 +127,8 @@ impl CallerAuthorizer {
     /// The API server did not say.
     pub(crate) async fn new(client: Client) -> Result<Self, AskError> {
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-        let (review, params) = (SelfSubjectReview::default(), PostParams::default());
-        let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
-        let answer =
-            asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+        let review = SelfSubjectReview::default();
+        let answer = answered(&reviews, &review).await?;
         let info = answer.status.and_then(|status| status.user_info).ok_or(AskError::Unanswered)?;
         let caller = Subject {
             user: info.username.unwrap_or_default(),
@@ -175,13 +169,27 @@ impl Authorizer for CallerAuthorizer {
                 ..SelfSubjectAccessReviewSpec::default()
             };
             let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-            let params = PostParams::default();
-            let asked = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
-            let answer =
-                asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))?;
+            let answer = answered(&reviews, &review).await?;
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
+}
+
+/// The API server's answer to a review. A connection that it has closed, as when it restarts, is noticed by the next request: that
+/// one is made again, once, since a review stores nothing.
+async fn answered<K>(reviews: &Api<K>, review: &K) -> Result<K, AskError>
+where
+    K: Clone + DeserializeOwned + Serialize + fmt::Debug,
+{
+    let params = PostParams::default();
+    let ask = async {
+        match reviews.create(&params, review).await {
+            Err(error) if !matches!(error, kube::Error::Api(_)) => reviews.create(&params, review).await,
+            answer => answer,
+        }
+    };
+    let asked = tokio::time::timeout(TIMEOUT, ask).await;
+    asked.map_err(|_| AskError::TimedOut)?.map_err(|error| AskError::Failed(Box::new(error)))
 }
 
 fn review(question: &Question) -> SubjectAccessReview {
@@ -211,5 +219,47 @@ fn attributes(question: &Question) -> ResourceAttributes {
         name: question.name.clone(),
         namespace: Some(question.namespace.clone()),
         ..ResourceAttributes::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+    use crate::authority::listing_namespaces;
+
+    /// As after a restart of the API server, whose closed connections are still in the pool.
+    #[tokio::test]
+    async fn a_review_that_met_a_closed_connection_is_asked_once_more() {
+        for (broken, expected) in [(0, Some(true)), (1, Some(true)), (2, None)] {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let counted = asked.clone();
+            let server = tower::service_fn(move |_: Request<Body>| {
+                let is_broken = counted.fetch_add(1, Ordering::Relaxed) < broken;
+                async move {
+                    match is_broken {
+                        true => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+                        false => {
+                            let answer = r#"{"metadata": {}, "spec": {"resourceAttributes": {}}, "status": {"allowed": true}}"#;
+                            Ok(Response::new(Body::from(answer.as_bytes().to_vec())))
+                        }
+                    }
+                }
+            });
+            let authorizer = ReviewAuthorizer::new(Client::new(server, "shop"));
+            let answer = authorizer.allowed(&listing_namespaces(&Subject::default())).await;
+            assert_eq!(answer.ok(), expected, "{broken} times broken");
+            assert_eq!(asked.load(Ordering::Relaxed), 2.min(broken + 1));
+        }
     }
 }
