@@ -9,6 +9,7 @@ pub(crate) mod copies;
 mod dedup;
 pub(crate) mod dry_run;
 pub(crate) mod hooks;
+pub(crate) mod instance_status;
 pub(crate) mod keys;
 pub(crate) mod leader;
 pub(crate) mod manifest;

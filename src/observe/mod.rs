@@ -9,6 +9,7 @@ mod fingerprint;
 pub(crate) mod hooks;
 pub(crate) mod instances;
 pub(crate) mod listing;
+pub(crate) mod made;
 pub(crate) mod mounted;
 pub(crate) mod namespace;
 pub(crate) mod pages;

@@ -255,7 +255,12 @@ pub(crate) fn about_template(
     let standing = account.map(|_| &is_there as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
     let declared = |subject: &_| {
-        template_questions(&template.namespace, &facts.spec, subject, &world.settings().template_kinds)
+        template_questions(
+            &template.namespace,
+            (&facts.spec, Some(compiled)),
+            subject,
+            &world.settings().template_kinds,
+        )
     };
     Some(asking.decide(trusted, declared, now))
 }

@@ -187,7 +187,12 @@ impl Reconciler {
                 lag: lag.clone(),
             },
             rules: RuleHandler { context: shared(), asker: asker.clone() },
-            renderings: RenderingHandler { context: shared() },
+            renderings: RenderingHandler {
+                context: shared(),
+                client: client.clone(),
+                writer: writer.clone(),
+                looked: Default::default(),
+            },
             workloads: WorkloadHandler {
                 context: shared(),
                 planner,

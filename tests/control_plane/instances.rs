@@ -20,6 +20,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     a_kind_that_is_not_served_stops_nobody(&bed);
     made_changed_and_gone(&bed);
     two_that_want_one_place(&bed);
+    who_makes_one_chooses_values_only(&bed);
     who_may_not_list_them_gets_nothing(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);
@@ -190,6 +191,41 @@ fn two_that_want_one_place(bed: &Bed) {
     until_counted(&story, "caches", 1, 1);
     story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
     story.until_gone("ConfigMap", &place, "only");
+}
+
+/// Whatever an expression leaves open: nobody gets marks of ours or of other tools onto what is rendered, and a fault of one object
+/// holds back no other.
+fn who_makes_one_chooses_values_only(bed: &Bed) {
+    let story = Story::new(bed, "smuggled");
+    let place = story.target("a");
+    let mut wide = template(&story, "caches", &everywhere(&story), "cache-${object.metadata.name}");
+    wide["spec"]["objects"][0]["template"]["metadata"]["labels"] = "${object.metadata.labels}".into();
+    story.admin().create(&wide).ok();
+    for (name, label) in
+        [("marked", "copyrator.dev/rule"), ("helm", "app.kubernetes.io/managed-by"), ("fine", "tier")]
+    {
+        let mut cache = cache(&place, name, 1);
+        cache["metadata"]["labels"] = json!({ label: "x" });
+        story.admin().create(&cache).ok();
+    }
+    story.until("ConfigMap", &place, "cache-fine", [("size", "1"), ("of", "fine")]);
+    eventually("both are told", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
+        let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
+        let said: Vec<String> = problems.iter().map(|problem| problem["message"].to_string()).collect();
+        let is_told =
+            |name: &str| said.iter().any(|message| message.contains(&format!("for Memcached {name}")));
+        if is_told("marked") && is_told("helm") && said.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{said:?}"))
+        }
+    });
+    for name in ["cache-marked", "cache-helm"] {
+        assert!(story.admin().get("ConfigMap", &place, name).is_none());
+    }
+    story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
+    story.until_gone("ConfigMap", &place, "cache-fine");
 }
 
 /// An author needs the right to read the objects, since their values get into what is written.

@@ -51,6 +51,7 @@ mod namespaced_people;
 mod namespaced_sight;
 mod observability;
 mod old_definitions;
+mod operators;
 mod other_writers;
 mod own_kinds;
 mod owners;

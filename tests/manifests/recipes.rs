@@ -143,7 +143,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 19] = [
+const NO_REASONS: [&str; 20] = [
     "Apply",
     "ConfigMap",
     "ConfigMonitor",
@@ -153,6 +153,7 @@ const NO_REASONS: [&str; 19] = [
     "Eviction",
     "Exists",
     "FactsMissing",
+    "FieldManagerConflict",
     "FieldValueForbidden",
     "Ignore",
     "In",

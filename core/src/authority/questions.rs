@@ -146,7 +146,7 @@ pub(super) fn places(terms: &[TargetTerm], within: Option<&BTreeSet<String>>) ->
     namespaces
 }
 
-fn question(
+pub(super) fn question(
     subject: &Subject,
     verb: &'static str,
     resource: ResourceType,

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{
     Question, Subject,
-    questions::{binding, places, writing},
+    questions::{binding, places, question, writing},
 };
 use crate::{
-    api::{CopyratorTemplateSpec, TargetTerm, TemplateObject},
-    names::{Kind, TemplateKind},
-    validate::written_kind,
+    api::{CopyratorTemplateSpec, ResourceType, TargetTerm, TemplateObject},
+    names::{Kind, StatusPlace, TemplateKind},
+    validate::{CompiledTemplate, rendered_kind, written_kind},
 };
 
-/// What a template of `namespace` needs to read the objects that it is rendered for, and to write its own, where `granted`
-/// are the kinds that may be read. Objects of other kinds than [`written_kind`] knows need nothing: they are not rendered.
+/// What a template of `namespace` needs to read the objects that it is rendered for and those that its expressions read, and to write
+/// its own and a status, where `granted` are the kinds that it may be rendered for. Objects of other kinds than [`written_kind`] knows need nothing: they are not rendered.
 /// Neither does another kind to read, and a template of such a kind must not be granted anything until that is one.
 pub fn template_questions(
     namespace: &str,
-    spec: &CopyratorTemplateSpec,
+    (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
     subject: &Subject,
     granted: &BTreeSet<TemplateKind>,
 ) -> Vec<Question> {
@@ -40,10 +42,28 @@ pub fn template_questions(
         };
         granted.iter().find(is_one)
     });
-    let read = instances.into_iter().flat_map(|kind| {
-        places.iter().flat_map(move |place| ["get", "list"].map(|verb| reading(subject, verb, kind, place)))
+    let of_instances = instances.into_iter().flat_map(|kind| {
+        places.iter().flat_map(move |place| {
+            let read = ["get", "list"].map(|verb| on_instances(subject, verb, kind, place));
+            let status = kind.status.filter(|_| spec.write_status.is_some());
+            let status = status.map(|status| Question {
+                subresource: (status == StatusPlace::Subresource).then_some("status"),
+                ..on_instances(subject, "patch", kind, place)
+            });
+            read.into_iter().chain(status)
+        })
     });
-    let mut questions: Vec<Question> = written.chain(bound).chain(read).collect();
+    let objects = compiled.iter().flat_map(|compiled| &compiled.objects);
+    let (mut read, mut reads_pods) = (BTreeSet::<Kind>::new(), false);
+    for (object, compiled) in objects.zip(compiled.iter().cycle()) {
+        read.extend(rendered_kind(object).filter(|_| compiled.reads(&object.id)));
+        reads_pods |= compiled.reads_pods(&object.id);
+    }
+    let of_objects = places.iter().flat_map(|place| {
+        let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
+        read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
+    });
+    let mut questions: Vec<Question> = written.chain(bound).chain(of_instances).chain(of_objects).collect();
     questions.sort();
     questions.dedup();
     questions
@@ -55,7 +75,7 @@ fn bound_role(object: &TemplateObject) -> Option<&str> {
     written_kind(object).filter(|kind| *kind == Kind::RoleBinding).and(role.as_str())
 }
 
-fn reading(subject: &Subject, verb: &'static str, kind: &TemplateKind, namespace: &str) -> Question {
+fn on_instances(subject: &Subject, verb: &'static str, kind: &TemplateKind, namespace: &str) -> Question {
     Question {
         subject: subject.clone(),
         verb,
@@ -79,7 +99,7 @@ mod tests {
         let objects: Vec<Value> = kinds.iter().map(object).collect();
         let spec = serde_json::from_value(json!({"forEach": for_each, "objects": objects})).unwrap();
         let granted = granted.iter().map(|kind| kind.parse().unwrap()).collect();
-        asked(&template_questions("platform", &spec, &Subject::default(), &granted))
+        asked(&template_questions("platform", (&spec, None), &Subject::default(), &granted))
     }
 
     #[test]
@@ -146,10 +166,39 @@ mod tests {
         let for_each = json!({"namespaces": [{"names": ["shop"]}]});
         let spec = json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]});
         let spec = serde_json::from_value(spec).unwrap();
-        let asked = asked(&template_questions("platform", &spec, &Subject::default(), &BTreeSet::new()));
+        let asked =
+            asked(&template_questions("platform", (&spec, None), &Subject::default(), &BTreeSet::new()));
         let writing = ["create", "delete", "patch"].map(|verb| format!("{verb} rolebindings in shop"));
         assert_eq!(asked[0], "bind clusterroles view in shop");
         assert_eq!(asked[1..], writing);
+    }
+
+    #[test]
+    fn what_expressions_read_and_a_status_take_rights_of_their_own() {
+        let labels = json!({"app": "a"});
+        let pods =
+            json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"selector": {"matchLabels": labels}, "template": pods}});
+        let spec: CopyratorTemplateSpec = serde_json::from_value(json!({
+            "forEach": {"objects": {"apiVersion": "a.b/v1", "kind": "Nginx"}},
+            "objects": [{"id": "deploy", "template": deployment}],
+            "writeStatus": {"names": "${pods(deploy).map(pod, pod.metadata.name)}"},
+        }))
+        .unwrap();
+        let compiled = CompiledTemplate::compile(&spec).unwrap();
+        for (used, patched) in [("status", "nginxes/status"), ("statusField", "nginxes")] {
+            let granted = [format!("a.b/v1/Nginx/nginxes/forEach+{used}").parse().unwrap()].into();
+            let questions =
+                template_questions("platform", (&spec, Some(&compiled)), &Subject::default(), &granted);
+            let further: Vec<String> =
+                asked(&questions).into_iter().filter(|one| !one.contains(" deployments")).collect();
+            assert!(asked(&questions).contains(&"get deployments in platform".to_owned()));
+            let patched = format!("patch {patched} in platform");
+            let expected =
+                ["get nginxes in platform", "list pods in platform", "list nginxes in platform", &patched];
+            assert_eq!(further, expected);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult,
-    Store, TemplateFacts, WorkloadFacts, World,
+    StatusFault, Store, TemplateFacts, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -187,6 +187,18 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
+    /// Notes why the status of an object is not as a template says; `None`: it is.
+    pub fn set_status_fault(
+        &mut self,
+        template: &NamespacedName,
+        instance: &InstanceName,
+        fault: Option<StatusFault>,
+    ) {
+        if let Some(set) = self.cluster.rendered.set_mut(template, instance) {
+            set.status_fault = fault;
+        }
+    }
+
     /// Takes in one object that templates may be rendered for; `seen` is what expressions see of it. Returns
     /// whether that is news to any of them: where nothing has changed that a template reads, what was rendered
     /// for the object is what would be rendered now.
@@ -213,8 +225,11 @@ impl World {
             else {
                 continue;
             };
-            match cluster.rendered.read_mut(template, &instance) {
-                Some(read) if is_kept && read.uid == uid && read.read == compiled.read_of(seen) => {
+            let set = cluster.rendered.set_mut(template, &instance).filter(|_| is_kept);
+            // Somebody may have changed the status that the template writes.
+            is_news |= set.as_ref().is_none_or(|set| !set.is_written(seen));
+            match set.and_then(|set| set.instance.as_mut()) {
+                Some(read) if read.uid == uid && read.read == compiled.read_of(seen) => {
                     read.resource_version = version.clone();
                 }
                 _ => is_news = true,

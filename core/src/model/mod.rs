@@ -40,7 +40,7 @@ pub use object::{
 };
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
-pub use rendered::{Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, hash_of};
+pub use rendered::{Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, hash_of};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 use super::{NamespaceFacts, room::Room};
 use crate::{
     api::Recreate,
@@ -29,8 +31,31 @@ pub struct RenderedSet {
     pub instance: Option<ReadInstance>,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
-    /// What could not be rendered. Nothing of the template is removed in the namespace meanwhile.
+    /// What could not be rendered. Nothing of the template that was made for the same is removed meanwhile.
     pub faults: Vec<RenderedFault>,
+    /// What is to be written into the object's status, as far as it could be rendered.
+    pub status: Option<Body>,
+    /// Why that is not there.
+    pub status_fault: Option<StatusFault>,
+}
+
+/// Why the status of an object is not as a template says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusFault {
+    /// Whether somebody else owns a field of it.
+    pub is_owned: bool,
+    /// What is wrong. Never a value.
+    pub message: String,
+}
+
+impl RenderedSet {
+    /// Whether an object has the status that is to be written; `seen` is what expressions see of it.
+    pub fn is_written(&self, seen: &Value) -> bool {
+        let Some(status) = &self.status else { return true };
+        let wanted: Value = serde_json::from_str(status.expose()).unwrap_or_default();
+        let mut fields = wanted.as_object().into_iter().flatten();
+        fields.all(|(name, value)| seen["status"].get(name) == Some(value))
+    }
 }
 
 /// The object that a template was rendered for.
@@ -55,6 +80,8 @@ pub struct RenderedObject {
     pub labels: BTreeMap<String, String>,
     /// Whether to delete and make anew what no update can change.
     pub recreate: Recreate,
+    /// Whether other expressions read it.
+    pub is_read: bool,
     /// The whole object, to be written.
     pub body: Body,
 }
@@ -76,6 +103,8 @@ pub struct RenderedFault {
     pub id: String,
     /// Field, expression, and what is wrong. Never a value.
     pub message: String,
+    /// Whether it only waits for other objects.
+    pub waits: bool,
 }
 
 /// An object as JSON text. It reaches no formatter: a namespace's annotation may hold what its owner would not show.
@@ -84,7 +113,7 @@ pub struct Body(Arc<str>);
 
 impl Body {
     /// Keeps the text of an object.
-    pub fn new(object: &serde_json::Value) -> Self {
+    pub fn new(object: &Value) -> Self {
         Self(object.to_string().into())
     }
 
@@ -127,13 +156,13 @@ impl Rendered {
         self.sets.get(template)?.get(instance)
     }
 
-    /// The object that a set was rendered for, to be changed.
-    pub(super) fn read_mut(
+    /// The same, to be changed in what is no part of its objects.
+    pub(super) fn set_mut(
         &mut self,
         template: &NamespacedName,
         instance: &InstanceName,
-    ) -> Option<&mut ReadInstance> {
-        self.sets.get_mut(template)?.get_mut(instance)?.instance.as_mut()
+    ) -> Option<&mut RenderedSet> {
+        self.sets.get_mut(template)?.get_mut(instance)
     }
 
     /// Every set of a template.
@@ -198,7 +227,7 @@ impl Rendered {
             );
             set = RenderedSet {
                 objects: Vec::new(),
-                faults: vec![RenderedFault { id: String::new(), message }],
+                faults: vec![RenderedFault { id: String::new(), message, waits: false }],
                 ..set
             };
         }

@@ -280,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_templates_are_rendered_for_comes_with_the_rights_of_its_use() {
+        let rights = |arguments| rights(&install(arguments), "copyrator-reconciler");
+        let some = rights(&[
+            "--template-kinds=web.example.com/v1/NginxServer/nginxservers/forEach+statusField,a.b/v1/A/as/forEach+status",
+        ]);
+        for right in ["watch nginxservers/*", "patch nginxservers/*", "list as/*", "patch as/*"] {
+            assert!(some.contains(right), "{right}: {some:?}");
+        }
+        assert!(!some.contains("delete nginxservers/*") && !rights(&[]).contains("list nginxservers/*"));
+    }
+
+    #[test]
     fn of_some_namespaces_each_has_its_role_and_nothing_is_of_the_cluster() {
         let rights = |arguments| rights(&install(arguments), "copyrator-reconciler");
         let some = rights(&["--namespaces=shop,web"]);

@@ -38,7 +38,7 @@ use crate::{
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{Need, copy::SlotPlan},
-    reconcile::rendering::render_all,
+    reconcile::rendering::render_everything,
 };
 
 /// The cluster, read once, and what will happen to every copy and workload.
@@ -135,7 +135,10 @@ pub(super) async fn survey(
     let (applied, applied_content) =
         objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
-    render_all(&mut world);
+    let unread_objects = render_everything(client, &mut world).await;
+    notes.extend(
+        unread_objects.iter().map(|error| format!("of what a template reads nothing can be told: {error}")),
+    );
     let blind = blind_rules(&world, &unseen);
     let (mut plans, mut unread) =
         content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;

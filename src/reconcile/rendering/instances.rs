@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::{
-    render_all,
+    all::render_all,
     tests::{answer, at, namespace, plans, world},
 };
 use crate::{

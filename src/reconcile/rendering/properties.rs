@@ -28,7 +28,7 @@ use crate::{
             claims::{claims_on, inert_template},
         },
     },
-    reconcile::rendering::render_all,
+    reconcile::rendering::all::render_all,
 };
 
 const PLACES: [&str; 3] = ["one", "two", "three"];

@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
 use serde_json::{Value, json};
 
-use super::*;
+use super::{all::render_all, *};
 use crate::{
     api::CopyratorTemplate,
+    digest::DigestKey,
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, Refusal, RefusalReason, Store},
+    model::{Authority, Refusal, RefusalReason, Store, World},
     names::Kind,
     plan::{
         Need,

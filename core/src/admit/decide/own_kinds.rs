@@ -107,7 +107,12 @@ pub(super) fn decide(
                 return Ok(invalid(review, &unserved));
             }
             let questions = |subject: &Subject| {
-                template_questions(&review.namespace, &spec, subject, &parties.template_kinds)
+                template_questions(
+                    &review.namespace,
+                    (&spec, Some(&compiled)),
+                    subject,
+                    &parties.template_kinds,
+                )
             };
             Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
         }

@@ -53,6 +53,8 @@ pub(super) struct Count {
     pub(super) is_nowhere: bool,
     /// The first problems, up to the limit of a status.
     pub(super) problems: Vec<Problem>,
+    /// What the first object waits for that waits for others of its template.
+    pub(super) waiting: Option<String>,
     /// How many problems are disputes over a slot.
     pub(super) conflicting: usize,
     /// How many problems are of another kind.

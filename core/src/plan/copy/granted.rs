@@ -21,9 +21,14 @@ pub(crate) fn not_granted(kind: Kind) -> String {
 /// Why a template's kinds are not granted, with the way out; `None` where they are.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
     let unread = |kind: &InstanceKind| {
+        let (what, used) = match compiled.writes_status() {
+            true => ("reads no {kind}, or writes no status of it", "forEach, status"),
+            false => ("reads no {kind}", "forEach"),
+        };
+        let what = what.replace("{kind}", &kind.to_string());
         format!(
-            "this Copyrator reads no {kind}: have {{apiVersion: {}, kind: {}, resource: …, use: [forEach]}} added to the chart's \
-             value templates.kinds (--template-kinds); until then nothing is written or removed here",
+            "this Copyrator {what}: have {{apiVersion: {}, kind: {}, resource: …, use: [{used}]}} added to the chart's value \
+             templates.kinds (--template-kinds); until then nothing is written or removed here",
             kind.api_version, kind.kind
         )
     };

@@ -37,6 +37,8 @@ pub enum ProblemReason {
     Held,
     /// An expression of a template has no value, or what it gives cannot be an object.
     RenderFailed,
+    /// A field of a status that a template writes is somebody else's.
+    FieldOwned,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
 }
@@ -53,6 +55,7 @@ impl ProblemReason {
             Self::TooMany => "TooMany",
             Self::Held => "Held",
             Self::RenderFailed => "RenderFailed",
+            Self::FieldOwned => "FieldOwned",
             Self::Unseen(unseen) => unseen.as_str(),
         }
     }
@@ -60,9 +63,11 @@ impl ProblemReason {
     /// Whether somebody else claims or writes the slot; every other problem counts as a failure.
     pub(super) fn is_conflict(self) -> bool {
         match self {
-            Self::Fault(WriteFault::Conflict) | Self::OtherRule | Self::DuplicateName | Self::Contested => {
-                true
-            }
+            Self::Fault(WriteFault::Conflict)
+            | Self::OtherRule
+            | Self::DuplicateName
+            | Self::FieldOwned
+            | Self::Contested => true,
             Self::Fault(
                 WriteFault::Forbidden
                 | WriteFault::Failed

@@ -82,8 +82,23 @@ fn counted(
             is_settled = false;
             continue;
         };
+        if let Some(fault) = &set.status_fault {
+            let reason = if fault.is_owned { ProblemReason::FieldOwned } else { ProblemReason::RenderFailed };
+            let problem = Problem {
+                namespace: instance.namespace.to_string(),
+                name: "writeStatus".into(),
+                message: of_instance(compiled, &instance, &fault.message),
+                ..Problem::default()
+            };
+            count.add(reason, problem);
+        }
         for fault in &set.faults {
             count.desired += 1;
+            if fault.waits {
+                let waits = format!("{} {}", fault.id, fault.message);
+                count.waiting.get_or_insert_with(|| of_instance(compiled, &instance, &waits));
+                continue;
+            }
             count.hindered += 1;
             let problem = Problem {
                 namespace: instance.namespace.to_string(),
@@ -170,7 +185,10 @@ fn status(
     let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
-    let reconciling = (stopped.is_none() && pending > 0).then(|| (true, "Rendering", rendering()));
+    let reconciling = match count.waiting.clone() {
+        Some(waiting) if stopped.is_none() => Some((true, "WaitingFor", waiting)),
+        _ => (stopped.is_none() && pending > 0).then(|| (true, "Rendering", rendering())),
+    };
     let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
     conditions::set(&mut status, facts.generation, said, now);
     status

@@ -4,7 +4,8 @@ use super::targets::takes_copies;
 use crate::{
     api::{ConflictPolicy, DeletionPolicy},
     authority::Bounds,
-    model::{InstancesRead, NamespaceFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
+    marks::Proof,
+    model::{InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
     names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey},
     validate::{CompiledTarget, CompiledTemplate, Instances},
 };
@@ -24,8 +25,14 @@ pub(crate) fn is_rendered(
         let known = known.and_then(|(kind, name)| world.instance(kind, &name));
         return known.is_none_or(|known| !known.terminating);
     }
-    let is_whole = |set: &RenderedSet| is_of(world, set, facts, &instance) && set.faults.is_empty();
-    world.rendered(template, &instance).is_some_and(is_whole)
+    is_known(world, template, &instance)
+}
+
+/// Whether it is known everything that a template, as it is now, declares for this.
+pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
+    let Some(facts) = world.templates().get(template) else { return false };
+    let is_whole = |set: &RenderedSet| is_of(world, set, facts, instance) && set.faults.is_empty();
+    world.rendered(template, instance).is_some_and(is_whole)
 }
 
 /// What an object of a template was made for, as its marks say.
@@ -38,6 +45,21 @@ fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> Ins
         },
         _ => InstanceName::from(&slot.namespace),
     }
+}
+
+/// The facts of an object that a template made for this, as its marks prove: only such an object is read by its id.
+pub fn made<'w>(
+    world: &'w World,
+    template: &NamespacedName,
+    instance: &InstanceName,
+    slot: &ObjectKey,
+) -> Option<&'w ObjectFacts> {
+    let facts = world.object(slot)?;
+    let marks = facts.marks.as_deref()?;
+    let source = instance.object().unwrap_or_else(|| template.clone());
+    let is_its = marks.rule == *template && marks.source == source;
+    let is_proven = world.key().is_some_and(|key| marks.proof(slot, key) == Proof::Ours);
+    (is_its && is_proven).then_some(facts)
 }
 
 /// Whether a set was rendered from the template, the namespace and the object as they are now.
@@ -138,9 +160,12 @@ pub(crate) fn not_granted_kind(world: &World, compiled: &CompiledTemplate) -> Op
     compiled.kinds().find(|kind| !world.settings().copies(*kind))
 }
 
-/// The kind that a template is rendered for, if its objects are not read here.
+/// The kind that a template is rendered for, if its objects are not read here, or not written as the template says.
 pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Option<&'t InstanceKind> {
-    compiled.instance_kind().filter(|kind| world.settings().template_kind(kind).is_none())
+    compiled.instance_kind().filter(|kind| {
+        let granted = world.settings().template_kind(kind);
+        granted.is_none_or(|granted| compiled.writes_status() && granted.status.is_none())
+    })
 }
 
 /// Why it is not known which objects a template is rendered for, though they may be read; `None` where it is.

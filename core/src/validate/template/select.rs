@@ -8,7 +8,9 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    CompiledTemplate, Instances,
+    CompiledObject, CompiledTemplate, Instances,
+    node::{Formula, Node},
+    object::pods_of,
     served::{rendered_kind, unserved},
 };
 use crate::{
@@ -25,6 +27,29 @@ impl CompiledTemplate {
             Instances::Namespaces { .. } => None,
             Instances::Objects { kind, .. } => Some(kind),
         }
+    }
+
+    /// Whether an expression of another object, or of `writeStatus`, reads the object of this id, or its pods.
+    pub fn reads(&self, id: &str) -> bool {
+        let is_it = |object: &&CompiledObject| object.id == id;
+        let Some(object) = self.objects.iter().find(is_it) else { return false };
+        self.all_formulas().any(|formula| object.is_read_by(formula))
+    }
+
+    /// Whether an expression reads the pods of the object of this id.
+    pub fn reads_pods(&self, id: &str) -> bool {
+        let pods = pods_of(id);
+        self.all_formulas().any(|formula| formula.expression.reads(&pods))
+    }
+
+    /// Whether it writes a status.
+    pub fn writes_status(&self) -> bool {
+        self.status.is_some()
+    }
+
+    fn all_formulas(&self) -> impl Iterator<Item = &Formula> {
+        let status = self.status.iter().flat_map(Node::formulas);
+        self.objects.iter().flat_map(CompiledObject::formulas).chain(status)
     }
 
     /// What expressions read of an object, as a hash. `seen` is what they see of it.

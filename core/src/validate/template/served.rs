@@ -36,9 +36,6 @@ fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
 /// has any is not rendered.
 pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if template.status.is_some() {
-        problems.push(invalid("spec.writeStatus", "is not served yet: leave it out"));
-    }
     if template.resync.is_some() {
         problems.push(invalid(
             "spec.resync",
@@ -66,15 +63,6 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             let CompiledObject { kind, api_version, .. } = object;
             let what = format!("{kind} of {api_version} is not served yet: {} are", kinds.join(", "));
             problems.push(invalid(&format!("{at}.template.kind"), what));
-        }
-        for other in &template.objects {
-            if let Some(formula) = object.formulas().find(|formula| other.is_read_by(formula)) {
-                let what = format!(
-                    "${{{}}} reads {}, and reading another object of the template is not served yet",
-                    formula.source, other.id
-                );
-                problems.push(invalid(&at, what));
-            }
         }
     }
     problems

@@ -1,0 +1,78 @@
+//! What every template declares that may, rendered into a world at once: for commands.
+
+use kube::Client;
+
+use super::{existing::Existing, inputs::Inputs};
+use crate::{
+    model::{TemplateFacts, World},
+    names::{InstanceName, NamespacedName},
+    observe::made::ReadError,
+    plan::copy::templates::instances,
+};
+
+/// Renders everything. What expressions read of rendered objects is read with the caller's rights; returns why
+/// something could not be.
+pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec<ReadError> {
+    let mut unread = Vec::new();
+    for (template, instance) in all(world) {
+        let Some(inputs) = Inputs::of(world, &template, &instance) else { continue };
+        let mut existing = Existing::default();
+        let set = loop {
+            let (set, lacking) = inputs.render(&existing);
+            if lacking.is_empty() {
+                break set;
+            }
+            let absent = lacking.keys().map(|slot| (slot.clone(), None)).collect::<Vec<_>>();
+            let there = existing.of(world, (&template, &instance), lacking);
+            if let Err(error) = existing.read(client, there).await {
+                unread.push(error);
+                for (slot, nothing) in absent {
+                    existing.objects.entry(slot).or_insert(nothing);
+                }
+            }
+        };
+        world.set_rendered(&template, &instance, Some(set));
+    }
+    unread
+}
+
+/// Everything that is to be rendered.
+fn all(world: &World) -> Vec<(NamespacedName, InstanceName)> {
+    let of_template = |(template, facts): (&NamespacedName, &TemplateFacts)| {
+        let compiled = facts.compiled.as_ref().ok()?;
+        let selected = instances(world, template, compiled);
+        Some(selected.map(|instance| (template.clone(), instance)).collect::<Vec<_>>())
+    };
+    world.templates().iter().filter_map(of_template).flatten().collect()
+}
+
+/// The same, where nothing is read of rendered objects.
+#[cfg(test)]
+pub(super) fn render_all(world: &mut World) {
+    render_with(world, &Default::default());
+}
+
+/// The same, where these objects are what is read of rendered ones.
+#[cfg(test)]
+pub(super) fn render_with(
+    world: &mut World,
+    given: &std::collections::BTreeMap<crate::names::ObjectKey, serde_json::Value>,
+) {
+    for (template, instance) in all(world) {
+        let inputs = Inputs::of(world, &template, &instance);
+        let set = inputs.map(|inputs| {
+            let mut existing = Existing::default();
+            loop {
+                let (set, lacking) = inputs.render(&existing);
+                if lacking.is_empty() {
+                    return set;
+                }
+                for (slot, ..) in existing.of(world, (&template, &instance), lacking) {
+                    let found = given.get(&slot).cloned();
+                    existing.objects.insert(slot, found);
+                }
+            }
+        });
+        world.set_rendered(&template, &instance, set);
+    }
+}

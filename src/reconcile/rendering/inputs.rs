@@ -1,0 +1,183 @@
+//! What the objects of a template are rendered from, and how.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::existing::{Existing, Lacking};
+use crate::{
+    digest::DigestKey,
+    model::{
+        Body, InstanceFacts, NamespaceFacts, ReadInstance, RenderedFault, RenderedObject, RenderedSet,
+        StatusFault, World, hash_of,
+    },
+    names::{InstanceName, NamespacedName, ObjectKey},
+    observe::content::decode,
+    plan::copy::{claims::inert_template, templates::selects},
+    validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, rendered_kind},
+};
+
+/// What the objects are rendered from.
+pub(super) struct Inputs {
+    version: (Box<str>, i64),
+    pub(super) compiled: Arc<CompiledTemplate>,
+    namespace: Arc<str>,
+    pub(super) facts: NamespaceFacts,
+    /// The object that it is rendered for, where it is one.
+    pub(super) object: Option<InstanceFacts>,
+    key: DigestKey,
+}
+
+impl Inputs {
+    /// `None` where the template declares nothing there, or may not.
+    pub(super) fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
+        let declared = world.templates().get(template)?;
+        let compiled = declared.compiled.as_ref().ok()?;
+        if inert_template(world, template, declared).is_some()
+            || !selects(world, template, compiled, instance)
+        {
+            return None;
+        }
+        let object = compiled.instance_kind().zip(instance.object());
+        Some(Self {
+            version: (declared.uid.clone(), declared.generation),
+            compiled: compiled.clone(),
+            namespace: instance.namespace.clone(),
+            facts: world.namespaces().get(&instance.namespace)?.clone(),
+            object: object.and_then(|(kind, name)| world.instance(kind, &name).cloned()),
+            key: world.key()?.clone(),
+        })
+    }
+
+    /// Renders it from what was read of rendered objects; with it, what has not been looked for and is read.
+    pub(super) fn render(&self, existing: &Existing) -> (RenderedSet, Lacking) {
+        if self.facts.annotations_cut && self.compiled.reads_annotations {
+            let failed = self.failed(
+                "the namespace has annotations that are not read, since they are longer than 1 KiB or there are more than 8 KiB of \
+                 them: shorten them, or read labels instead",
+            );
+            return (failed, Lacking::new());
+        }
+        let object = match &self.object {
+            None => None,
+            Some(InstanceFacts { body: None, .. }) => {
+                let failed = self.failed(
+                    "the object is larger than 64 KiB, or those of its namespace take more than a quarter of what others leave of \
+                     64 MiB: make it smaller",
+                );
+                return (failed, Lacking::new());
+            }
+            Some(InstanceFacts { body: Some(body), .. }) => serde_json::from_str::<Value>(body.expose()).ok(),
+        };
+        let namespace = as_object(&self.namespace, &self.facts);
+        let mut instance =
+            Instance { namespace: Some(&namespace), object: object.as_ref(), ..Instance::default() };
+        let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
+        let (mut budget, mut lacking) = (RenderBudget::default(), Lacking::new());
+        for declared in &self.compiled.objects {
+            let fault = |message| RenderedFault { id: declared.id.clone(), message, waits: false };
+            let rendered = match self.compiled.render_within(declared, &instance, &mut budget) {
+                Ok(Rendering::Object(rendered)) => self.object(declared, rendered.name, rendered.body),
+                Ok(Rendering::Excluded) => {
+                    instance.excluded.insert(&declared.id);
+                    continue;
+                }
+                Ok(Rendering::WaitingFor(ids)) => {
+                    let ids: Vec<String> = ids.into_iter().collect();
+                    faults.push(RenderedFault {
+                        waits: true,
+                        ..fault(format!("waits for {}", ids.join(", ")))
+                    });
+                    continue;
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            match rendered {
+                Ok(object) if objects.iter().any(|other| other.slot == object.slot) => {
+                    faults.push(fault(format!(
+                        "has the same kind and name as another object: {}",
+                        object.slot
+                    )));
+                }
+                Ok(object) => {
+                    if object.is_read {
+                        match existing.objects.get(&object.slot) {
+                            None => {
+                                lacking.insert(object.slot.clone(), self.compiled.reads_pods(&declared.id));
+                            }
+                            Some(found) => {
+                                instance.existing.extend(found.iter().map(|found| (&*declared.id, found)));
+                            }
+                        }
+                        let pods = existing.pods.get(&object.slot).into_iter().flatten().collect();
+                        instance.pods.insert(&declared.id, pods);
+                    }
+                    objects.push(object);
+                }
+                Err(message) => faults.push(fault(message)),
+            }
+        }
+        let read = object.as_ref().map(|object| self.compiled.read_of(object));
+        let mut set = self.set(read.unwrap_or_default(), objects, faults);
+        match self.compiled.render_status(&instance) {
+            Ok(status) => set.status = status.map(|status| Body::new(&status)),
+            Err(fault) => {
+                set.status_fault = Some(StatusFault { is_owned: false, message: fault.to_string() })
+            }
+        }
+        (set, lacking)
+    }
+
+    /// What is known once it is rendered; `read` is what was read of the object.
+    fn set(&self, read: u64, objects: Vec<RenderedObject>, faults: Vec<RenderedFault>) -> RenderedSet {
+        let instance = self.object.as_ref().map(|object| ReadInstance {
+            uid: object.uid.clone(),
+            resource_version: object.resource_version.clone(),
+            read,
+        });
+        let (template, namespace) = (self.version.clone(), hash_of(&self.facts, &self.compiled));
+        RenderedSet { template, namespace, instance, objects, faults, status: None, status_fault: None }
+    }
+
+    /// The object as the API server would give it, reduced to digests.
+    fn object(&self, declared: &CompiledObject, name: String, body: Value) -> Result<RenderedObject, String> {
+        let kind = rendered_kind(declared).ok_or_else(|| {
+            format!("{} {} is not rendered by this version of Copyrator", declared.api_version, declared.kind)
+        })?;
+        let slot = ObjectKey::new(kind, self.namespace.clone(), name);
+        let labels = body["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
+        let labels = labels.collect();
+        let mut body = body;
+        // An object that was read has them. What is made from the template bears the template's, and the UID of the
+        // object that it is made for.
+        body["metadata"]["uid"] = json!(self.object.as_ref().map_or(&self.version.0, |object| &object.uid));
+        body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
+        let body = Body::new(&body);
+        let content = decode(kind, body.expose())
+            .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
+        let (recreate, is_read) = (declared.recreate, self.compiled.reads(&declared.id));
+        Ok(RenderedObject { slot, print: content.fingerprint(&self.key), labels, recreate, is_read, body })
+    }
+
+    /// What is known where nothing can be rendered.
+    pub(super) fn failed(&self, message: &str) -> RenderedSet {
+        let faults = vec![RenderedFault { id: String::new(), message: message.to_owned(), waits: false }];
+        self.set(0, Vec::new(), faults)
+    }
+}
+
+/// The namespace as expressions read it.
+fn as_object(name: &str, facts: &NamespaceFacts) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "uid": facts.uid,
+            "labels": facts.labels,
+            "annotations": facts.annotations,
+            "creationTimestamp": facts.created.to_string(),
+        },
+    })
+}

@@ -1,0 +1,187 @@
+//! What operators of one's own were written for: the two of the articles, by templates, with the definitions of the articles.
+
+use serde_json::{Value, json};
+use testbed::{NAMESPACE, RELEASE};
+
+use crate::bed::objects::{label, uid, version};
+use crate::bed::{Bed, Story, eventually, private, same};
+
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
+const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
+const MEMCACHED: &str = include_str!("../../examples/memcached.yaml");
+const NGINX: &str = include_str!("../../examples/nginx-server.yaml");
+const FLAGS: [&str; 4] = [
+    "--copy-kinds",
+    "Deployment,Service",
+    "--template-kinds",
+    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+statusField,\
+     web.example.com/v1/NginxServer/nginxservers/forEach+statusField",
+];
+
+#[test]
+fn operators_without_code() {
+    let bed = private("operators");
+    let kinds = json!([
+        { "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "statusField"] },
+        { "apiVersion": "web.example.com/v1", "kind": "NginxServer", "resource": "nginxservers", "use": ["forEach", "statusField"] },
+    ]);
+    let granted = format!("templates.kinds={kinds}");
+    let args = [
+        "upgrade",
+        RELEASE,
+        CHART,
+        "-n",
+        NAMESPACE,
+        "--reuse-values",
+        "--set",
+        "copies.kinds={Deployment,Service}",
+    ];
+    bed.helm(&[&args[..], &["--set-json", &granted]].concat());
+    let crew = bed.man_with(&FLAGS);
+    memcached(&bed);
+    drop(crew);
+    let crew = nginx(&bed);
+    a_field_of_somebody_else(&bed);
+    let forbidden: Vec<_> =
+        bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
+    assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
+    drop(crew);
+}
+
+/// Makes the definition, and the template in the story's home.
+fn install(story: &Story<'_>, example: &str, kind: &str) {
+    for text in example.split("\n---\n") {
+        let mut object: Value = serde_saphyr::from_str(text).expect("the example is YAML");
+        if object["kind"] == "CopyratorTemplate" {
+            eventually("the kind is served", || {
+                let listed = story.admin().try_list(kind);
+                if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
+            });
+            object["metadata"]["namespace"] = story.home.as_str().into();
+        }
+        story.admin().create(&object).ok();
+    }
+}
+
+fn instance(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+    let version = if kind == "Memcached" { "cache.example.com/v1alpha1" } else { "web.example.com/v1" };
+    json!({ "apiVersion": version, "kind": kind, "metadata": { "namespace": namespace, "name": name }, "spec": spec })
+}
+
+/// The names of a workload's pods that are to stay.
+fn pods(story: &Story<'_>, place: &str, labels: &str) -> Value {
+    let pods = story.admin().list("Pod", place, labels);
+    let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    there.map(|pod| pod["metadata"]["name"].clone()).collect()
+}
+
+#[track_caller]
+fn until_nodes(story: &Story<'_>, place: &str, wanted: usize) {
+    eventually(&format!("status.nodes names {wanted} pods"), || {
+        let cache = story.admin().get("Memcached", place, "example-memcached").ok_or("it is gone")?;
+        let pods = pods(story, place, "app=memcached");
+        same(pods.as_array().map(Vec::len), Some(wanted))?;
+        same(cache["status"]["nodes"].clone(), pods)
+    });
+}
+
+/// Created, scaled, deleted; then it is silent.
+fn memcached(bed: &Bed) {
+    let story = Story::new(bed, "caching");
+    install(&story, MEMCACHED, "Memcached");
+    let place = story.target("a");
+    let made =
+        story.admin().create(&instance("Memcached", &place, "example-memcached", json!({ "size": 3 }))).ok();
+    let deployment = eventually("the Deployment is there", || {
+        story.admin().get("Deployment", &place, "example-memcached").ok_or("it does not exist".to_owned())
+    });
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert_eq!(deployment["metadata"]["ownerReferences"][0]["uid"], uid(&made));
+    until_nodes(&story, &place, 3);
+    story.admin().merge("Memcached", &place, "example-memcached", &json!({ "spec": { "size": 2 } })).ok();
+    until_nodes(&story, &place, 2);
+    story.until_condition("CopyratorTemplate", "memcached", "Ready", "True", "AllRendered");
+    story.marker("settled");
+    let all = || {
+        let of = |kind| version(&story.admin().get(kind, &place, "example-memcached").unwrap_or_default());
+        [of("Memcached"), of("Deployment")]
+    };
+    let before = all();
+    story.marker("quiet");
+    assert_eq!(all(), before, "something was written again");
+
+    story.admin().delete("Memcached", &place, "example-memcached").ok();
+    story.until_gone("Deployment", &place, "example-memcached");
+    eventually("its pods are gone", || same(pods(&story, &place, "app=memcached"), json!([])));
+    story.admin().delete("CopyratorTemplate", &story.home, "memcached").ok();
+}
+
+/// The operator is killed after each write that people make; what it finds then is all that counts.
+fn nginx(bed: &Bed) -> crate::bed::Crew {
+    let story = Story::new(bed, "serving");
+    let place = story.target("a");
+    let mut crew = bed.man_with(&FLAGS);
+    install(&story, NGINX, "NginxServer");
+    let spec = json!({ "replicas": 2, "image": "nginx:1.19.6" });
+    story.admin().create(&instance("NginxServer", &place, "example-nginx", spec)).ok();
+    let is_served = |replicas: u8, image: &str| {
+        eventually(&format!("{replicas} of {image} are served"), || {
+            let deployment =
+                story.admin().get("Deployment", &place, "example-nginx").ok_or("no Deployment")?;
+            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+            same(container["image"].clone(), json!(image))?;
+            let service = story.admin().get("Service", &place, "example-nginx").ok_or("no Service")?;
+            same(
+                service["metadata"]["annotations"]["example.com/deployment"].clone(),
+                json!(uid(&deployment)),
+            )?;
+            let server = story.admin().get("NginxServer", &place, "example-nginx").ok_or("it is gone")?;
+            same(server["status"]["availableReplicas"].clone(), json!(replicas))?;
+            let pods = pods(&story, &place, "app=nginx");
+            same(pods.as_array().map(Vec::len), Some(replicas.into()))?;
+            same(server["status"]["podNames"].clone(), pods)
+        });
+    };
+    drop(crew);
+    crew = bed.man_with(&FLAGS);
+    is_served(2, "nginx:1.19.6");
+    let change = json!({ "spec": { "replicas": 3, "image": "nginx:1.21" } });
+    story.admin().merge("NginxServer", &place, "example-nginx", &change).ok();
+    drop(crew);
+    crew = bed.man_with(&FLAGS);
+    is_served(3, "nginx:1.21");
+    let deployment = story.admin().get("Deployment", &place, "example-nginx").unwrap_or_default();
+    assert_eq!(label(&deployment, "app"), Some("nginx"));
+
+    // Somebody writes into the status, and it is put right.
+    let other = json!({ "status": { "availableReplicas": 9 } });
+    story.admin().merge("NginxServer", &place, "example-nginx", &other).ok();
+    eventually("the status is told to be somebody's, or is right again", || {
+        let template =
+            story.admin().get("CopyratorTemplate", &story.home, "nginx-server").ok_or("it is gone")?;
+        let said = template["status"]["problems"].to_string();
+        if said.contains("FieldOwned") { Ok(()) } else { Err(said) }
+    });
+    story.admin().delete("NginxServer", &place, "example-nginx").ok();
+    story.until_gone("Deployment", &place, "example-nginx");
+    story.until_gone("Service", &place, "example-nginx");
+    story.admin().delete("CopyratorTemplate", &story.home, "nginx-server").ok();
+    crew
+}
+
+/// A status that somebody else writes is theirs.
+fn a_field_of_somebody_else(bed: &Bed) {
+    let story = Story::new(bed, "owned");
+    let place = story.target("a");
+    let mut cache = instance("Memcached", &place, "theirs", json!({ "size": 1 }));
+    cache["status"] = json!({ "nodes": ["elsewhere"] });
+    story.admin().apply_as("their-operator", &cache).ok();
+    let text = MEMCACHED.split("\n---\n").nth(1).unwrap_or_default();
+    let mut template: Value = serde_saphyr::from_str(text).expect("the example is YAML");
+    template["metadata"]["namespace"] = story.home.as_str().into();
+    story.admin().create(&template).ok();
+    let degraded = story.until_condition("CopyratorTemplate", "memcached", "Degraded", "True", "FieldOwned");
+    assert!(degraded["status"].to_string().contains("their-operator"), "{degraded}");
+    let still = story.admin().get("Memcached", &place, "theirs").expect("it is there");
+    assert_eq!(still["status"]["nodes"], json!(["elsewhere"]));
+}
