@@ -18,7 +18,8 @@ const TAG: usize = 6;
 /// somebody else. Deleting one namespace leaves the grants in the others as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tags of the sources' namespaces. The rule's own is left out: the rule ends with it.
+    /// Tags of the sources' namespaces. The rule's own is left out: the rule ends with it. Of a template, the tag of the kind that it
+    /// is rendered for.
     pub sources: BTreeSet<String>,
     /// Tags of the namespaces that copies go to; `None` where the API server was asked about all namespaces
     /// at once.

@@ -6,7 +6,7 @@ use crate::{
     authority::Bounds,
     marks::Proof,
     model::{InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
-    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey},
+    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     validate::{CompiledTarget, CompiledTemplate, Instances},
 };
 
@@ -195,13 +195,20 @@ pub fn too_many_objects(
     (objects > most).then_some(objects)
 }
 
-/// The namespaces that a template's identity is asked about one by one, as far as they exist.
+/// What a grant of a template is bound to: the namespaces that its identity is asked about one by one, as far as they exist, and
+/// the kind that it is rendered for.
 pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let named = compiled.literal_namespaces();
     let can_grow = named.is_none();
     let targets = named.map(|names| names.iter().filter_map(tag).collect());
-    Bounds { sources: Default::default(), targets, can_grow }
+    let granted = compiled.instance_kind().and_then(|kind| world.settings().template_kind(kind));
+    // The author was asked about these names of it in the API; what the administrator grants may change.
+    let asked = |granted: &TemplateKind| {
+        let status = granted.status.filter(|_| compiled.writes_status());
+        Bounds::tag(&format!("{} {} {status:?}", granted.kind, granted.plural), "")
+    };
+    Bounds { sources: granted.map(asked).into_iter().collect(), targets, can_grow }
 }
 
 /// Whether the current spec makes Copyrator ask about deleting objects of this kind in this namespace.
