@@ -21,7 +21,7 @@ SECONDS ?= 60
 DEMO = --package copyrator --package demo --package devcluster
 BUILT = $(or $(CARGO_TARGET_DIR),target)/debug
 # What the tests that could not run here leave.
-SKIPPED = target/real-node/skipped.txt target/previous/skipped.txt
+SKIPPED = target/real-node/skipped.txt target/previous/skipped.txt target/browser/skipped.txt
 STAGE = @printf '\n==> %s\n'
 
 help: ## This list

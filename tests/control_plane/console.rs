@@ -18,6 +18,8 @@ pub const CANARY: &str = "canary-8f1b7c";
 /// A console that runs, as admin or as somebody else.
 pub struct Run {
     child: Child,
+    /// The page's address, with the token that is taken once.
+    pub page: String,
     host: String,
     bearer: String,
 }
@@ -40,7 +42,7 @@ impl Run {
         let api = word("api");
         let host =
             api.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1")).expect("an address");
-        Run { child, host: host.to_owned(), bearer: word("token") }
+        Run { child, page: word("page"), host: host.to_owned(), bearer: word("token") }
     }
 
     /// The status code and the body, as curl gets them.

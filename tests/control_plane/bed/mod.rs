@@ -6,6 +6,7 @@
 //! reaper sees to that.
 
 mod audit;
+pub mod browser;
 mod crowd;
 mod eventually;
 mod gate;

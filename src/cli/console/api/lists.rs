@@ -1,5 +1,7 @@
 //! Rules, monitors, policies, copies, restarts and violations: a row each, a page at a time.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -89,10 +91,14 @@ pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>
     page(lines, key, asked, sight.notes)
 }
 
-/// Every copy that may be seen.
+/// Every copy that may be seen, once: it is found in its rule's namespace and in its own.
 pub(in crate::cli::console) fn copy_lines(sight: &Sight) -> Vec<CopyLine> {
     let of = |look: &Look| standings(&look.survey, look.place.as_deref());
-    let all = sight.looks.iter().flat_map(of);
+    let mut seen = BTreeSet::new();
+    let is_new = |copy: &CopyStatus| {
+        seen.insert((copy.kind.clone(), copy.namespace.clone(), copy.name.clone(), copy.rule.clone()))
+    };
+    let all = sight.looks.iter().flat_map(of).filter(is_new);
     all.map(|copy| CopyLine { rule: copy.rule.as_ref().map(ToString::to_string), copy }).collect()
 }
 

@@ -27,7 +27,7 @@ pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
     html! {
         h1 { "Live" }
         p .lead { "What Copyrator reports, the latest first. The cluster keeps it for an hour or so." }
-        p #feed-state .quiet role="status" { noscript { "Reload the page for what is new." } }
+        p #feed-state role="status" { noscript { "Reload the page for what is new." } }
         (notes(&latest.notes))
         div #feed data-after=(latest.after) role="log" aria-label="What has happened" {
             div .empty hidden[!latest.items.is_empty()] {

@@ -103,7 +103,7 @@ pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
             }
         }
         @if !things.is_empty() {
-            h2 { @if things.len() > WORST { "The worst " (WORST) } @else { "What needs somebody" } }
+            h2 { @if things.len() > WORST { "The worst " (WORST) } @else { "What needs attention" } }
             ol .things {
                 @for thing in things.iter().take(WORST) {
                     li {
@@ -135,7 +135,7 @@ fn headline(facts: &Facts, worrying: usize) -> Markup {
                     code { "copyrator plan -f rule.yaml" } ", or paste it into " a href="/policies" { "Policies" } "." }
                 pre { code { (EXAMPLE) } }
             } @else if worrying > 0 {
-                h1 { (Shape::Bad.mark()) @if worrying == 1 { "1 thing needs somebody" } @else { (worrying) " things need somebody" } }
+                h1 { (Shape::Bad.mark()) @if worrying == 1 { "1 thing needs attention" } @else { (worrying) " things need attention" } }
             } @else if under_way > 0 {
                 h1 { (Shape::UnderWay.mark()) "Under way" }
                 p .lead { (under_way) " of the copies and workloads go on by themselves; nothing needs you." }

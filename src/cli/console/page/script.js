@@ -41,6 +41,10 @@ if (feed) {
     empty.hidden = true;
     list.hidden = false;
   };
+  const say = (text, isOn) => {
+    state.textContent = text;
+    state.classList.toggle("on", isOn);
+  };
   const close = () => {
     clearTimeout(timer);
     source?.close();
@@ -51,15 +55,15 @@ if (feed) {
     const asked = new URLSearchParams(location.search);
     asked.set("after", after);
     source = new EventSource(`/api/v1/events?${asked}`);
-    source.onopen = () => { state.textContent = "Live"; };
+    source.onopen = () => say("New events appear here by themselves.", true);
     source.onmessage = (event) => {
       after = event.lastEventId;
       put(JSON.parse(event.data));
     };
     source.addEventListener("reset", () => location.reload());
-    source.addEventListener("problem", (event) => { state.textContent = JSON.parse(event.data).message; });
+    source.addEventListener("problem", (event) => say(JSON.parse(event.data).message, false));
     source.onerror = () => {
-      state.textContent = "Not live: the console is asked again.";
+      say("It is not live now; the console is asked again.", false);
       if (source?.readyState === EventSource.CONNECTING) return;
       close();
       timer = setTimeout(open, 10000);

@@ -109,6 +109,6 @@ fn the_overview_names_the_worst_and_says_when_all_is_well() {
     let ill =
         vec![line("shop", "ca", State::Current, ""), line("web", "ca", State::Failed, "make room first")];
     let ill = overview::render(&Frame::plain(), &facts(ill)).into_string();
-    assert!(ill.contains("1 thing needs somebody") && ill.contains("make room first"), "{ill}");
+    assert!(ill.contains("1 thing needs attention") && ill.contains("make room first"), "{ill}");
     assert!(ill.contains("/object/secret/web/ca"), "{ill}");
 }
