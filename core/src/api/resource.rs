@@ -92,8 +92,8 @@ impl CopyKind {
         !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding)
     }
 
-    /// Whether an object of the kind is kept whole: nobody else writes fields beside ours. Of the other kinds, whose fields the
-    /// cluster, controllers and people fill in, only the fields that a template names are kept.
+    /// Whether Copyrator keeps objects of the kind whole, and takes off fields that others add. Of the other kinds it keeps only the
+    /// fields that a template names: the cluster, controllers and users fill in the rest.
     pub const fn is_whole(self) -> bool {
         !matches!(self, Self::Deployment | Self::Service)
     }

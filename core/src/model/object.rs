@@ -165,14 +165,14 @@ pub struct Examined {
 /// Whether an object differs from what its template declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drift {
-    /// Nobody has changed the object since this process knows it; before that, who knows.
+    /// The object has not changed since this process first saw it; earlier changes are unknown.
     Unexamined,
-    /// Nobody has changed the object since we wrote or examined it.
+    /// The object has not changed since Copyrator wrote or examined it.
     #[default]
     None,
-    /// Somebody has changed the object: a dry run tells whether it was something that is declared.
+    /// Somebody else has changed the object; a dry run tells whether the change matters.
     Possible,
-    /// Our write would change the object.
+    /// The API server said that Copyrator's write would change the object.
     Certain,
 }
 
