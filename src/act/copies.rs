@@ -21,8 +21,8 @@ use super::{
 use crate::{
     api::ResourceType,
     marks::{
-        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MARK, PODS_APPLIED, PODS_MANAGER,
-        REMOVAL_MANAGER, REMOVE_AFTER, write_time,
+        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, PODS_APPLIED, PODS_MANAGER,
+        REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
     },
     model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
@@ -237,7 +237,7 @@ impl CopyWriter {
     /// Removes our marks and leaves the object. An apply without fields would not do: it would delete the
     /// data, too.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
-        use crate::marks::{DIGEST, MANAGED_BY, ON_REMOVAL, RULE, RULE_LABEL, SOURCE, SOURCE_UID};
+        use crate::marks::{DIGEST, ON_REMOVAL, RULE, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
             keys.iter().map(|key| ((*key).to_owned(), Value::Null)).collect()
         };
@@ -314,7 +314,10 @@ pub(crate) fn resource(kind: Kind) -> ApiResource {
 /// one soon will.
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };
-    let is_ours = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));
+    // Of kinds that rules do not copy, the watch tells of objects with our labels only.
+    let has_label = |key: &str| meta.labels.as_ref().is_some_and(|all| all.contains_key(key));
+    let is_watched = slot.kind.is_copied() || (has_label(RULE_LABEL) && has_label(MANAGED_BY));
+    let is_ours = is_watched && meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));
     let created = meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     if is_ours || meta.deletion_timestamp.is_some() || now.duration_since(created) < WATCH_TELLS {
         return Outcome::Stale;
@@ -352,6 +355,10 @@ mod tests {
         assert_eq!(meant(&leaving), Outcome::Stale, "it is about to go");
         let ours = ObjectMeta { annotations: Some([(MARK.into(), "x".into())].into()), ..made(10) };
         assert_eq!(meant(&ours), Outcome::Stale, "we have just made it ourselves");
+        let (service, conflict) = (ObjectKey::new(Kind::Service, "shop", "app"), WriteFault::Conflict);
+        let found = occupied_by(&service, Some(&ours), at(100));
+        let is_told = matches!(&found, Outcome::Refused { reason, .. } if *reason == conflict);
+        assert!(is_told, "a mark without labels is somebody's own: {found:?}");
         let Outcome::Refused { reason: WriteFault::Conflict, message } = meant(&made(10)) else { panic!() };
         assert!(message.starts_with("Secret shop/app is there already"), "{message}");
     }

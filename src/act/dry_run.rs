@@ -41,8 +41,10 @@ pub(crate) async fn differs(
     };
     // A status that changes all the time is another version, and no other edition.
     let is_known = match known.metadata.generation {
-        None | Some(0) => known.metadata.resource_version.as_deref() == Some(&*facts.resource_version),
-        Some(generation) => generation.to_string() == facts.edition(),
+        Some(generation) if generation > 0 && !slot.kind.is_whole() => {
+            generation.to_string() == facts.edition()
+        }
+        _ => known.metadata.resource_version.as_deref() == Some(&*facts.resource_version),
     };
     if !is_known {
         return Ok(None);

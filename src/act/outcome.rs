@@ -107,6 +107,10 @@ fn api_outcome(status: &Status) -> Outcome {
         400..=499 if status.code != 429 || is_refusal(status) => {
             Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
         }
+        // A field that the schema does not have; seen on 1.36.3 (kubernetes#122480).
+        500 if status.message.starts_with("failed to create typed patch object") => {
+            Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
+        }
         _ => Outcome::Retry { after, reason: WriteFault::Failed, message: readable(status) },
     }
 }
@@ -199,6 +203,9 @@ mod tests {
                 "details": {"causes": causes}});
             assert_eq!(matches!(outcome(invalid), Outcome::NeedsReplacing(_)), is_stuck, "{field}");
         }
+        let misspelt = serde_json::json!({"code": 500, "message": "failed to create typed patch object (shop/web; apps/v1, \
+            Kind=Deployment): .spec.replica: field not declared in schema"});
+        assert!(matches!(outcome(misspelt), Outcome::Refused { reason: WriteFault::Refused, .. }));
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))

@@ -62,7 +62,9 @@ impl Fetcher {
                     }
                 }
                 Need::Drift(slot) => {
-                    if !self.examiner.examine(slot).await? {
+                    let examined = self.examiner.examine(slot).await;
+                    self.note_unread(slot, examined.as_ref().err());
+                    if !examined? {
                         fetched = Fetched::Ahead;
                     }
                 }

@@ -116,7 +116,8 @@ pub fn a_starter_kit(bed: &Bed, until_swept: &dyn Fn()) {
             "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "team" },
             "spec": { "limits": [{ "type": "Container", "default": { "cpu": "500m" } }] } } },
         { "id": "deny", "template": {
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "deny" },
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": { "name": "deny", "annotations": { "example.com/kit": "yes" } },
             "spec": { "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] } } },
         { "id": "team", "template": {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "team" },
@@ -162,6 +163,14 @@ pub fn a_starter_kit(bed: &Bed, until_swept: &dyn Fn()) {
     story.admin().apply_as("argocd", &same_again).ok();
     until_swept();
     assert_eq!(story.bed.our_writes_in(&place), before, "something was written that nobody had changed");
+
+    // No generation counts a change of an annotation.
+    let annotated = json!({ "metadata": { "annotations": { "example.com/kit": "no" } } });
+    story.admin().merge("NetworkPolicy", &place, "deny", &annotated).ok();
+    eventually("its annotation is the template's again", || {
+        let policy = story.admin().get("NetworkPolicy", &place, "deny").ok_or("it is gone")?;
+        same(annotation(&policy, "example.com/kit"), Some("yes"))
+    });
 
     // A field that the template does not name does not open it.
     story.admin().merge("NetworkPolicy", &place, "deny", &json!({ "spec": { "ingress": [{}] } })).ok();

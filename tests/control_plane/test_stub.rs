@@ -118,6 +118,12 @@ fn people_may_not_take_it(story: &Story<'_>, place: &str) {
         }
         bob.delete(kind, place, NAME).refused();
     }
+    // As the controller of load balancers does, who may not override either.
+    let finalizer = |names: Value| json!({ "metadata": { "finalizers": names } });
+    let held = finalizer(json!(["service.kubernetes.io/load-balancer-cleanup"]));
+    bob.merge("Deployment", place, NAME, &held).refused();
+    bob.merge("Service", place, NAME, &held).ok();
+    bob.merge("Service", place, NAME, &finalizer(json!([]))).ok();
 }
 
 /// Fields that the template names are put right; the others are people's and controllers', and cause no write.

@@ -227,10 +227,11 @@ impl<F: Fields> Metadata<F> {
         })
     }
 
-    fn examined(&self) -> Examined {
+    /// Annotations of an object that is kept whole are kept, too, and no generation counts their changes.
+    fn examined(&self, kind: Kind) -> Examined {
         let edition = match self.generation {
-            0 => edition(&self.managed_fields),
-            generation => generation.to_string(),
+            generation if generation > 0 && !kind.is_whole() => generation.to_string(),
+            generation => format!("{generation}-{}", edition(&self.managed_fields)),
         };
         Examined { edition: edition.into(), drift: Drift::Unexamined }
     }
@@ -244,7 +245,7 @@ impl<F: Fields> Metadata<F> {
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|marks| {
             let is_declared = kind.data().is_none() && marks.rule.template().is_some();
-            let examined = is_declared.then(|| Box::new(self.examined()));
+            let examined = is_declared.then(|| Box::new(self.examined(kind)));
             Box::new(Ownership { examined, ..ownership(&self.managed_fields) })
         });
         ObjectFacts {

@@ -225,7 +225,14 @@ impl World {
             else {
                 continue;
             };
-            let set = cluster.rendered.set_mut(template, &instance).filter(|_| is_kept);
+            let set = cluster.rendered.set_mut(template, &instance);
+            let known = cluster.instances.get(kind, name);
+            let is_selected = known.is_some_and(|known| compiled.selects_object(&name.name, &known.labels));
+            // A template of somebody else, which leaves the object out, makes none of its changes news.
+            if is_same && set.is_none() && !is_selected {
+                continue;
+            }
+            let set = set.filter(|_| is_kept);
             // Somebody may have changed the status that the template writes.
             is_news |= set.as_ref().is_none_or(|set| !set.is_written(seen));
             match set.and_then(|set| set.instance.as_mut()) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, room::Room};
+use super::{Body, rendered::KEY_BYTES, room::Room};
 use crate::names::{InstanceKind, NamespacedName};
 
 /// How many bytes of such objects are kept, of all kinds together.
@@ -108,6 +108,7 @@ impl Instances {
 
 impl InstanceFacts {
     fn bytes(&self) -> usize {
-        self.body.as_ref().map_or(0, |body| body.expose().len())
+        let labels = self.labels.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES);
+        self.body.as_ref().map_or(0, |body| body.expose().len()) + labels.sum::<usize>()
     }
 }

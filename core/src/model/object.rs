@@ -155,8 +155,8 @@ pub struct Ownership {
 /// renders to, by defaults, normalized quantities and what others write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// What changes with each change but of the status: `metadata.generation`, or a hash of managedFields where the API server
-    /// counts no generation.
+    /// What changes with each change but of the status: `metadata.generation`; of a kind without one, or that is kept whole, a
+    /// hash of managedFields, too.
     pub edition: Box<str>,
     /// Whether the object differs from what is declared.
     pub drift: Drift,

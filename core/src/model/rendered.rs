@@ -19,6 +19,8 @@ use crate::{
 
 /// How many bytes of rendered objects are kept, of all templates together.
 const MOST_BYTES: usize = 64 << 20;
+/// What is kept of a key beside its text, in bytes: a digest, a length, and its place in a map.
+pub(super) const KEY_BYTES: usize = 128;
 
 /// What one template declares for one namespace or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,8 +132,10 @@ impl fmt::Debug for Body {
 }
 
 impl RenderedSet {
+    /// What the objects take: their text, and about so much for the digest of each key.
     fn bytes(&self) -> usize {
-        self.objects.iter().map(|object| object.body.0.len()).sum()
+        let bytes = |object: &RenderedObject| object.body.0.len() + object.print.keys.len() * KEY_BYTES;
+        self.objects.iter().map(bytes).sum()
     }
 }
 

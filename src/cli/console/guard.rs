@@ -6,7 +6,7 @@
 
 use http::{HeaderMap, Method, Uri, header, request::Parts};
 
-/// The request is not answered, whoever sent it.
+/// The request is not answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("this console answers to {host} only, the address that it printed (--listen)")]

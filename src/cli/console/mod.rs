@@ -96,7 +96,7 @@ enum StartError {
     Randomness(#[from] NoRandomness),
 }
 
-/// An address of the loopback interface. Whoever reaches the console acts with the caller's rights.
+/// An address of the loopback interface. A client that reaches the console acts with the caller's rights.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Ok(address),

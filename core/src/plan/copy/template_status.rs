@@ -15,7 +15,7 @@ use super::{
     count::Count,
     granted::{KIND_NOT_GRANTED, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
-    rule_status::{RuleReport, rule_status},
+    rule_status::{RuleReport, rule_status, unread},
     slot_plan::SlotState,
     templates::{instances, is_of, template_bounds, too_many_objects},
 };
@@ -112,6 +112,10 @@ fn counted(
             count.desired += 1;
             let claims = claims_on(world, &object.slot);
             let plan = plan_claimed(world, &object.slot, &claims, &mut alike, now);
+            if let Some((reason, why)) = plan.needs.iter().find_map(|need| unread(world, need)) {
+                count.block(CopyProblem::fault(&object.slot, *reason, why));
+                continue;
+            }
             is_settled &= plan.needs.is_empty();
             let claim = claims.iter().find(|claim| claim.rule == template);
             let other = claim.filter(|claim| instance.object().is_some_and(|it| it != claim.source.named()));

@@ -36,6 +36,8 @@ use crate::{
 
 /// How many objects a template has at most, and how many problems are told of.
 const MOST_OBJECTS: usize = 32;
+/// How many bytes of JSON a spec has at most: it is kept in memory several times as large, compiled.
+const MOST_BYTES: usize = 256 << 10;
 const MOST_PROBLEMS: usize = 20;
 
 /// The compiled spec of a `CopyratorTemplate`.
@@ -98,6 +100,15 @@ impl CompiledTemplate {
         if spec.objects.len() > MOST_OBJECTS {
             let what = format!("has {} entries; at most {MOST_OBJECTS} are taken", spec.objects.len());
             return Err(vec![invalid("spec.objects", what)]);
+        }
+        let bytes = serde_json::to_string(spec).map_or(0, |text| text.len());
+        if bytes > MOST_BYTES {
+            let what = format!(
+                "has {} KiB; at most {} are taken: make several templates of it",
+                bytes >> 10,
+                MOST_BYTES >> 10
+            );
+            return Err(vec![invalid("spec", what)]);
         }
         let instances = instances(spec, &mut problems);
         let environment = Environment::new(variables(spec));

@@ -482,3 +482,17 @@ fn what_the_operator_does_not_act_on_yet_is_told_all_at_once() {
         assert!(told.len() == 1 && told[0].starts_with(&expected), "{told:?}");
     }
 }
+
+/// It is kept in memory several times as large, also while it may do nothing.
+#[test]
+fn a_template_that_is_too_large_is_refused() {
+    let data: serde_json::Map<String, Value> =
+        (0..40_000).map(|key| (format!("k{key}"), json!(""))).collect();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+    let spec = json!({"forEach": {"namespaces": [{"namespaceSelector": {}}]}, "objects": [{"id": "a", "template": object}]});
+    let problems = compiled(&spec).map(drop).unwrap_err();
+    assert!(
+        problems.len() == 1 && problems[0].starts_with("spec: has ") && problems[0].contains("at most 256"),
+        "{problems:?}"
+    );
+}
