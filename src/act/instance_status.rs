@@ -3,7 +3,7 @@
 
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     marks::{STATUS_MANAGER, rule_label},
     names::{NamespacedName, StatusPlace, TemplateKind},
+    observe::instances::resource,
 };
 
 /// What became of a write.
@@ -45,13 +46,7 @@ pub(crate) async fn write_instance_status(
     of: InstanceVersion<'_>,
     status: &Value,
 ) -> StatusWritten {
-    let resource = ApiResource {
-        group: kind.kind.group().to_owned(),
-        version: kind.kind.version().to_owned(),
-        api_version: kind.kind.api_version.to_string(),
-        kind: kind.kind.kind.to_string(),
-        plural: kind.plural.clone(),
-    };
+    let resource = resource(kind);
     let (namespace, name) = (&*of.name.namespace, &*of.name.name);
     let body = json!({
         "apiVersion": resource.api_version,

@@ -23,16 +23,20 @@ use crate::{
 /// How soon to look again for a kind that is not served, or not to be listed.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// The objects of a kind.
-pub(crate) fn api(client: &Client, kind: &TemplateKind) -> Api<DynamicObject> {
-    let resource = ApiResource {
+/// The names of a kind in the API.
+pub(crate) fn resource(kind: &TemplateKind) -> ApiResource {
+    ApiResource {
         group: kind.kind.group().to_owned(),
         version: kind.kind.version().to_owned(),
         api_version: kind.kind.api_version.to_string(),
         kind: kind.kind.kind.to_string(),
         plural: kind.plural.clone(),
-    };
-    Api::all_with(client.clone(), &resource)
+    }
+}
+
+/// The objects of a kind.
+pub(crate) fn api(client: &Client, kind: &TemplateKind) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(kind))
 }
 
 /// Watches the objects of a kind until told to stop. After `relist`, everything is listed anew.
