@@ -55,7 +55,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 enum Found {
     There,
     Absent,
-    /// It may not be read, or need not.
+    /// It need not be read.
     Unread,
 }
 
@@ -215,8 +215,12 @@ impl<W: Watched> Intake<W> {
         *told = Some(error);
     }
 
-    /// Reads the definition of what will be listed, if copies are managed and it may be read. If it is still
-    /// the same when something is removed, it was the same all the time.
+    /// Reads the definition of what will be listed, if this process manages copies of the whole cluster. If it is still the same
+    /// when something is removed, it was the same all the time.
+    ///
+    /// # Errors
+    /// The API server did not say. An API server that has just started refuses what it allows a second later: to list without
+    /// a definition after such a refusal would mean that nothing is removed before the next list, hours later.
     async fn look_at_definition(&mut self, client: kube::Client, name: &str) -> Result<Found, String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +232,6 @@ impl<W: Watched> Intake<W> {
         self.definition = match tokio::time::timeout(TIMEOUT, definition(&client, name)).await {
             Ok(Ok(Some(definition))) => Some(definition),
             Ok(Ok(None)) => return Ok(Found::Absent),
-            Ok(Err(kube::Error::Api(status))) if status.code == 403 => return Ok(Found::Unread),
             Ok(Err(error)) => return Err(format!("CustomResourceDefinition {name} cannot be read: {error}")),
             Err(_) => return Err(format!("CustomResourceDefinition {name} cannot be read in {TIMEOUT:?}")),
         };

@@ -33,12 +33,20 @@ impl Requests for Counted {
 const THERE: usize = 0;
 const GONE: usize = 1;
 const ANEW: usize = 2;
+/// An API server that has just started knows no roles for a moment, and refuses the definition alone.
+const REFUSED: usize = 3;
 
 /// The watch of rules ends when the definition is deleted, and can only be started again with a list.
 fn server(phase: &Arc<AtomicUsize>) -> Client {
     let phase = phase.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let now = phase.load(Ordering::Relaxed);
+        let now = match phase.load(Ordering::Relaxed) {
+            REFUSED => {
+                phase.store(ANEW, Ordering::Relaxed);
+                REFUSED
+            }
+            now => now,
+        };
         let uri = request.uri();
         let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_definition = uri.path().contains("customresourcedefinitions");
@@ -60,6 +68,7 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
             (false, false, ANEW) => Some(rules(json!([]))),
             _ => None,
         };
+        let (code, reason) = if now == REFUSED { (403, "Forbidden") } else { (404, "NotFound") };
         let waits = is_watch && now == ANEW;
         if is_watch && now == THERE {
             phase.store(GONE, Ordering::Relaxed);
@@ -71,9 +80,9 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
                 (200, Either::Left(StreamBody::new(never)))
             }
             None => {
-                let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404,
-                    "reason": "NotFound", "message": "the server could not find the requested resource"});
-                (404, Either::Right(Full::new(Bytes::from(status.to_string()))))
+                let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+                    "reason": reason, "message": reason});
+                (code, Either::Right(Full::new(Bytes::from(status.to_string()))))
             }
         };
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
@@ -109,6 +118,31 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
         phase.store(ANEW, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(seen(), (0, Some("after".into()), true, 2));
+        stop.cancel();
+    };
+    futures::join!(watching, look);
+}
+
+/// What is listed under no definition would not be removed before the next list.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list() {
+    let mut world = World::default();
+    world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
+    let world = Arc::new(RwLock::new(world));
+    let observer = Observer {
+        world: world.clone(),
+        requests: Arc::new(Counted::default()),
+        events: Counter::default(),
+    };
+    let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(REFUSED))));
+    let stop = CancellationToken::new();
+    let watching =
+        watch(api, watcher::Config::default(), observer, None, Duration::from_secs(36_000), stop.clone());
+    let look = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let world = world.read().unwrap();
+        let uid = world.definition().map(|definition| &*definition.uid);
+        assert_eq!((uid, world.is_in_doubt(), world.unlisted().count()), (Some("after"), false, 1));
         stop.cancel();
     };
     futures::join!(watching, look);

@@ -1,7 +1,7 @@
 //! Waiting for the cluster to become as it should.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long anything may take before a test gives up. No test asserts a time: this only ends hopeless waits, so it leaves room for
 /// waits of minutes that the product makes on purpose, on a machine that is busy with others.
@@ -13,7 +13,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// seen instead.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let begun = Instant::now();
+    let (begun, since) = (Instant::now(), SystemTime::now());
     loop {
         let looked = Instant::now();
         let seen = match look() {
@@ -22,10 +22,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) ->
         };
         if begun.elapsed() > PATIENCE {
             let failure = format!("waited {} s: {what}\n  seen instead: {seen}", PATIENCE.as_secs());
-            // Before the logs, which are long: a run that keeps only the first part of its output still tells what failed.
-            println!("{failure}");
-            super::logs::show();
-            panic!("{failure}");
+            panic!("{failure}{}", super::logs::complaints_since(since));
         }
         // A look takes the machine's time from those who are waited for.
         thread::sleep((begun.elapsed() / 8).clamp(PAUSES.0, PAUSES.1).max(looked.elapsed()));

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::SystemTime;
 use std::{fs, io, panic};
+
+use jiff::Timestamp;
 
 static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
@@ -32,16 +35,26 @@ pub fn folder(bed: &str) -> PathBuf {
     folder
 }
 
-/// Prints the last complaints of every process.
-pub fn show() {
+/// The last complaints of every process since this time, shortened: a run that keeps only a part of its output still tells what
+/// the operator said of a failure.
+pub fn complaints_since(time: SystemTime) -> String {
+    const LAST: usize = 3;
+    const LONGEST: usize = 300;
+    let since = Timestamp::try_from(time).expect("a time of this run").to_string();
+    let mut told = String::new();
     for folder in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let Ok(files) = fs::read_dir(folder) else { continue };
         for file in files.flatten() {
             let text = fs::read_to_string(file.path()).unwrap_or_default();
-            let complaints: Vec<&str> =
-                text.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
-            println!("--- {}: the last complaints", file.path().display());
-            complaints.iter().rev().take(8).rev().for_each(|line| println!("{line}"));
+            let complaints: Vec<&str> = text
+                .lines()
+                .filter(|line| (line.contains(" WARN ") || line.contains("ERROR")) && *line >= &*since)
+                .collect();
+            for line in complaints.iter().rev().take(LAST).rev() {
+                let line: String = line.chars().take(LONGEST).collect();
+                told.push_str(&format!("\n  {}: {line}", file.path().display()));
+            }
         }
     }
+    told
 }
