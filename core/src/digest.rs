@@ -145,7 +145,7 @@ impl DigestKey {
     /// Proof that the marks of a copy are ours. It is bound to this very object, so that YAML cloned into
     /// another namespace proves nothing.
     pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {
-        let kind = slot.kind.to_string();
+        let kind = slot.kind.mark_name();
         self.named(&[
             b"mark",
             kind.as_bytes(),

@@ -4,10 +4,10 @@ mod instance;
 
 use std::{fmt, sync::Arc};
 
-pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind};
+pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
 
-pub use crate::api::CopyKind as Kind;
 use crate::api::WorkloadKind;
+pub use crate::api::{CopyKind as Kind, GrantedKinds};
 
 /// What the names of templates begin with among those of rules.
 const TEMPLATE: &str = "template:";

@@ -8,7 +8,7 @@ use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::Point
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
     core::PartialObjectMeta as Metadata,
 };
 use serde_json::{Map, Value, json};
@@ -19,13 +19,12 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    api::ResourceType,
     marks::{
         AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, PODS_APPLIED, PODS_MANAGER,
         REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
     },
     model::{ForeignField, WriteFault},
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
     observe::content::Contents,
     paths::{managed, place},
     plan::copy::{CopyAction, CopyWrite, Version},
@@ -292,20 +291,8 @@ impl CopyWriter {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        let of = |client: Client| Api::namespaced_with(client, &slot.namespace, &resource(slot.kind));
+        let of = |client: Client| Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
         self.writer.send(|client| request(of(client))).await.map_err(Outcome::from)
-    }
-}
-
-/// The names in the API of a kind that is written.
-pub(crate) fn resource(kind: Kind) -> ApiResource {
-    let ResourceType { group, version, api_version, kind, plural } = kind.resource();
-    ApiResource {
-        group: group.into(),
-        version: version.into(),
-        api_version: api_version.into(),
-        kind: kind.into(),
-        plural: plural.into(),
     }
 }
 
@@ -341,6 +328,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::names::Kind;
 
     #[test]
     fn what_no_watch_will_tell_of_is_a_conflict() {

@@ -9,10 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    copies::resource,
-    manifest::{of_write, take_off},
-};
+use super::manifest::{of_write, take_off};
 use crate::{
     marks::COPY_MANAGER,
     model::ObjectFacts,
@@ -33,7 +30,7 @@ pub(crate) async fn differs(
     write: &CopyWrite,
 ) -> Result<Option<bool>, ContentError> {
     let objects: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), &slot.namespace, &resource(slot.kind));
+        Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
     let known = match in_time(slot, objects.get(&slot.name)).await? {
         Ok(known) => known,
         Err(Error::Api(status)) if status.code == 404 => return Ok(None),

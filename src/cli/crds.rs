@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    arguments::UsageError,
+    arguments::{TemplateKinds, UsageError},
     terminal::{Exit, fail, print},
 };
-use crate::crds::{KubeVersion, ManifestFile, json_schema, json_schemas, yaml};
+use crate::{
+    crds::{KubeVersion, ManifestFile, json_schema, json_schemas, yaml},
+    names::{GrantedKinds, Kind},
+};
 
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +25,7 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator crds | kubectl apply --server-side -f -\n  \
     copyrator crds --kube-version 1.34 | kubectl apply --server-side -f -\n  \
+    copyrator crds --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply --server-side -f -\n  \
     copyrator crds --format jsonschema --dir schemas/\n\n\
     The first line of a manifest for editors that know the YAML language server, where schemas/ is beside it:\n  \
     # yaml-language-server: $schema=schemas/copyratorrule.json\n\n\
@@ -38,6 +42,8 @@ pub(super) struct Args {
     /// them.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    templates: TemplateKinds,
 }
 
 /// A file that cannot be written.
@@ -55,7 +61,13 @@ impl Args {
             |flag, message: &str| fail(&UsageError::Value { flag, message: message.to_owned() }, Exit::Usage);
         match (self.format, self.dir) {
             (Format::Yaml, Some(_)) => wrong("dir", "is for --format jsonschema; YAML is printed"),
-            (Format::Yaml, None) => print(&yaml(self.kube_version)),
+            (Format::Yaml, None) => match self.templates.kinds(&GrantedKinds::default()) {
+                Ok(kinds) => {
+                    let granted: Vec<Kind> = kinds.into_iter().filter_map(|kind| kind.rendered).collect();
+                    print(&yaml(self.kube_version, &granted))
+                }
+                Err(error) => fail(&error, Exit::Usage),
+            },
             (Format::Jsonschema, _) if self.kube_version.is_some() => {
                 wrong("kube-version", "says nothing about schemas: leave it out")
             }

@@ -14,6 +14,7 @@ use crate::{
     cluster::Target,
     config::Config,
     model::{Bytes, SpreadLimits},
+    names::GrantedKinds,
     run::{self, LogFormat, ServeError, start_logging},
 };
 
@@ -215,6 +216,7 @@ impl Args {
             let message = "names in certificates say nothing unless --client-ca says whose these are".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
+        let template_kinds = self.templates.kinds(&GrantedKinds::default())?;
         let namespaces = namespaces(self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
@@ -260,9 +262,10 @@ impl Args {
                 .copies
                 .kinds()?
                 .into_iter()
+                .chain(template_kinds.iter().filter_map(|kind| kind.rendered))
                 .filter(|kind| kind.is_copied() || !serves_rules_only)
                 .collect(),
-            template_kinds: self.templates.kinds()?,
+            template_kinds,
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),

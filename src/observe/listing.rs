@@ -1,18 +1,24 @@
 //! Lists one kind once, in pages, for a command that reads once and ends.
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{DynamicObject, NamespaceResourceScope, PartialObjectMeta},
+};
 
 use serde::de::DeserializeOwned;
 
 use super::instances::api;
 use crate::{
     intake::{
+        granted::Declared,
         instance::Instance,
         watched::{Watched, namespace_facts},
     },
+    marks::OF_COPIES,
     model::NamespaceFacts,
-    names::TemplateKind,
+    names::{Kind, TemplateKind},
 };
 
 /// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
@@ -107,6 +113,26 @@ pub(crate) async fn list_instances(client: &Client, kind: &TemplateKind) -> Resu
     let first = ListParams::default().limit(PAGE);
     let listed = every(api(client, kind), first, kind.plural.clone(), "all namespaces").await?;
     Ok(listed.into_iter().map(|object| Instance::new(&kind.kind, object)).collect())
+}
+
+/// Lists the objects of a kind, known at run time only, that templates declare, or somebody marked so; in one namespace or in all.
+///
+/// # Errors
+/// The API server refused, or did not answer.
+pub(crate) async fn list_declared(
+    client: &Client,
+    kind: Kind,
+    place: Option<&str>,
+) -> Result<Vec<Declared>, ListError> {
+    let resource = kind.resource();
+    let api: Api<PartialObjectMeta<DynamicObject>> = match place {
+        Some(place) => Api::namespaced_with(client.clone(), place, &resource.into()),
+        None => Api::all_with(client.clone(), &resource.into()),
+    };
+    let scope = place.map_or("all namespaces".to_owned(), |place| format!("namespace {place}"));
+    let first = ListParams::default().labels(OF_COPIES).limit(PAGE);
+    let listed = every(api, first, resource.plural.to_owned(), &scope).await?;
+    Ok(listed.into_iter().filter_map(|object| Declared::new(kind, &object.metadata)).collect())
 }
 
 async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Result<Vec<W>, ListError> {

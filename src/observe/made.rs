@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{
     Api, Client,
-    api::{ApiResource, ListParams},
+    api::ListParams,
     core::{DynamicObject, Selector},
 };
 use serde_json::Value;
@@ -34,15 +34,8 @@ pub(crate) enum ReadError {
 /// # Errors
 /// The API server did not give it.
 pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Result<Option<Value>, ReadError> {
-    let resource = key.kind.resource();
-    let resource = ApiResource {
-        group: resource.group.into(),
-        version: resource.version.into(),
-        api_version: resource.api_version.into(),
-        kind: resource.kind.into(),
-        plural: resource.plural.into(),
-    };
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &key.namespace, &resource);
+    let api =
+        Api::<DynamicObject>::namespaced_with(client.clone(), &key.namespace, &key.kind.resource().into());
     let found = within(key.to_string(), api.get_opt(&key.name)).await?;
     let found = found.filter(|object| object.metadata.uid.as_deref() == Some(uid));
     Ok(found.and_then(|object| serde_json::to_value(object).ok()))

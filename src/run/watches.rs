@@ -24,9 +24,11 @@ use crate::{
     },
     marks::SOURCE_INDEX,
     model::{NamespaceScope, Store},
-    names::{Kind, TemplateKind},
+    names::Kind,
     observe::{
-        instances::watch_instances,
+        dynamic::{Kept, watch_kind},
+        granted::DeclaredOf,
+        instances::InstancesOf,
         namespace::poll,
         watch::{Observer, watch},
     },
@@ -62,7 +64,7 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
         // A process that serves one rule serves no templates.
         stores.extend(config.rule_name.is_none().then_some(Store::CopyratorTemplates));
         stores.extend([Store::ConfigMaps, Store::Secrets, Store::DigestKey]);
-        stores.extend(config.copy_kinds.iter().copied().map(Store::of));
+        stores.extend(Store::needed(&config.copy_kinds));
     }
     stores
 }
@@ -106,7 +108,7 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
         config.copy_kinds.iter().for_each(|kind| watches.start_kind(*kind, None));
         if config.rule_name.is_none() {
             let read = config.template_kinds.iter().filter(|kind| kind.for_each);
-            read.for_each(|kind| watches.start_instances(kind));
+            read.for_each(|kind| watches.start_dynamic("watch instances", InstancesOf(kind.clone())));
         }
     }
 }
@@ -159,16 +161,17 @@ impl Watches<'_> {
             Kind::RoleBinding => {
                 self.start_at::<Slim<RoleBinding>>("watch rendered rolebindings", place, None)
             }
+            Kind::Granted(_) => self.start_dynamic("watch rendered objects", DeclaredOf(kind)),
         }
     }
 
-    /// Watches the objects of a kind that templates are rendered for.
-    fn start_instances(&mut self, kind: &TemplateKind) {
+    /// Watches the objects of a kind that is known at run time only.
+    fn start_dynamic<K: Kept>(&mut self, name: &'static str, kept: K) {
         let config = watcher::Config::default().page_size(PAGE);
-        let (client, kind, observer) = (self.client.clone(), kind.clone(), self.observer.clone());
+        let (client, observer) = (self.client.clone(), self.observer.clone());
         let (relist, stop) = (self.relist, self.tasks.shutdown());
-        self.tasks.spawn("watch instances", async move {
-            watch_instances(client, kind, config, observer, relist, stop).await;
+        self.tasks.spawn(name, async move {
+            watch_kind(client, kept, config, observer, relist, stop).await;
             Ok::<(), std::convert::Infallible>(())
         });
     }

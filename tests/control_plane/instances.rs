@@ -3,18 +3,24 @@
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
+use crate::any_kind;
 use crate::bed::objects::{binding, data_of, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
-const FLAGS: [&str; 2] = ["--template-kinds", "cache.example.com/v1alpha1/Memcached/memcacheds/forEach"];
+const FLAGS: [&str; 2] = [
+    "--template-kinds",
+    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach,cert-manager.io/v1/Certificate/certificates/render,\
+     networking.k8s.io/v1/Ingress/ingresses/render",
+];
 
 #[test]
 fn each_object_of_a_kind_gets_what_a_template_declares() {
     let bed = private("instances");
-    let kind = json!([{ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach"] }]);
-    let granted = format!("templates.kinds={kind}");
+    let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach"] });
+    let kinds: Vec<Value> = [kind].into_iter().chain(any_kind::granted()).collect();
+    let granted = format!("templates.kinds={}", json!(kinds));
     bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", &granted]);
     let crew = bed.man_with(&FLAGS);
     a_kind_that_is_not_served_stops_nobody(&bed);
@@ -22,6 +28,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     two_that_want_one_place(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_may_not_list_them_gets_nothing(&bed);
+    any_kind::objects_of_any_granted_kind(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);
     the_definition_goes_and_comes(&bed);

@@ -6,6 +6,7 @@
 mod all_dead;
 mod annotated;
 mod annotated_index;
+mod any_kind;
 mod attacks;
 mod authority;
 mod bed;

@@ -32,8 +32,8 @@ fn walk(path: &str, schema: &Value, visit: &mut dyn FnMut(&str, &Value)) {
 
 #[test]
 fn printing_is_stable_and_loses_nothing() {
-    let text = crds::yaml(None);
-    assert_eq!(text, crds::yaml(None));
+    let text = crds::yaml(None, &[]);
+    assert_eq!(text, crds::yaml(None, &[]));
     let bare = |objects: Vec<Value>| {
         let name = |object: &Value| format!("{}/{}", object["kind"], object["metadata"]["name"]);
         objects.iter().map(name).collect::<Vec<_>>()

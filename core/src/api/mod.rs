@@ -7,6 +7,7 @@
 #![allow(unreachable_pub, reason = "derives generate private types with the spans of ours")]
 
 mod condition;
+mod granted;
 mod monitor;
 mod policy;
 mod resource;
@@ -16,6 +17,7 @@ mod span;
 mod template;
 
 pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
+pub use granted::{GrantedKind, GrantedKinds, TooManyKinds};
 pub use monitor::{
     ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm, Window,
     WorkloadKind, WorkloadName, Workloads,

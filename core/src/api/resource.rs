@@ -14,10 +14,12 @@ use k8s_openapi::{
     },
 };
 
+use kube::core::ApiResource;
+
 use super::{CopyKind, DataKind, PolicyKind, WorkloadKind};
 
 /// A type of resource, by its names in the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceType {
     /// The API group; empty for the core.
     pub group: &'static str,
@@ -56,8 +58,21 @@ impl ResourceType {
     }
 }
 
+impl From<ResourceType> for ApiResource {
+    fn from(of: ResourceType) -> Self {
+        let text = str::to_owned;
+        Self {
+            group: text(of.group),
+            version: text(of.version),
+            api_version: text(of.api_version),
+            kind: text(of.kind),
+            plural: text(of.plural),
+        }
+    }
+}
+
 impl CopyKind {
-    /// Every one of these kinds, once.
+    /// Every one of these kinds that has a name of its own, once.
     pub const ALL: [Self; 10] = [
         Self::ConfigMap,
         Self::Secret,
@@ -83,24 +98,29 @@ impl CopyKind {
             | Self::ServiceAccount
             | Self::Deployment
             | Self::Service
-            | Self::RoleBinding => None,
+            | Self::RoleBinding
+            | Self::Granted(_) => None,
         }
     }
 
     /// Whether rules copy objects of the kind. Templates declare them all, but for Secrets.
     pub const fn is_copied(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding)
+        !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_))
     }
 
     /// Whether Copyrator keeps objects of the kind whole, and takes off fields that others add. Of the other kinds it keeps only the
     /// fields that a template names: the cluster, controllers and users fill in the rest.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service)
+        !matches!(self, Self::Deployment | Self::Service | Self::Granted(_))
     }
 
     /// The kinds that are written where the chart grants these, in order: ConfigMaps and Secrets always are.
     pub fn copied(granted: &BTreeSet<Self>) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kind| kind.data().is_some() || granted.contains(kind))
+        let without_name = granted.iter().copied().filter(|kind| matches!(kind, Self::Granted(_)));
+        Self::ALL
+            .into_iter()
+            .filter(|kind| kind.data().is_some() || granted.contains(kind))
+            .chain(without_name)
     }
 
     /// Its names in the API.
@@ -116,7 +136,27 @@ impl CopyKind {
             Self::Deployment => ResourceType::of::<Deployment>(),
             Self::Service => ResourceType::of::<Service>(),
             Self::RoleBinding => ResourceType::of::<RoleBinding>(),
+            Self::Granted(kind) => kind.resource(),
         }
+    }
+
+    /// Whether a manifest names the kind so.
+    pub fn is_named(self, api_version: &str, kind: &str) -> bool {
+        let resource = self.resource();
+        resource.api_version == api_version && resource.kind == kind
+    }
+
+    /// The kind as marks name it: no two kinds share it, in whatever version.
+    pub fn mark_name(self) -> String {
+        match self {
+            Self::Granted(kind) => format!("{}.{}", kind.resource().plural, kind.resource().group),
+            known => known.resource().kind.to_owned(),
+        }
+    }
+
+    /// The kind that a manifest names so, if it has a name here.
+    pub fn written_as(api_version: &str, kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.is_named(api_version, kind))
     }
 
     /// The kind whose name this is, whatever its case: `configmap` as well as `ConfigMap`.

@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Problem, Span};
+use super::{GrantedKind, Problem, Span};
 
 /// What is copied where: the sources, the target namespaces, and how a copy differs from its source.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub struct SourceSpec {
     pub namespaces: Vec<String>,
 }
 
-/// The kinds of objects that Copyrator writes. Rules copy [most of them](CopyKind::is_copied).
+/// The kinds of objects that Copyrator writes. Rules copy [most of those that have a name here](CopyKind::is_copied).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -117,6 +117,9 @@ pub enum CopyKind {
     Deployment,
     Service,
     RoleBinding,
+    #[serde(skip)]
+    #[schemars(skip)]
+    Granted(GrantedKind),
 }
 
 /// The kinds that hold data: keys with values.

@@ -11,19 +11,20 @@ use super::{
 use crate::{
     api::{CopyratorTemplateSpec, ResourceType, TargetTerm, TemplateObject},
     names::{Kind, StatusPlace, TemplateKind},
-    validate::{CompiledTemplate, rendered_kind, written_kind},
+    validate::{CompiledTemplate, declared_kind, written_kind},
 };
 
 /// What a template of `namespace` needs to read the objects that it is rendered for and those that its expressions read, and to write
-/// its own and a status, where `granted` are the kinds that it may be rendered for. Objects of other kinds than [`written_kind`] knows need nothing: they are not rendered.
-/// Neither does another kind to read, and a template of such a kind must not be granted anything until that is one.
+/// its own and a status, where these kinds are `granted` to templates. Objects of other kinds need nothing, written or read: they
+/// are not rendered, and a template of such a kind must not be allowed anything until the kind is granted.
 pub fn template_questions(
     namespace: &str,
     (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
     subject: &Subject,
     granted: &BTreeSet<TemplateKind>,
 ) -> Vec<Question> {
-    let kinds: BTreeSet<Kind> = spec.objects.iter().filter_map(written_kind).collect();
+    let kinds: BTreeSet<Kind> =
+        spec.objects.iter().filter_map(|object| written_kind(object, granted)).collect();
     let own = [TargetTerm { names: Some(vec![namespace.to_owned()]), ..TargetTerm::default() }];
     let for_each = &spec.for_each;
     let terms = match (&for_each.namespaces, &for_each.objects) {
@@ -40,7 +41,7 @@ pub fn template_questions(
         let is_one = |kind: &&TemplateKind| {
             *kind.kind.api_version == *objects.api_version && *kind.kind.kind == *objects.kind
         };
-        granted.iter().find(is_one)
+        granted.iter().filter(|kind| kind.for_each).find(is_one)
     });
     let of_instances = instances.into_iter().flat_map(|kind| {
         places.iter().flat_map(move |place| {
@@ -56,7 +57,7 @@ pub fn template_questions(
     let objects = compiled.iter().flat_map(|compiled| &compiled.objects);
     let (mut read, mut reads_pods) = (BTreeSet::<Kind>::new(), false);
     for (object, compiled) in objects.zip(compiled.iter().cycle()) {
-        read.extend(rendered_kind(object).filter(|_| compiled.reads(&object.id)));
+        read.extend(declared_kind(object, granted).filter(|_| compiled.reads(&object.id)));
         reads_pods |= compiled.reads_pods(&object.id);
     }
     let of_objects = places.iter().flat_map(|place| {
@@ -72,7 +73,8 @@ pub fn template_questions(
 /// The ClusterRole that a RoleBinding names, which is literal.
 fn bound_role(object: &TemplateObject) -> Option<&str> {
     let role = &object.template["roleRef"]["name"];
-    written_kind(object).filter(|kind| *kind == Kind::RoleBinding).and(role.as_str())
+    let kind = written_kind(object, &BTreeSet::new());
+    kind.filter(|kind| *kind == Kind::RoleBinding).and(role.as_str())
 }
 
 fn on_instances(subject: &Subject, verb: &'static str, kind: &TemplateKind, namespace: &str) -> Question {
@@ -92,13 +94,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::authority::questions::tests::asked;
+    use crate::{authority::questions::tests::asked, names::GrantedKinds};
 
     fn template(for_each: Value, kinds: &[(&str, &str)], granted: &[&str]) -> Vec<String> {
         let object = |(version, kind): &(&str, &str)| json!({"id": "a", "template": {"apiVersion": version, "kind": kind}});
         let objects: Vec<Value> = kinds.iter().map(object).collect();
         let spec = serde_json::from_value(json!({"forEach": for_each, "objects": objects})).unwrap();
-        let granted = granted.iter().map(|kind| kind.parse().unwrap()).collect();
+        let kinds = GrantedKinds::default();
+        let granted = granted.iter().map(|kind| TemplateKind::read(kind, &kinds).unwrap()).collect();
         asked(&template_questions("platform", (&spec, None), &Subject::default(), &granted))
     }
 
@@ -188,7 +191,8 @@ mod tests {
         .unwrap();
         let compiled = CompiledTemplate::compile(&spec).unwrap();
         for (used, patched) in [("status", "nginxes/status"), ("statusField", "nginxes")] {
-            let granted = [format!("a.b/v1/Nginx/nginxes/forEach+{used}").parse().unwrap()].into();
+            let granted = format!("a.b/v1/Nginx/nginxes/forEach+{used}");
+            let granted = [TemplateKind::read(&granted, &GrantedKinds::default()).unwrap()].into();
             let questions =
                 template_questions("platform", (&spec, Some(&compiled)), &Subject::default(), &granted);
             let further: Vec<String> =

@@ -12,8 +12,11 @@ mod version;
 
 use serde_json::Value;
 
+use crate::names::Kind;
+
 pub use json_schema::{json_schema, json_schemas};
 pub use manifest_file::ManifestFile;
+pub use policy::guarded;
 pub use version::{KubeVersion, NoVersion};
 
 /// Every file, definitions before policies, in a stable order.
@@ -27,9 +30,18 @@ pub fn manifests() -> Vec<Value> {
 }
 
 /// Every object that a server of this version takes, or all of them without a version, as one stream of YAML
-/// documents: the same bytes each time.
-pub fn yaml(server: Option<KubeVersion>) -> String {
+/// documents: the same bytes each time. Templates declare objects of the `granted` kinds.
+pub fn yaml(server: Option<KubeVersion>, granted: &[Kind]) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
-    let texts: Vec<String> = taken.map(|file| file.text).collect();
+    let texts: Vec<String> =
+        taken
+            .map(|file| {
+                if file.name == policy::GUARD_FILE {
+                    policy::guarding(&file.text, granted)
+                } else {
+                    file.text
+                }
+            })
+            .collect();
     texts.join("---\n")
 }

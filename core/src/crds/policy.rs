@@ -1,12 +1,16 @@
 //! The admission policies, as written in `webhook-config/policies`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::manifest_file::{ManifestFile, rendered};
+use crate::names::Kind;
+
+/// The file of the policy that guards copies and rendered objects.
+pub(super) const GUARD_FILE: &str = "copies.yaml";
 
 /// File name and text, in the order in which they are installed.
 const POLICIES: [(&str, &str); 6] = [
-    ("copies.yaml", include_str!("../../../webhook-config/policies/copies.yaml")),
+    (GUARD_FILE, include_str!("../../../webhook-config/policies/copies.yaml")),
     ("author.yaml", include_str!("../../../webhook-config/policies/author.yaml")),
     ("author-honest.yaml", include_str!("../../../webhook-config/policies/author-honest.yaml")),
     ("annotations.yaml", include_str!("../../../webhook-config/policies/annotations.yaml")),
@@ -20,4 +24,56 @@ pub(super) fn objects() -> impl Iterator<Item = Value> {
 
 pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
     POLICIES.into_iter().map(|(name, text)| ManifestFile { name: name.into(), text: text.into() })
+}
+
+/// The name of the policy that guards copies and rendered objects.
+const GUARD: &str = "copyrator-copies";
+/// What follows its rules. The chart adds those of `templates.kinds` here, too.
+const AFTER_RULES: &str = "  matchConditions:\n";
+
+/// The text of the policies, where the guard is over objects of these kinds, too.
+pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
+    let rules = kinds.iter().map(|kind| format!("    - {}\n", rule(*kind)));
+    let rules: String = rules.collect();
+    text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1)
+}
+
+/// An object of ours as it is where templates declare objects of these kinds, which the guard is over; its rules in order.
+pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
+    if object["kind"] == "ValidatingAdmissionPolicy"
+        && object["metadata"]["name"] == GUARD
+        && let Some(rules) =
+            object.pointer_mut("/spec/matchConstraints/resourceRules").and_then(Value::as_array_mut)
+    {
+        rules.extend(kinds.map(rule));
+        rules.sort_by_cached_key(|rule| {
+            ["apiGroups", "apiVersions", "resources"].map(|field| rule[field].to_string())
+        });
+    }
+    object
+}
+
+fn rule(kind: Kind) -> Value {
+    let of = kind.resource();
+    json!({
+        "apiGroups": [of.group], "apiVersions": [of.version], "operations": ["CREATE", "UPDATE", "DELETE"],
+        "resources": [of.plural, format!("{}/status", of.plural)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::GrantedKinds;
+
+    #[test]
+    fn the_guard_is_over_what_templates_are_granted() {
+        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let written: Vec<Value> = serde_saphyr::from_multiple(&guarding(POLICIES[0].1, &[kind])).unwrap();
+        let plain: Vec<Value> = objects().take(written.len()).collect();
+        assert_ne!(written, plain);
+        for (written, plain) in written.into_iter().zip(plain) {
+            assert_eq!(guarded(written, [].into_iter()), guarded(plain, [kind].into_iter()));
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod annotated;
 mod declared;
+pub mod granted;
 pub mod instance;
 pub mod managed_fields;
 pub mod object;

@@ -29,8 +29,8 @@ use serde::{
 use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership},
-    names::Kind,
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World},
+    names::{Kind, ObjectKey},
     validate::misspelt_annotations,
 };
 
@@ -185,11 +185,12 @@ struct Partial<F> {
     metadata: Metadata<F>,
 }
 
+/// The metadata of an object, as far as it is read.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound = "F: Fields")]
-struct Metadata<F> {
-    name: String,
-    namespace: Option<String>,
+pub(super) struct Metadata<F> {
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
     uid: String,
     resource_version: String,
     generation: i64,
@@ -236,7 +237,7 @@ impl<F: Fields> Metadata<F> {
         Examined { edition: edition.into(), drift: Drift::Unexamined }
     }
 
-    fn into_facts(self, kind: Kind) -> ObjectFacts {
+    pub(super) fn into_facts(self, kind: Kind) -> ObjectFacts {
         let annotation = |key: &str| self.annotations.read.get(key).cloned();
         let marks = CopyMarks::read(annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
@@ -268,12 +269,26 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
     Deletion { since, finalizers }
 }
 
+/// Takes the facts of an object into the world; returns whether they differ from those of before.
+pub(super) fn put(world: &mut World, key: ObjectKey, facts: ObjectFacts, now: Timestamp) -> bool {
+    let known = world.object(&key);
+    let facts = match known {
+        Some(known) => after(known, facts, now),
+        None => facts,
+    };
+    if known == Some(&facts) {
+        return false;
+    }
+    world.set_object(key, Some(facts));
+    true
+}
+
 /// The facts of an object, given the facts of an earlier version.
 ///
 /// An update that only removes keys (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm
 /// upgrade`) moves no time in managedFields: the keys disappear from their owners' entries. Only a process
 /// that knew the keys notices.
-pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
+fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
     if facts.uid != known.uid {
         return facts;
     }

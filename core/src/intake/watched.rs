@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 
 use super::{
     annotated,
-    object::{OfKind, Slim, after},
+    object::{self, OfKind, Slim},
     workload::{Restartable, Workload},
 };
 use crate::{
     api::WorkloadKind,
     marks,
-    model::{NamespaceFacts, ObjectFacts, Store, World},
+    model::{NamespaceFacts, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::Changed,
 };
@@ -132,26 +132,14 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 
     fn is_known(&self, world: &World) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
-        let is_this = |known: &ObjectFacts| {
-            known.uid == self.facts.uid && known.resource_version == self.facts.resource_version
-        };
-        world.object(&key).is_some_and(is_this)
+        world.object(&key).is_some_and(|known| known.is_version_of(&self.facts))
     }
 
     fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
         annotated::put(world, &key, &self.facts.uid, self.asks);
         annotated::put_misspelt(world, &key, self.misspelt);
-        let known = world.object(&key);
-        let facts = match known {
-            Some(known) => after(known, self.facts, now),
-            None => self.facts,
-        };
-        if known == Some(&facts) {
-            return false;
-        }
-        world.set_object(key, Some(facts));
-        true
+        object::put(world, key, self.facts, now)
     }
 
     fn forget(changed: &Changed, world: &mut World) {

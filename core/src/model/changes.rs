@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api::CopyratorRuleStatus,
     digest::DigestKey,
-    names::{InstanceKind, InstanceName, NamespacedName, ObjectKey, WorkloadKey},
+    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 impl World {
@@ -253,6 +253,12 @@ impl World {
     /// Sets what is known of the objects of such a kind; returns whether that is news.
     pub fn set_instances_read(&mut self, kind: &InstanceKind, read: InstancesRead) -> bool {
         self.cluster.instances.set_read(kind, read)
+    }
+
+    /// Sets what is known of the objects of a kind that templates declare and that is known at run time only; returns whether that
+    /// is news.
+    pub fn set_granted_read(&mut self, kind: Kind, read: InstancesRead) -> bool {
+        self.cluster.granted_read.insert(kind, read.clone()).unwrap_or_default() != read
     }
 
     /// Takes in one monitor, as listed or watched.

@@ -10,11 +10,13 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
-    TemplateFacts, WorkloadFacts, instances::Instances, rendered::Rendered,
+    TemplateFacts, WorkloadFacts,
+    instances::{Instances, InstancesRead},
+    rendered::Rendered,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// What is observed of the cluster.
@@ -43,6 +45,8 @@ pub(super) struct Cluster {
     pub(super) instances: Instances,
     /// The objects that templates declare.
     pub(super) rendered: Rendered,
+    /// What is known of those of kinds that are known at run time only.
+    pub(super) granted_read: BTreeMap<Kind, InstancesRead>,
     /// The CustomResourceDefinitions under which rules and templates were listed, as far as they may be read.
     pub(super) definitions: BTreeMap<Store, Definition>,
     /// Counts the rules and templates that were deleted, so that a result from before a deletion can be recognised as

@@ -60,6 +60,11 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
+    /// Whether both are of the same version of the same object.
+    pub fn is_version_of(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.resource_version == other.resource_version
+    }
+
     /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
     pub fn edition(&self) -> &str {
         self.examined().map_or(&self.resource_version, |examined| &examined.edition)

@@ -1,5 +1,7 @@
 //! What is read before anything is decided.
 
+use std::collections::BTreeSet;
+
 use crate::names::{Kind, NamespacedName};
 
 /// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
@@ -18,6 +20,7 @@ pub enum Store {
     RenderedDeployments,
     RenderedServices,
     RenderedRoleBindings,
+    RenderedGranted,
     Deployments,
     StatefulSets,
     DaemonSets,
@@ -31,7 +34,8 @@ pub enum Store {
 
 impl Store {
     /// The store of the objects of a kind that is written. Of kinds that rules do not copy it holds those that templates declare,
-    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts.
+    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts. Kinds that are known at run time only share one,
+    /// which nobody waits for: the API server may not serve them.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ConfigMap => Self::ConfigMaps,
@@ -44,7 +48,13 @@ impl Store {
             Kind::Deployment => Self::RenderedDeployments,
             Kind::Service => Self::RenderedServices,
             Kind::RoleBinding => Self::RenderedRoleBindings,
+            Kind::Granted(_) => Self::RenderedGranted,
         }
+    }
+
+    /// The stores of these kinds that must be listed before anything is decided.
+    pub fn needed(kinds: &BTreeSet<Kind>) -> impl Iterator<Item = Self> {
+        kinds.iter().copied().map(Self::of).filter(|store| *store != Self::RenderedGranted)
     }
 
     /// The store of the rule or template of this name.
@@ -73,6 +83,7 @@ impl Store {
             | Self::RenderedDeployments
             | Self::RenderedServices
             | Self::RenderedRoleBindings
+            | Self::RenderedGranted
             | Self::Deployments
             | Self::StatefulSets
             | Self::DaemonSets

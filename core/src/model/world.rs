@@ -12,7 +12,7 @@ use super::{
 use crate::{
     api::WorkloadKind,
     digest::DigestKey,
-    names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// Everything that is known of the cluster at one moment: what is observed, what this process remembers of its
@@ -120,6 +120,15 @@ impl World {
     /// What is known of the objects of a kind that templates are rendered for.
     pub fn instances_read(&self, kind: &InstanceKind) -> InstancesRead {
         self.cluster.instances.read(kind)
+    }
+
+    /// What is known of the objects of a kind that templates declare.
+    pub fn granted_read(&self, kind: Kind) -> InstancesRead {
+        match kind {
+            Kind::Granted(_) => self.cluster.granted_read.get(&kind).cloned().unwrap_or_default(),
+            // Nothing is decided before all stores are listed.
+            _ => InstancesRead::Listed,
+        }
     }
 
     /// Every object of such a kind.

@@ -1,8 +1,9 @@
-//! What templates are rendered for: namespaces, or objects of kinds that the chart's value `templates.kinds` grants.
+//! What templates are rendered for and declare: namespaces, and objects of kinds that the chart's value `templates.kinds` grants.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use super::NamespacedName;
+use super::{GrantedKinds, Kind, NamespacedName};
+use crate::api::TooManyKinds;
 
 /// What a template is rendered for: a namespace, or an object in it. Of which kind, the template says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,15 +72,17 @@ impl fmt::Display for InstanceKind {
     }
 }
 
-/// A kind whose objects templates are rendered for, and what our account may do with these.
+/// A kind that is granted to templates, and what our account may do with its objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateKind {
     /// The kind, as templates name it.
     pub kind: InstanceKind,
     /// The plural in URLs and roles, such as `nginxservers`.
     pub plural: String,
-    /// Whether we may read its objects.
+    /// Whether we may read its objects, so that templates are rendered for them.
     pub for_each: bool,
+    /// The kind by which its objects are written, if templates may declare them.
+    pub rendered: Option<Kind>,
     /// Where `writeStatus` writes, if anywhere.
     pub status: Option<StatusPlace>,
 }
@@ -93,44 +96,72 @@ pub enum StatusPlace {
     Object,
 }
 
-/// A text that is no [`TemplateKind`].
+/// Why a text is no [`TemplateKind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
-     web.example.com/v1/NginxServer/nginxservers/forEach, with forEach, status or statusField as use, or two of them joined by +"
-)]
-pub struct NoTemplateKind(String);
+pub enum NoTemplateKind {
+    /// It is not of the form.
+    #[error(
+        "{0:?} is no kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
+         web.example.com/v1/NginxServer/nginxservers/forEach, with render, forEach, status or statusField as use, or some of them \
+         joined by +"
+    )]
+    Malformed(String),
+    /// Templates declare objects of too many kinds.
+    #[error(transparent)]
+    TooMany(#[from] TooManyKinds),
+}
 
-impl FromStr for TemplateKind {
-    type Err = NoTemplateKind;
-
-    fn from_str(text: &str) -> Result<Self, NoTemplateKind> {
-        let read = || {
-            let (rest, uses) = text.trim().rsplit_once('/')?;
-            let (rest, plural) = rest.rsplit_once('/')?;
-            let (api_version, kind) = rest.rsplit_once('/')?;
-            let is_version = !api_version.is_empty() && api_version.split('/').count() <= 2;
-            if !is_version || kind.is_empty() || plural.is_empty() {
-                return None;
-            }
-            let mut read = Self {
-                kind: InstanceKind::new(api_version, kind),
-                plural: plural.to_owned(),
-                for_each: false,
-                status: None,
-            };
-            for one in uses.split('+') {
-                match one {
-                    "forEach" => read.for_each = true,
-                    "status" => read.status = Some(StatusPlace::Subresource),
-                    "statusField" => read.status = Some(StatusPlace::Object),
-                    _ => return None,
-                }
-            }
-            Some(read)
-        };
-        read().ok_or_else(|| NoTemplateKind(text.to_owned()))
+impl TemplateKind {
+    /// Reads `APIVERSION/KIND/PLURAL/USE`; a kind whose objects templates declare has its place in `kinds`.
+    ///
+    /// # Errors
+    /// The text is not of that form, or there are too many kinds.
+    pub fn read(text: &str, kinds: &GrantedKinds) -> Result<Self, NoTemplateKind> {
+        let (mut read, is_rendered) =
+            Self::parsed(text).ok_or_else(|| NoTemplateKind::Malformed(text.into()))?;
+        if is_rendered {
+            read.rendered = Some(kinds.kind(&read.kind.api_version, &read.kind.kind, &read.plural)?);
+        }
+        Ok(read)
     }
+
+    /// The same but for its place among the kinds that are rendered, and whether it needs one.
+    fn parsed(text: &str) -> Option<(Self, bool)> {
+        let (rest, uses) = text.trim().rsplit_once('/')?;
+        let (rest, plural) = rest.rsplit_once('/')?;
+        let (api_version, kind) = rest.rsplit_once('/')?;
+        let is_version = !api_version.is_empty() && api_version.split('/').count() <= 2;
+        if !is_version || kind.is_empty() || plural.is_empty() {
+            return None;
+        }
+        let mut read = Self {
+            kind: InstanceKind::new(api_version, kind),
+            plural: plural.to_owned(),
+            for_each: false,
+            rendered: None,
+            status: None,
+        };
+        let mut is_rendered = false;
+        for one in uses.split('+') {
+            match one {
+                "render" => is_rendered = true,
+                "forEach" => read.for_each = true,
+                "status" => read.status = Some(StatusPlace::Subresource),
+                "statusField" => read.status = Some(StatusPlace::Object),
+                _ => return None,
+            }
+        }
+        Some((read, is_rendered))
+    }
+}
+
+/// The kind by which an object is written that a manifest names so; `None` where templates may not declare it: it is a Secret, whose
+/// values everybody could read in the template, or it has no name here, and is not `granted` either.
+pub fn rendered_kind(api_version: &str, kind: &str, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
+    let is_it = |one: &&TemplateKind| *one.kind.api_version == *api_version && *one.kind.kind == *kind;
+    let found = Kind::written_as(api_version, kind)
+        .or_else(|| granted.iter().filter(is_it).find_map(|one| one.rendered));
+    found.filter(|kind| *kind != Kind::Secret)
 }
 
 #[cfg(test)]
@@ -139,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_kind_is_read_from_one_word() {
-        let read = |text: &str| text.parse::<TemplateKind>().ok();
+        let kinds = GrantedKinds::default();
+        let read = |text: &str| TemplateKind::read(text, &kinds).ok();
         let nginx = read("web.example.com/v1/NginxServer/nginxservers/forEach+statusField").unwrap();
         assert_eq!(
             (nginx.kind.group(), nginx.kind.version(), &*nginx.plural),
@@ -148,6 +180,18 @@ mod tests {
         assert!(nginx.for_each && nginx.status == Some(StatusPlace::Object));
         let core = read("v1/ConfigMap/configmaps/forEach").unwrap();
         assert_eq!((core.kind.group(), core.kind.version(), core.status), ("", "v1", None));
+        assert_eq!(nginx.rendered, None);
+        let certificate = read("cert-manager.io/v1/Certificate/certificates/render").unwrap();
+        assert!(!certificate.for_each && certificate.status.is_none());
+        let kind = certificate.rendered.unwrap();
+        let granted = [nginx, certificate].into();
+        assert_eq!(rendered_kind("cert-manager.io/v1", "Certificate", &granted), Some(kind));
+        assert_eq!(rendered_kind("apps/v1", "Deployment", &granted), Some(Kind::Deployment));
+        for (api_version, name) in
+            [("web.example.com/v1", "NginxServer"), ("cert-manager.io/v2", "Certificate")]
+        {
+            assert_eq!(rendered_kind(api_version, name, &granted), None, "{api_version}");
+        }
         for wrong in [
             "",
             "ConfigMap",

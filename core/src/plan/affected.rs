@@ -71,6 +71,8 @@ pub enum Changed {
     Instance(InstanceKind, NamespacedName),
     /// Whether the objects of such a kind are known did.
     Instances(InstanceKind),
+    /// Whether the objects of a kind that templates declare are known did.
+    Granted(Kind),
     /// A monitor was written or went.
     Monitor(NamespacedName),
     /// A policy was written or went.
@@ -106,7 +108,7 @@ impl Changed {
             Self::Rule(name) | Self::Template(name) | Self::Instance(_, name) | Self::Monitor(name) => {
                 Some(&name.namespace)
             }
-            Self::Policy(_) | Self::Instances(_) | Self::SourceIndex => None,
+            Self::Policy(_) | Self::Instances(_) | Self::Granted(_) | Self::SourceIndex => None,
         }
     }
 }
@@ -128,6 +130,18 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         Changed::Instances(kind) => {
             let of_kind = of_kind(world, kind);
             of_kind.flat_map(|(name, _)| affected(world, &Changed::Template(name.clone()))).collect()
+        }
+        Changed::Granted(kind) => {
+            let declares = |compiled: &CompiledTemplate| {
+                compiled.kinds(&world.settings().template_kinds).any(|declared| declared == *kind)
+            };
+            let templates = world.templates().iter();
+            let declaring = templates.filter(|(_, facts)| facts.compiled.as_deref().is_ok_and(declares));
+            let marked = world.copies().filter(|slot| slot.kind == *kind).cloned().map(Key::Slot);
+            declaring
+                .flat_map(|(name, _)| affected(world, &Changed::Template(name.clone())))
+                .chain(marked)
+                .collect()
         }
         Changed::Monitor(name) => {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);

@@ -4,6 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     api::WorkloadKind,
+    model::World,
     names::{Kind, NamespacedName},
 };
 
@@ -14,6 +15,8 @@ pub(crate) enum Sort {
     Workload(WorkloadKind),
     Rule,
     Template,
+    /// Of a kind that has no name here; the cluster may know it ([`Named::known_in`]).
+    Further,
 }
 
 /// An object that a user names as `KIND/NAME`.
@@ -21,6 +24,8 @@ pub(crate) enum Sort {
 pub(crate) struct Named {
     pub sort: Sort,
     pub name: String,
+    /// The word for the kind, in lower case.
+    word: String,
 }
 
 /// The argument is not of the form `KIND/NAME`.
@@ -28,7 +33,7 @@ pub(crate) struct Named {
 #[error(
     "write KIND/NAME, as in secret/registry; kinds are configmap (cm), secret, networkpolicy (netpol), resourcequota (quota), \
      limitrange (limits), poddisruptionbudget (pdb), serviceaccount (sa), service (svc), rolebinding (rb), deployment (deploy), statefulset (sts), daemonset (ds), \
-     copyratorrule (copyr) and copyratortemplate (copyt)"
+     copyratorrule (copyr), copyratortemplate (copyt), and those of the chart's value templates.kinds"
 )]
 pub(crate) struct NotNamed;
 
@@ -38,7 +43,22 @@ impl Named {
         match self.sort {
             Sort::Rule => Some(NamespacedName::new(namespace, self.name.as_str())),
             Sort::Template => Some(NamespacedName::of_template(namespace, &self.name)),
-            Sort::Object(_) | Sort::Workload(_) => None,
+            Sort::Object(_) | Sort::Workload(_) | Sort::Further => None,
+        }
+    }
+
+    /// The same where the kind is one that templates are granted, if it had no name here.
+    pub(crate) fn known_in(&self, world: &World) -> Self {
+        let granted = world.settings().copy_kinds.iter().copied();
+        let known = granted.filter(|_| self.sort == Sort::Further).find(|kind| is_named(*kind, &self.word));
+        Self { sort: known.map_or(self.sort, Sort::Object), ..self.clone() }
+    }
+
+    /// The kind as people are told.
+    pub(crate) fn kind(&self) -> String {
+        match self.sort {
+            Sort::Further => self.word.clone(),
+            sort => sort.to_string(),
         }
     }
 }
@@ -48,7 +68,8 @@ impl FromStr for Named {
 
     fn from_str(text: &str) -> Result<Self, NotNamed> {
         let (kind, name) = text.split_once('/').ok_or(NotNamed)?;
-        let sort = match kind.to_lowercase().as_str() {
+        let word = kind.to_lowercase();
+        let sort = match word.as_str() {
             "cm" | "configmap" | "configmaps" => Sort::Object(Kind::ConfigMap),
             "secret" | "secrets" => Sort::Object(Kind::Secret),
             "netpol" => Sort::Object(Kind::NetworkPolicy),
@@ -77,21 +98,26 @@ impl FromStr for Named {
             | "copyratortemplates"
             | "copyratortemplate.copyrator.dev"
             | "copyratortemplates.copyrator.dev" => Sort::Template,
-            other => Sort::Object(copied(other).ok_or(NotNamed)?),
+            other => copied(other).map_or(Sort::Further, Sort::Object),
         };
         let is_name = !name.is_empty() && !name.contains('/');
-        is_name.then(|| Self { sort, name: name.to_owned() }).ok_or(NotNamed)
+        let is_word = word.starts_with(|first: char| first.is_ascii_lowercase())
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte));
+        (is_name && is_word).then(|| Self { sort, name: name.to_owned(), word }).ok_or(NotNamed)
     }
 }
 
 /// The kind that is copied and whose singular or plural this is, with or without its API group.
 fn copied(word: &str) -> Option<Kind> {
-    let is_one = |kind: &Kind| {
-        let resource = kind.resource();
-        let plain = word.strip_suffix(&format!(".{}", resource.group)).unwrap_or(word);
-        plain == resource.plural || plain == resource.singular()
-    };
-    Kind::ALL.into_iter().find(is_one)
+    Kind::ALL.into_iter().find(|kind| is_named(*kind, word))
+}
+
+fn is_named(kind: Kind, word: &str) -> bool {
+    let resource = kind.resource();
+    let plain = word.strip_suffix(&format!(".{}", resource.group)).unwrap_or(word);
+    plain == resource.plural || plain == resource.singular()
 }
 
 impl fmt::Display for Sort {
@@ -101,6 +127,7 @@ impl fmt::Display for Sort {
             Self::Workload(kind) => kind.fmt(f),
             Self::Rule => f.write_str("CopyratorRule"),
             Self::Template => f.write_str("CopyratorTemplate"),
+            Self::Further => f.write_str("object"),
         }
     }
 }
@@ -108,6 +135,25 @@ impl fmt::Display for Sort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::GrantedKinds;
+
+    #[test]
+    fn a_kind_without_a_name_here_is_found_where_it_is_granted() {
+        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let mut world = World::default();
+        world.settings_mut().copy_kinds = [kind].into();
+        for (text, sort) in [
+            ("certificate/web", Sort::Object(kind)),
+            ("Certificates.cert-manager.io/web", Sort::Object(kind)),
+            ("issuer/web", Sort::Further),
+            ("cm/web", Sort::Object(Kind::ConfigMap)),
+        ] {
+            let named: Named = text.parse().unwrap();
+            assert_eq!(named.known_in(&world).sort, sort, "{text}");
+        }
+        let named: Named = "Issuer/web".parse().unwrap();
+        assert_eq!(named.kind(), "issuer");
+    }
 
     #[test]
     fn kubectls_words_name_objects() {
@@ -126,7 +172,9 @@ mod tests {
             ("secret", None),
             ("secret/", None),
             ("secret/a/b", None),
-            ("pod/a", None),
+            ("pods.v1/a", Some((Sort::Further, "a"))),
+            ("po d/a", None),
+            ("/a", None),
         ] {
             let named = text.parse::<Named>().ok();
             assert_eq!(named.as_ref().map(|one| (one.sort, one.name.as_str())), expected, "{text}");

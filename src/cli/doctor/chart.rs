@@ -60,6 +60,7 @@ struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum TemplateUse {
+    Render,
     ForEach,
     Status,
     StatusField,
@@ -68,6 +69,7 @@ enum TemplateUse {
 impl TemplateUse {
     fn is_of(self, kind: &TemplateKind) -> bool {
         match self {
+            Self::Render => kind.rendered.is_some(),
             Self::ForEach => kind.for_each,
             Self::Status => kind.status == Some(StatusPlace::Subresource),
             Self::StatusField => kind.status == Some(StatusPlace::Object),

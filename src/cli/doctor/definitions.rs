@@ -6,7 +6,7 @@ use super::{
     facts::{Facts, Pair},
     finding::{Findings, Id},
 };
-use crate::{cli::operator::Install, hooks::is_empty};
+use crate::{cli::operator::Install, crds::guarded, hooks::is_empty};
 
 /// The annotation by which Helm knows the objects of a release.
 const OF_A_RELEASE: &str = "/metadata/annotations/meta.helm.sh~1release-name";
@@ -30,6 +30,10 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
                 found.error(Id::PolicyMissing, name, what, &fix);
             }
             Ok(Some(live)) => {
+                let granted = install.template_kinds();
+                let declared = || granted.iter().filter_map(|kind| kind.rendered);
+                let wanted = guarded(wanted.clone(), declared());
+                let live = guarded(live.clone(), [].into_iter());
                 if let Some(at) = difference(&live["spec"], &wanted["spec"], "spec".into()) {
                     let what = format!("is not as this version of Copyrator writes it: {at} differs");
                     found.error(Id::PolicyChanged, name, what, &fix);

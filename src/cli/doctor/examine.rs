@@ -27,7 +27,7 @@ const OF_THE_CLUSTER: [Id; 9] = [
 /// All findings, the worst first, without the ignored ones.
 pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
-    let install = Install::new(&facts.namespace, deployments);
+    let install = Install::new(&facts.namespace, deployments).with_kinds(&facts.kinds);
     let mut found = Findings::default();
     server(facts, &mut found);
     foreign::check(facts, &mut found);

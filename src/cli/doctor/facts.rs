@@ -15,6 +15,7 @@ use crate::{
     authority::Question,
     crds::KubeVersion,
     model::Definition,
+    names::GrantedKinds,
     names::{NamespacedName, ObjectKey},
 };
 
@@ -116,6 +117,8 @@ pub(super) struct Pair {
 pub(super) struct Facts {
     /// The namespace that Copyrator is installed in.
     pub(super) namespace: String,
+    /// The kinds that are known at run time only.
+    pub(super) kinds: GrantedKinds,
     pub(super) now: Timestamp,
     pub(super) server: Readable<KubeVersion>,
     /// Copyrator's own Deployments, in its namespace.

@@ -41,6 +41,7 @@ use crate::{
     hooks::NAME,
     intake::AsWritten,
     marks::{CA_SECRET, KEY_SECRET},
+    names::GrantedKinds,
     observe::crds::DEFINITIONS,
 };
 
@@ -53,12 +54,13 @@ pub(super) async fn gather(
     namespace: &str,
     now: Timestamp,
     console: &Console,
+    kinds: &GrantedKinds,
 ) -> Result<Facts, Box<kube::Error>> {
     let server = server(client).await?;
     let parts = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));
     let deployments: Readable<Vec<Deployment>> =
         list(namespaced(client, namespace), Some(namespace), &parts).await;
-    let install = Install::new(namespace, deployments.as_deref().unwrap_or_default());
+    let install = Install::new(namespace, deployments.as_deref().unwrap_or_default()).with_kinds(kinds);
     let account = install.account(Role::Reconciler);
     let stem = install.stem();
     let (lease, rest, rights, owner, unlabelled) = tokio::join!(
@@ -76,6 +78,7 @@ pub(super) async fn gather(
     let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, held } = rest;
     let namespace = namespace.to_owned();
     Ok(Facts {
+        kinds: kinds.clone(),
         namespace,
         now,
         server,

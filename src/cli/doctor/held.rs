@@ -14,20 +14,24 @@ use kube::{Api, Client, Resource, api::ListParams, core::object::HasSpec};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    facts::{Facts, HeldCopies, Readable},
+    facts::{Facts, HeldCopies, Readable, Unread},
     finding::{Findings, Id},
     read::{list, pages, unread},
 };
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
-    cli::operator::Install,
+    cli::{operator::Install, terminal::with_causes},
     intake::{
         AsWritten,
         object::{OfKind, Slim},
     },
     marks::{RULE_LABEL, write_time},
+    model::ObjectFacts,
     names::{Kind, NamespacedName},
-    observe::crds::{RULES, TEMPLATES, definition},
+    observe::{
+        crds::{RULES, TEMPLATES, definition},
+        listing::{ListError, list_declared},
+    },
     plan::copy::{is_unseen_under, let_go},
 };
 
@@ -94,6 +98,7 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
             Kind::Deployment => count::<Deployment>(client, copies).await?,
             Kind::Service => count::<Service>(client, copies).await?,
             Kind::RoleBinding => count::<RoleBinding>(client, copies).await?,
+            Kind::Granted(_) => count_granted(client, kind, copies).await?,
         }
     }
     Ok(there.into_iter().map(|there| there.held).collect())
@@ -125,14 +130,30 @@ where
     K: OfKind + Clone + std::fmt::Debug + Send + 'static,
 {
     let copies = ListParams::default().labels(RULE_LABEL);
-    pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
-        let Some(rule) = copy.facts.marks.as_deref().map(|marks| &marks.rule) else { return };
-        let of = if rule.template().is_some() { TEMPLATES } else { RULES };
-        for There { held, names } in there.iter_mut().filter(|there| there.held.of == of) {
-            if !names.contains(rule) && is_unseen_under(&held.definition, rule, &copy.facts) {
-                *held.rules.entry(rule.clone()).or_default() += 1;
-            }
+    pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| count_one(&copy.facts, there)).await
+}
+
+/// The same of a kind that is known at run time only, and that the API server may not serve.
+async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<()> {
+    match list_declared(client, kind, None).await {
+        Ok(objects) => objects.iter().for_each(|object| count_one(object.facts(), there)),
+        Err(ListError::NotServed { .. }) => {}
+        Err(error) => {
+            let resource = kind.resource();
+            let failure = (!matches!(error, ListError::Refused { .. })).then(|| with_causes(&error));
+            let resource = format!("{}.{}", resource.plural, resource.group);
+            return Err(Unread { verb: "list", resource, namespace: None, failure });
         }
-    })
-    .await
+    }
+    Ok(())
+}
+
+fn count_one(copy: &ObjectFacts, there: &mut [There]) {
+    let Some(rule) = copy.marks.as_deref().map(|marks| &marks.rule) else { return };
+    let of = if rule.template().is_some() { TEMPLATES } else { RULES };
+    for There { held, names } in there.iter_mut().filter(|there| there.held.of == of) {
+        if !names.contains(rule) && is_unseen_under(&held.definition, rule, copy) {
+            *held.rules.entry(rule.clone()).or_default() += 1;
+        }
+    }
 }

@@ -32,6 +32,7 @@ use super::{
     command,
     terminal::{Console, Exit, say, with_causes},
 };
+use crate::names::GrantedKinds;
 
 /// Say what is wrong with this install, on which object, and the command that fixes it; the worst first.
 #[derive(Debug, clap::Args)]
@@ -69,7 +70,8 @@ impl Args {
     }
 
     async fn show(&self, client: &Client) -> Result<Exit, Exit> {
-        let diagnosed = diagnose(client, &self.namespace, &self.ignore, &self.console).await;
+        let diagnosed =
+            diagnose(client, &self.namespace, &self.ignore, &self.console, &GrantedKinds::default()).await;
         let Diagnosed { report, note } = diagnosed.map_err(|error| {
             say(&format!("cannot reach the cluster: {}", with_causes(&*error)));
             Exit::Unreachable
@@ -118,8 +120,9 @@ pub(super) async fn diagnose(
     namespace: &str,
     ignored: &[Id],
     console: &Console,
+    kinds: &GrantedKinds,
 ) -> Result<Diagnosed, Box<kube::Error>> {
-    let facts = gather::gather(client, namespace, Timestamp::now(), console).await?;
+    let facts = gather::gather(client, namespace, Timestamp::now(), console, kinds).await?;
     let findings = examine::examine(&facts, ignored);
     let in_order = examine::in_order(&facts, &findings, ignored);
     let is_unstamped = facts.server.as_ref().is_ok_and(|server| !server.stamps());

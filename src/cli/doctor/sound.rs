@@ -97,6 +97,7 @@ pub(super) fn sound() -> Facts {
         });
     let policies = manifests().into_iter().filter(|wanted| of_kind(wanted, "AdmissionPolicy"));
     let mut facts = Facts {
+        kinds: Default::default(),
         namespace: "ours".into(),
         now: now(),
         server: Ok("v1.36.3".parse().unwrap()),

@@ -9,7 +9,7 @@ use crate::{
     cli::arguments,
     config::system_namespaces,
     hooks::Endpoint,
-    names::{Kind, TemplateKind},
+    names::{GrantedKinds, Kind, TemplateKind},
 };
 
 /// The value of `app.kubernetes.io/part-of` on every object of the chart.
@@ -22,6 +22,7 @@ pub(crate) const LEASE: &str = "copyrator-reconciler";
 pub(crate) struct Install<'f> {
     namespace: &'f str,
     deployments: &'f [Deployment],
+    granted: GrantedKinds,
 }
 
 /// A role of the process.
@@ -43,7 +44,12 @@ impl Role {
 
 impl<'f> Install<'f> {
     pub(crate) fn new(namespace: &'f str, deployments: &'f [Deployment]) -> Self {
-        Self { namespace, deployments }
+        Self { namespace, deployments, granted: GrantedKinds::default() }
+    }
+
+    /// The same, where kinds that are known at run time only have their places among these.
+    pub(crate) fn with_kinds(self, granted: &GrantedKinds) -> Self {
+        Self { granted: granted.clone(), ..self }
     }
 
     /// The namespace of the Deployments.
@@ -133,17 +139,18 @@ impl<'f> Install<'f> {
         self.told("annotations").is_none_or(|told| told == "true")
     }
 
-    /// The kinds that are copied beside ConfigMaps and Secrets.
+    /// The kinds that are written beside ConfigMaps and Secrets.
     pub(crate) fn copy_kinds(&self) -> BTreeSet<Kind> {
         let said = self.told("copy-kinds").unwrap_or_default();
         let kinds = said.split(',').filter_map(|word| Kind::named(word.trim()));
-        kinds.filter(|kind| kind.data().is_none()).collect()
+        let rendered = self.template_kinds().into_iter().filter_map(|kind| kind.rendered);
+        kinds.filter(|kind| kind.data().is_none()).chain(rendered).collect()
     }
 
-    /// The kinds whose objects templates are rendered for.
+    /// The kinds that are granted to templates.
     pub(crate) fn template_kinds(&self) -> BTreeSet<TemplateKind> {
         let said = self.told("template-kinds").unwrap_or_default();
-        said.split(',').filter_map(|word| word.parse().ok()).collect()
+        said.split(',').filter_map(|word| TemplateKind::read(word, &self.granted).ok()).collect()
     }
 
     /// The prefix of all names in the chart, which is also the name of the ClusterRole that owns the hooks.

@@ -7,7 +7,7 @@ use crate::{
     cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, non_empty},
     config::system_namespaces,
     model::{Bytes, Settings, SpreadLimits, Store, World},
-    names::{Kind, TemplateKind},
+    names::{GrantedKinds, Kind, TemplateKind},
 };
 
 /// The settings of the operator in the cluster. The flags and their environment variables are those of
@@ -93,10 +93,13 @@ pub(crate) struct Installed {
     pub(super) copy_kinds: BTreeSet<Kind>,
     /// The kinds of `--template-kinds`; empty without the flag.
     pub(super) template_kinds: BTreeSet<TemplateKind>,
+    /// The kinds that are known at run time only.
+    pub granted: GrantedKinds,
 }
 
 impl InstalledArgs {
     pub(crate) fn check(self) -> Result<Installed, UsageError> {
+        let granted = GrantedKinds::default();
         let more: BTreeSet<String> = non_empty(self.system_namespaces).collect();
         Ok(Installed {
             account: format!(
@@ -112,7 +115,8 @@ impl InstalledArgs {
             max_copies: self.max_copies_per_rule,
             annotations: self.annotations,
             copy_kinds: self.copies.kinds()?,
-            template_kinds: self.templates.kinds()?,
+            template_kinds: self.templates.kinds(&granted)?,
+            granted,
         })
     }
 }
@@ -120,7 +124,8 @@ impl InstalledArgs {
 impl Installed {
     /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
     /// rendered for objects of those.
-    pub(crate) fn world(&self, Kinds { copied: copy_kinds, templates: template_kinds }: Kinds) -> World {
+    pub(crate) fn world(&self, Kinds { copied: mut copy_kinds, templates: template_kinds }: Kinds) -> World {
+        copy_kinds.extend(template_kinds.iter().filter_map(|kind| kind.rendered));
         let mut stores = BTreeSet::from([
             Store::Namespaces,
             Store::ConfigMaps,
@@ -128,7 +133,7 @@ impl Installed {
             Store::CopyratorRules,
             Store::DigestKey,
         ]);
-        stores.extend(copy_kinds.iter().copied().map(Store::of));
+        stores.extend(Store::needed(&copy_kinds));
         stores.extend(self.namespaces.is_empty().then_some(Store::CopyratorTemplates));
         let limits =
             SpreadLimits { max_bytes: self.max_bytes, max_copies: self.max_copies, ..Default::default() };

@@ -44,7 +44,7 @@ pub(crate) async fn kinds(client: &Client, installed: &Installed) -> Option<Kind
     let Some(found) = found else {
         return Some(told).filter(|told| !told.copied.is_empty() || !told.templates.is_empty());
     };
-    let install = Install::new(&installed.namespace, &found);
+    let install = Install::new(&installed.namespace, &found).with_kinds(&installed.granted);
     Some(Kinds {
         copied: if told.copied.is_empty() { install.copy_kinds() } else { told.copied },
         templates: if told.templates.is_empty() { install.template_kinds() } else { told.templates },

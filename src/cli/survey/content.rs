@@ -11,7 +11,10 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
     rbac::v1::RoleBinding,
 };
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource,
+    core::{DynamicObject, NamespaceResourceScope},
+};
 
 use super::{
     SurveyError,
@@ -22,7 +25,10 @@ use crate::{
     access::Authorizer,
     authority::TrustedWriters,
     digest::{DigestKey, Fingerprint},
-    intake::object::{OfKind, Slim},
+    intake::{
+        granted::Declared,
+        object::{OfKind, Slim},
+    },
     model::{ObjectFacts, World},
     names::{Kind, ObjectKey},
     observe::content::{ContentError, Contents},
@@ -165,6 +171,15 @@ where
     Ok(api.get_opt(name).await?.map(|slim| slim.facts))
 }
 
+async fn granted_facts(
+    kind: Kind,
+    (client, namespace, name): (&Client, &str, &str),
+) -> kube::Result<Option<ObjectFacts>> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource().into());
+    let found = api.get_metadata_opt(name).await?;
+    Ok(found.and_then(|found| Declared::new(kind, &found.metadata)).map(|declared| declared.facts().clone()))
+}
+
 /// Reads one object. If it has changed since it was listed, its metadata is read, too, so that the next round
 /// plans with it.
 async fn fetch_content(
@@ -192,6 +207,7 @@ async fn fetch_content(
                 Kind::Deployment => facts::<Deployment>(at).await,
                 Kind::Service => facts::<Service>(at).await,
                 Kind::RoleBinding => facts::<RoleBinding>(at).await,
+                Kind::Granted(_) => granted_facts(object.kind, at).await,
             };
             Ok(FetchedContent::Newer(newer.map_err(failed)?.map(Box::new)))
         }

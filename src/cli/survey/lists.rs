@@ -28,11 +28,11 @@ use crate::{
         watched::Watched,
         workload::Workload,
     },
-    model::{NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
+    model::{InstancesRead, NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
     names::{Kind, NamespacedName},
     observe::{
         crds::{RULES, TEMPLATES, definition},
-        listing::{ListError, list, list_in, read_namespace},
+        listing::{ListError, list, list_declared, list_in, read_namespace},
     },
 };
 
@@ -329,7 +329,8 @@ fn copied((group, plural): (&str, &str)) -> Option<Kind> {
 /// Whether a rule copies objects of a kind, or a template declares some.
 fn is_named(world: &World, kind: Kind) -> bool {
     let declares = |facts: &TemplateFacts| {
-        facts.compiled.as_ref().is_ok_and(|template| template.kinds().any(|declared| declared == kind))
+        let granted = &world.settings().template_kinds;
+        facts.compiled.as_ref().is_ok_and(|template| template.kinds(granted).any(|declared| declared == kind))
     };
     world.templates().values().any(declares)
         || world.rules().values().any(|facts| facts.compiled.as_ref().is_ok_and(|rule| rule.kind == kind))
@@ -352,6 +353,7 @@ fn read_kind<'c>(
         Kind::Deployment => some::<Slim<Deployment>>(client, place, None).boxed(),
         Kind::Service => some::<Slim<Service>>(client, place, None).boxed(),
         Kind::RoleBinding => some::<Slim<RoleBinding>>(client, place, None).boxed(),
+        Kind::Granted(_) => granted(client, kind, place).boxed(),
     }
 }
 
@@ -402,6 +404,21 @@ async fn read(client: &Client, place: &Arc<str>, kinds: &[Kind]) -> Result<Names
         }
     }
     Ok(seen)
+}
+
+/// The objects of a kind that is known at run time only, and that the API server may not serve.
+async fn granted(client: &Client, kind: Kind, place: Option<&str>) -> Result<Put, ListError> {
+    let (objects, read) = match list_declared(client, kind, place).await {
+        Ok(objects) => (objects, InstancesRead::Listed),
+        Err(ListError::NotServed { .. }) => (Vec::new(), InstancesRead::NotServed),
+        Err(error) => return Err(error),
+    };
+    Ok(Box::new(move |world, _, now| {
+        for object in objects {
+            object.put(world, now);
+        }
+        world.set_granted_read(kind, read);
+    }))
 }
 
 async fn some<W>(client: &Client, place: Option<&str>, fields: Option<&str>) -> Result<Put, ListError>

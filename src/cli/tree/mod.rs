@@ -109,10 +109,10 @@ pub(super) fn forest(
 ) -> Option<Forest> {
     let seen = Seen::of(survey, about);
     let Some(named) = object else { return Some(grow(&seen)) };
-    match named.sort {
+    match named.known_in(seen.world).sort {
         Sort::Object(kind) => of_object(&seen, &ObjectKey::new(kind, home, named.name.as_str())),
         Sort::Rule | Sort::Template => of_rule(&seen, &named.declared_in(home)?),
-        Sort::Workload(_) => None,
+        Sort::Workload(_) | Sort::Further => None,
     }
 }
 
@@ -128,15 +128,19 @@ pub(super) struct NotFound {
 
 impl NotFound {
     pub(super) fn of(named: Option<&Named>, namespace: &str, world: &World) -> Self {
-        let is_seen_if_declared =
-            named.is_some_and(|named| matches!(named.sort, Sort::Object(kind) if !kind.is_copied()));
+        let sort = named.map(|named| named.known_in(world).sort);
+        let is_seen_if_declared = matches!(sort, Some(Sort::Object(kind)) if !kind.is_copied());
         Self {
-            kind: named.map(|named| named.sort.to_string()).unwrap_or_default(),
+            kind: named.map(|named| named.known_in(world).kind()).unwrap_or_default(),
             namespace: namespace.to_owned(),
             name: named.map(|named| named.name.clone()).unwrap_or_default(),
             why: match world.unseen(namespace) {
                 None if is_seen_if_declared => {
                     " that a template declares: of others Copyrator knows nothing; -n names another namespace"
+                        .to_owned()
+                }
+                None if sort == Some(Sort::Further) => {
+                    " to be seen: neither do rules copy objects of that kind here, nor are templates granted it (chart value templates.kinds)"
                         .to_owned()
                 }
                 None => ": -n names another namespace".to_owned(),

@@ -169,12 +169,12 @@ impl Why {
 /// The answer; `None` where there is no such object, nor is there to be.
 pub(super) fn why(seen: &Seen<'_>, named: &Named, namespace: &str) -> Option<Why> {
     let name = named.name.as_str();
-    match named.sort {
+    match named.known_in(seen.world).sort {
         Sort::Object(kind) => of_object(seen, &ObjectKey::new(kind, namespace, name)),
         Sort::Workload(kind) => {
             of_workload(seen, &WorkloadKey { kind, namespace: namespace.into(), name: name.into() })
         }
-        Sort::Rule | Sort::Template => None,
+        Sort::Rule | Sort::Template | Sort::Further => None,
     }
 }
 

@@ -129,11 +129,8 @@ async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list
     let mut world = World::default();
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
     let world = Arc::new(RwLock::new(world));
-    let observer = Observer {
-        world: world.clone(),
-        requests: Arc::new(Counted::default()),
-        events: Counter::default(),
-    };
+    let observer =
+        Observer { world: world.clone(), requests: Arc::new(Counted::default()), events: Counter::default() };
     let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(REFUSED))));
     let stop = CancellationToken::new();
     let watching =

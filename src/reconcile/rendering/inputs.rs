@@ -11,10 +11,10 @@ use crate::{
         Body, InstanceFacts, NamespaceFacts, ReadInstance, RenderedFault, RenderedObject, RenderedSet,
         StatusFault, World, hash_of,
     },
-    names::{InstanceName, NamespacedName, ObjectKey},
+    names::{InstanceName, Kind, NamespacedName, ObjectKey},
     observe::content::decode,
     plan::copy::{claims::inert_template, templates::selects},
-    validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, rendered_kind},
+    validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, declared_kind},
 };
 
 /// What the objects are rendered from.
@@ -25,6 +25,8 @@ pub(super) struct Inputs {
     pub(super) facts: NamespaceFacts,
     /// The object that it is rendered for, where it is one.
     pub(super) object: Option<InstanceFacts>,
+    /// The kinds of the template's objects, in their order.
+    kinds: Vec<Kind>,
     key: DigestKey,
 }
 
@@ -39,12 +41,15 @@ impl Inputs {
             return None;
         }
         let object = compiled.instance_kind().zip(instance.object());
+        let granted = &world.settings().template_kinds;
+        let kinds = compiled.objects.iter().map(|object| declared_kind(object, granted));
         Some(Self {
             version: (declared.uid.clone(), declared.generation),
             compiled: compiled.clone(),
             namespace: instance.namespace.clone(),
             facts: world.namespaces().get(&instance.namespace)?.clone(),
             object: object.and_then(|(kind, name)| world.instance(kind, &name).cloned()),
+            kinds: kinds.collect::<Option<_>>()?,
             key: world.key()?.clone(),
         })
     }
@@ -74,10 +79,12 @@ impl Inputs {
             Instance { namespace: Some(&namespace), object: object.as_ref(), ..Instance::default() };
         let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
         let (mut budget, mut lacking) = (RenderBudget::default(), Lacking::new());
-        for declared in &self.compiled.objects {
+        for (declared, kind) in self.compiled.objects.iter().zip(&self.kinds) {
             let fault = |message| RenderedFault { id: declared.id.clone(), message, waits: false };
             let rendered = match self.compiled.render_within(declared, &instance, &mut budget) {
-                Ok(Rendering::Object(rendered)) => self.object(declared, rendered.name, rendered.body),
+                Ok(Rendering::Object(rendered)) => {
+                    self.object((declared, *kind), rendered.name, rendered.body)
+                }
                 Ok(Rendering::Excluded) => {
                     instance.excluded.insert(&declared.id);
                     continue;
@@ -140,10 +147,12 @@ impl Inputs {
     }
 
     /// The object as the API server would give it, reduced to digests.
-    fn object(&self, declared: &CompiledObject, name: String, body: Value) -> Result<RenderedObject, String> {
-        let kind = rendered_kind(declared).ok_or_else(|| {
-            format!("{} {} is not rendered by this version of Copyrator", declared.api_version, declared.kind)
-        })?;
+    fn object(
+        &self,
+        (declared, kind): (&CompiledObject, Kind),
+        name: String,
+        body: Value,
+    ) -> Result<RenderedObject, String> {
         let slot = ObjectKey::new(kind, self.namespace.clone(), name);
         let labels = body["metadata"]["labels"].as_object().into_iter().flatten();
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));

@@ -13,7 +13,7 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, instance::Instance, watched::Watched},
     model::{InstancesRead, Owner, World},
-    names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey},
+    names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
         copy::{CopyAction, template_report},
@@ -27,7 +27,9 @@ pub(super) fn kind() -> InstanceKind {
 /// A world in which the objects of the kind may be read, and are known: there is none.
 pub(super) fn world_with_kind() -> World {
     let mut world = world();
-    let granted = "cache.example.com/v1/Memcached/memcacheds/forEach".parse().unwrap();
+    let granted =
+        TemplateKind::read("cache.example.com/v1/Memcached/memcacheds/forEach", &GrantedKinds::default())
+            .unwrap();
     world.settings_mut().template_kinds = [granted].into();
     world.set_instances_read(&kind(), InstancesRead::Listed);
     world

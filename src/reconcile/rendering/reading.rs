@@ -13,7 +13,7 @@ use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::World,
-    names::{InstanceName, Kind, NamespacedName, ObjectKey},
+    names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
         copy::{CopyAction, SlotState, template_report},
@@ -92,7 +92,8 @@ fn a_status_is_rendered_from_what_is_there_and_its_drift_is_news() {
     let each =
         template_for_each(&mut world, ("each", 1, 1), json!({"objects": objects, "writeStatus": status}));
     assert_eq!(condition(&world, &each, "Ready").0, "KindNotGranted", "nothing may write the status");
-    let granted = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField".parse().unwrap();
+    let granted = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField";
+    let granted = TemplateKind::read(granted, &GrantedKinds::default()).unwrap();
     world.settings_mut().template_kinds = [granted].into();
     put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
     let found: BTreeMap<ObjectKey, Value> =

@@ -74,6 +74,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ConfigMonitor", "configmonitors", "/apis/copyrator.dev/v1alpha1", true),
     ("ConfigPolicy", "configpolicies", "/apis/copyrator.dev/v1alpha1", false),
     ("CopyratorTemplate", "copyratortemplates", "/apis/copyrator.dev/v1alpha1", true),
+    ("Ingress", "ingresses", "/apis/networking.k8s.io/v1", true),
     ("Memcached", "memcacheds", "/apis/cache.example.com/v1alpha1", true),
     ("NginxServer", "nginxservers", "/apis/web.example.com/v1", true),
 ];

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     targets::{is_named, takes_copies, targets},
-    templates::{is_of, is_rendered, not_granted_kind, not_read_kind, owner, selects, unknown_instances},
+    templates::{is_of, is_rendered, not_granted_object, not_read_kind, owner, selects, unknown_kind},
 };
 use crate::{
     api::ConflictPolicy,
@@ -126,7 +126,7 @@ pub enum Inert {
     Quarantined,
     /// Objects of its kind are not copied here, or those that it is rendered for not read.
     NotGranted,
-    /// The objects that it is rendered for are not known: they are not served, or could not be listed.
+    /// Objects that it is rendered for, or declares, are not known: they are not served, or could not be listed.
     NotListed,
     /// The rule has `suspend: true`.
     Suspended,
@@ -155,12 +155,12 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
     match &facts.compiled {
         Err(_) => Some(Inert::Quarantined),
         Ok(compiled)
-            if not_granted_kind(world, compiled).is_some() || not_read_kind(world, compiled).is_some() =>
+            if not_granted_object(world, compiled).is_some() || not_read_kind(world, compiled).is_some() =>
         {
             Some(Inert::NotGranted)
         }
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
-        Ok(compiled) if unknown_instances(world, compiled).is_some() => Some(Inert::NotListed),
+        Ok(compiled) if unknown_kind(world, compiled).is_some() => Some(Inert::NotListed),
         Ok(_) => {
             let may = authority(world, template, facts).is_some_and(|authority| authority.answer.is_ok());
             (!may).then_some(Inert::Unauthorized)

@@ -1,10 +1,10 @@
 //! What is said where a kind is not granted, or its objects are not known.
 
-use super::templates::{not_granted_kind, not_read_kind, unknown_instances};
+use super::templates::{not_granted_object, not_read_kind, unknown_kind};
 use crate::{
     model::{InstancesRead, World},
     names::{InstanceKind, Kind},
-    validate::CompiledTemplate,
+    validate::{CompiledObject, CompiledTemplate},
 };
 
 /// The reason where objects of a rule's kind are not copied here.
@@ -20,6 +20,17 @@ pub(crate) fn not_granted(kind: Kind) -> String {
 
 /// Why a template's kinds are not granted, with the way out; `None` where they are.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
+    let unwritten = |object: &CompiledObject| match Kind::written_as(&object.api_version, &object.kind) {
+        Some(kind) => not_granted(kind),
+        None => {
+            let CompiledObject { api_version, kind, .. } = object;
+            format!(
+                "this Copyrator writes no {kind} of {api_version}: have {{apiVersion: {api_version}, kind: {kind}, resource: …, \
+                 use: [render]}} added to the chart's value templates.kinds (--template-kinds); until then nothing is written or \
+                 removed here"
+            )
+        }
+    };
     let unread = |kind: &InstanceKind| {
         let (what, used) = match compiled.writes_status() {
             true => ("reads no {kind}, or writes no status of it", "forEach, status"),
@@ -32,12 +43,13 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
             kind.api_version, kind.kind
         )
     };
-    not_granted_kind(world, compiled).map(not_granted).or_else(|| not_read_kind(world, compiled).map(unread))
+    let unwritten = not_granted_object(world, compiled).map(unwritten);
+    unwritten.or_else(|| not_read_kind(world, compiled).map(unread))
 }
 
-/// Why the objects that a template is rendered for are not known: reason and message.
+/// Why objects that a template is rendered for, or declares, are not known: reason and message.
 pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(&'static str, String)> {
-    let (kind, read) = unknown_instances(world, compiled)?;
+    let (kind, read) = unknown_kind(world, compiled)?;
     Some(match read {
         InstancesRead::NotServed => {
             let message = format!(

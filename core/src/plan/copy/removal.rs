@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
-    model::{Declaration, Definition, ObjectFacts, World, WriteFault},
+    model::{Declaration, Definition, InstancesRead, ObjectFacts, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -50,7 +50,8 @@ pub(super) fn plan_unwanted(
     }
     let leaves_alone = facts.deletion.is_some()
         || world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
-    if leaves_alone || is_anothers(world, &marks.rule) || !world.is_complete() {
+    let is_known = world.is_complete() && world.granted_read(slot.kind) == InstancesRead::Listed;
+    if leaves_alone || is_anothers(world, &marks.rule) || !is_known {
         return plan(SlotState::Kept);
     }
     if world.is_in_doubt() {

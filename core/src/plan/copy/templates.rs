@@ -7,7 +7,7 @@ use crate::{
     marks::Proof,
     model::{InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
     names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
-    validate::{CompiledTarget, CompiledTemplate, Instances},
+    validate::{CompiledObject, CompiledTarget, CompiledTemplate, Instances, declared_kind},
 };
 
 /// Whether it is known what a template, as it is now, declares for what this object, which it made, was made for.
@@ -155,9 +155,16 @@ pub(super) fn owner(
     })
 }
 
-/// The first kind that a template declares and that is not written here.
-pub(crate) fn not_granted_kind(world: &World, compiled: &CompiledTemplate) -> Option<Kind> {
-    compiled.kinds().find(|kind| !world.settings().copies(*kind))
+/// The first object that a template declares and that is not written here.
+pub(crate) fn not_granted_object<'t>(
+    world: &World,
+    compiled: &'t CompiledTemplate,
+) -> Option<&'t CompiledObject> {
+    let settings = world.settings();
+    let is_granted = |object: &CompiledObject| {
+        declared_kind(object, &settings.template_kinds).is_some_and(|kind| settings.copies(kind))
+    };
+    compiled.objects.iter().find(|object| !is_granted(object))
 }
 
 /// The kind that a template is rendered for, if its objects are not read here, or not written as the template says.
@@ -168,13 +175,18 @@ pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Optio
     })
 }
 
-/// Why it is not known which objects a template is rendered for, though they may be read; `None` where it is.
-pub(crate) fn unknown_instances<'t>(
+/// A kind whose objects a template is rendered for, or declares, and that are not known, though they may be read; and why. `None`
+/// where all are.
+pub(crate) fn unknown_kind(
     world: &World,
-    compiled: &'t CompiledTemplate,
-) -> Option<(&'t InstanceKind, InstancesRead)> {
-    let kind = compiled.instance_kind()?;
-    Some((kind, world.instances_read(kind))).filter(|(_, read)| *read != InstancesRead::Listed)
+    compiled: &CompiledTemplate,
+) -> Option<(InstanceKind, InstancesRead)> {
+    let of_instances = compiled.instance_kind().map(|kind| (kind.clone(), world.instances_read(kind)));
+    let declared = compiled.kinds(&world.settings().template_kinds).map(|kind| {
+        let resource = kind.resource();
+        (InstanceKind::new(resource.api_version, resource.kind), world.granted_read(kind))
+    });
+    of_instances.into_iter().chain(declared).find(|(_, read)| *read != InstancesRead::Listed)
 }
 
 /// How many objects a template declares, if they are more than one may have.
@@ -208,7 +220,12 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
         let status = granted.status.filter(|_| compiled.writes_status());
         Bounds::tag(&format!("{} {} {status:?}", granted.kind, granted.plural), "")
     };
-    Bounds { sources: granted.map(asked).into_iter().collect(), targets, can_grow }
+    let written = compiled.kinds(&world.settings().template_kinds).filter_map(|kind| match kind {
+        Kind::Granted(_) => Some(Bounds::tag(&kind.mark_name(), kind.resource().version)),
+        // Their names are the same everywhere.
+        _ => None,
+    });
+    Bounds { sources: granted.map(asked).into_iter().chain(written).collect(), targets, can_grow }
 }
 
 /// Whether the current spec makes Copyrator ask about deleting objects of this kind in this namespace.
@@ -217,7 +234,7 @@ pub(super) fn asks_about(template: &NamespacedName, compiled: &CompiledTemplate,
         &compiled.instances;
     let by_name =
         |term: &CompiledTarget| term.names.as_ref().is_some_and(|names| names.matches(&slot.namespace));
-    compiled.kinds().any(|kind| kind == slot.kind)
+    compiled.objects.iter().any(|object| slot.kind.is_named(&object.api_version, &object.kind))
         && (compiled.literal_namespaces().is_none()
             || terms.iter().any(by_name)
             || (terms.is_empty() && template.namespace == slot.namespace))

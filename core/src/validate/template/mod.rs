@@ -20,7 +20,7 @@ use copyrator_cel::{Environment, Type};
 pub use object::CompiledObject;
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
-pub use served::{rendered_kind, unserved, written_kind};
+pub use served::{declared_kind, unserved, written_kind};
 pub use visible::visible;
 
 use self::{

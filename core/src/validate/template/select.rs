@@ -11,12 +11,12 @@ use super::{
     CompiledObject, CompiledTemplate, Instances,
     node::{Formula, Node},
     object::pods_of,
-    served::{rendered_kind, unserved},
+    served::{declared_kind, unserved},
 };
 use crate::{
     api::{CopyratorTemplateSpec, Problem},
     marks::MARK,
-    names::{InstanceKind, Kind},
+    names::{InstanceKind, Kind, TemplateKind},
     validate::{CompiledTarget, Globs},
 };
 
@@ -106,9 +106,9 @@ impl CompiledTemplate {
         if unserved.is_empty() { Ok(compiled) } else { Err(unserved) }
     }
 
-    /// The kinds of its objects, as far as the operator writes them.
-    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.objects.iter().filter_map(rendered_kind)
+    /// The kinds of its objects, as far as templates may declare them where these are `granted`.
+    pub fn kinds(&self, granted: &BTreeSet<TemplateKind>) -> impl Iterator<Item = Kind> {
+        self.objects.iter().filter_map(|object| declared_kind(object, granted))
     }
 
     /// The namespaces that the template can ever be rendered for, where it names them all literally. Its own is left

@@ -1,35 +1,24 @@
 //! What the operator acts on so far. The compiler understands more, so that `check` can judge and render it.
 
+use std::collections::BTreeSet;
+
 use super::{CompiledObject, CompiledTemplate, node::Node};
 use crate::{
-    api::{ConflictPolicy, Problem, ResourceType, TemplateObject},
-    names::Kind,
+    api::{ConflictPolicy, Problem, TemplateObject},
+    names::{Kind, TemplateKind, rendered_kind},
     paths::is_content,
     validate::invalid,
 };
 
-/// The kind of an object of a template; `None` where objects of that kind are not rendered yet.
-pub fn rendered_kind(object: &CompiledObject) -> Option<Kind> {
-    kind_of(&object.api_version, &object.kind)
+/// The kind of an object of a template; `None` where templates may not declare objects of that kind here.
+pub fn declared_kind(object: &CompiledObject, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
+    rendered_kind(&object.api_version, &object.kind, granted)
 }
 
 /// The same of an object as it is written.
-pub fn written_kind(object: &TemplateObject) -> Option<Kind> {
+pub fn written_kind(object: &TemplateObject, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
     let text = |field: &str| object.template[field].as_str().unwrap_or_default();
-    kind_of(text("apiVersion"), text("kind"))
-}
-
-/// The kinds that are written, without Secrets: everybody who may read a template would read their values.
-fn rendered() -> impl Iterator<Item = Kind> {
-    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Secret)
-}
-
-fn kind_of(api_version: &str, kind: &str) -> Option<Kind> {
-    let is_one = |known: &Kind| {
-        let resource = known.resource();
-        resource.api_version == api_version && resource.kind == kind
-    };
-    rendered().find(is_one)
+    rendered_kind(text("apiVersion"), text("kind"), granted)
 }
 
 /// Everything in a template that the operator does not act on yet. Admission refuses it, and a template that
@@ -42,9 +31,13 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             "is not served yet: objects are rendered when the namespace changes",
         ));
     }
-    let named = template.objects.iter().filter_map(rendered_kind).find(|kind| !kind.is_copied());
-    if let (Some(kind), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (named, template.conflict) {
-        let what = format!("only Refuse is taken with a {kind}: of those of others nothing is known");
+    let is_copied = |object: &&CompiledObject| {
+        Kind::written_as(&object.api_version, &object.kind).is_some_and(Kind::is_copied)
+    };
+    let unseen = template.objects.iter().find(|object| !is_copied(object));
+    if let (Some(object), ConflictPolicy::Adopt | ConflictPolicy::Overwrite) = (unseen, template.conflict) {
+        let what =
+            format!("only Refuse is taken with a {}: of those of others nothing is known", object.kind);
         problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {
@@ -58,19 +51,11 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             }));
         }
         let at = format!("spec.objects[{}]", object.id);
-        if rendered_kind(object).is_none() {
-            let kinds: Vec<String> = rendered().map(|kind| kind.resource()).map(said).collect();
-            let CompiledObject { kind, api_version, .. } = object;
-            let what = format!("{kind} of {api_version} is not served yet: {} are", kinds.join(", "));
+        // Everybody who may read a template would read its values.
+        if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
+            let what = "a Secret is not rendered: have a CopyratorRule copy one, so that its values stand in no template";
             problems.push(invalid(&format!("{at}.template.kind"), what));
         }
     }
     problems
-}
-
-fn said(resource: ResourceType) -> String {
-    match resource.group {
-        "" => resource.kind.to_owned(),
-        group => format!("{}.{group}", resource.kind),
-    }
 }

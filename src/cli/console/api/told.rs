@@ -60,8 +60,8 @@ pub(in crate::cli::console) async fn why_not(call: Call) -> Result<why_not::Answ
 
 /// What is wrong with the install.
 pub(in crate::cli::console) async fn doctor(call: Call) -> Result<Diagnosis, Problem> {
-    let (client, install) = (&call.seat.client, &call.seat.installed.namespace);
-    let diagnosed = diagnose(client, install, &[], &Console::silent()).await;
+    let (client, installed) = (&call.seat.client, &call.seat.installed);
+    let diagnosed = diagnose(client, &installed.namespace, &[], &Console::silent(), &installed.granted).await;
     diagnosed.map(|Diagnosed { report, .. }| report).map_err(|error| Problem::of(&*error))
 }
 

@@ -5,7 +5,10 @@ use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{cli::arguments::Named, marks::write_time};
+use crate::{
+    cli::arguments::{Named, Sort},
+    marks::write_time,
+};
 
 /// What Copyrator has done, or could not do.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -62,7 +65,8 @@ impl Thing {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let (kind, namespace, name) =
             (part(&reference.kind), part(&reference.namespace), part(&reference.name));
-        let has_page = !namespace.is_empty() && format!("{kind}/{name}").parse::<Named>().is_ok();
+        let has_page = !namespace.is_empty()
+            && format!("{kind}/{name}").parse::<Named>().is_ok_and(|named| named.sort != Sort::Further);
         let page = has_page.then(|| format!("/object/{}/{namespace}/{name}", kind.to_lowercase()));
         Self { kind, namespace, name, page }
     }

@@ -1,0 +1,78 @@
+//! Objects of kinds that are known at run time only, and that templates declare.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{
+    managed_fields::MarkFields,
+    object::{self, Metadata},
+};
+use crate::{
+    model::{ObjectFacts, World},
+    names::{Kind, ObjectKey},
+};
+
+/// An object of a kind that is known at run time only, which a template declares or somebody has marked so: its metadata, reduced.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Which object it is.
+    pub key: ObjectKey,
+    facts: ObjectFacts,
+}
+
+impl Declared {
+    /// Reduces the metadata of an object of this kind; `None` where it cannot be that of any.
+    pub fn new(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
+        let read: Metadata<MarkFields> = serde_json::from_slice(&serde_json::to_vec(meta).ok()?).ok()?;
+        let key = ObjectKey::new(kind, read.namespace.clone()?, &*read.name);
+        Some(Self { key, facts: read.into_facts(kind) })
+    }
+
+    /// Whether the world has this very version of it already.
+    pub fn is_known(&self, world: &World) -> bool {
+        world.object(&self.key).is_some_and(|known| known.is_version_of(&self.facts))
+    }
+
+    /// Takes it into the world; returns whether anything has changed that matters to a decision.
+    pub fn put(self, world: &mut World, now: Timestamp) -> bool {
+        object::put(world, self.key, self.facts, now)
+    }
+
+    /// The facts that the world keeps.
+    pub fn facts(&self) -> &ObjectFacts {
+        &self.facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{model::Drift, names::GrantedKinds};
+
+    #[test]
+    fn the_metadata_of_an_object_is_enough() {
+        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let meta = |generation: i64, version: &str| {
+            let annotations = json!({"copyrator.dev/rule": "platform/template:tls", "copyrator.dev/source": "platform/template:tls",
+                "copyrator.dev/source-uid": "t", "copyrator.dev/digest": "d", "copyrator.dev/mark": "m"});
+            let meta = json!({"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": version,
+                "generation": generation, "annotations": annotations});
+            serde_json::from_value::<ObjectMeta>(meta).unwrap()
+        };
+        let mut world = World::default();
+        let declared = Declared::new(kind, &meta(1, "1")).unwrap();
+        assert_eq!(declared.key, ObjectKey::new(kind, "shop", "web"));
+        let key = declared.key.clone();
+        assert!(!declared.is_known(&world) && declared.put(&mut world, Timestamp::UNIX_EPOCH));
+        assert!(Declared::new(kind, &meta(1, "1")).unwrap().is_known(&world));
+        assert_eq!(world.object(&key).unwrap().drift(), Drift::Unexamined);
+        // A status is another version; another generation may be another content.
+        for (generation, version, drift) in [(1, "2", Drift::Unexamined), (2, "3", Drift::Possible)] {
+            Declared::new(kind, &meta(generation, version)).unwrap().put(&mut world, Timestamp::UNIX_EPOCH);
+            assert_eq!(world.object(&key).unwrap().drift(), drift, "{generation}");
+        }
+        assert!(Declared::new(kind, &ObjectMeta::default()).is_none(), "it is in no namespace");
+    }
+}
