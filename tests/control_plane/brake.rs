@@ -287,16 +287,16 @@ fn a_restart_of_ours_forgets_nothing_of_the_brake() {
     change("3");
     bed.release_lease();
     crew.reconciler = bed.reconciler(0);
+    let twice = seconds(&last).map(|last| last + 30);
     eventually("it waits for twice the interval since the last restart", || {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
         let next = monitor["status"]["nextRestartTime"].as_str().unwrap_or_default().to_owned();
-        if seconds(&next) == seconds(&last).map(|last| last + 30) {
-            Ok(())
-        } else {
-            Err(format!("{next}, {last} {monitor}"))
-        }
+        // On a busy machine that may be over before the reconciler has started.
+        let is_over = last_restart(&story, "web") != last;
+        if is_over || seconds(&next) == twice { Ok(()) } else { Err(format!("{next}, {last} {monitor}")) }
     });
     story.until_restarted("web", &running);
+    assert!(seconds(&last_restart(&story, "web")) >= twice, "it has not waited");
     assert_eq!((brake(&story, "web").as_deref(), story.revisions("web")), (Some("3.0"), 4));
     crew.reconciler.kill();
     crew.webhook.kill();

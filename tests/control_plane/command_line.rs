@@ -268,6 +268,10 @@ fn a_user_with_edit_in_one_namespace_asks_about_it() {
     story.admin().create(&binding(home, "bob", "edit")).ok();
     let bob = story.bed.testbed.cluster().user("bob").expect("a user of the cluster");
     let ask = |arguments: &[&str]| run(&story, Some(&bob), arguments, "");
+    eventually("bob's rights are known, and the monitor says how it is", || {
+        let said = ask(&["status", "-n", home]);
+        if said.code == Some(0) { Ok(()) } else { Err(said.text + &said.notes) }
+    });
 
     for arguments in [
         &["status", "-n", home][..],

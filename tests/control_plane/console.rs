@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, deployment, ours, secret};
-use crate::bed::{Story, peaceful};
+use crate::bed::{Person, Story, eventually, peaceful};
 use crate::plan::account;
 
 /// A value that must be in no answer.
@@ -172,6 +172,11 @@ pub fn tenant(story: &Story<'_>) -> std::path::PathBuf {
         "metadata": { "namespace": story.home, "name": "tenant" },
         "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "edit" }, "subjects": [subject] });
     story.admin().create(&binding).ok();
+    let person = Person::with(&kubeconfig);
+    eventually("the tenant may write at home", || {
+        let answer = person.try_create(&config_map(&story.home, "probe", []));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
     kubeconfig
 }
 

@@ -3,10 +3,10 @@
 use std::{thread, time::Duration};
 
 use devcluster::Component;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, data, uid};
-use crate::bed::{Bed, Crowd, Story, eventually, shaky};
+use crate::bed::{Bed, Crowd, Person, Story, eventually, shaky};
 
 const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 /// Longer than the lease lasts, so that the leader must have given up.
@@ -104,7 +104,7 @@ fn what_an_expired_watch_missed_is_found_by_a_list() {
     let api_server = bed.testbed.cluster().component(Component::ApiServer);
     api_server.kill().expect("the API server dies");
     api_server.start().expect("the API server is back");
-    bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
+    until_stored(&bed.admin, &config_map(&story.home, "app", [("k", "2")]));
     crew.reconciler.resume().expect("it goes on");
 
     for target in [&edited, &emptied] {
@@ -124,12 +124,7 @@ fn what_an_expired_watch_missed_is_found_by_a_list() {
 /// Source, hand edit and deletion: each by its own watch.
 fn all_changes_arrive(story: &Story<'_>, targets: &[&String; 2], value: &str) {
     let admin = story.admin();
-    // An API server that has lost etcd says that it is ready by what it knew two seconds ago, and fails writes with 500 until its
-    // client has come through again, as people see it, too: they try again.
-    eventually("the API server stores the change", || {
-        let answer = admin.apply(&config_map(&story.home, "app", [("k", value)]));
-        if answer.code < 300 { Ok(()) } else { Err(format!("{} {}", answer.code, answer.body)) }
-    });
+    until_stored(admin, &config_map(&story.home, "app", [("k", value)]));
     for target in targets {
         story.until("ConfigMap", target, "app", [("k", value)]);
     }
@@ -138,6 +133,15 @@ fn all_changes_arrive(story: &Story<'_>, targets: &[&String; 2], value: &str) {
     for target in targets {
         story.until("ConfigMap", target, "app", [("k", value)]);
     }
+}
+
+/// Applies an object, once the API server stores it. One that has lost etcd says that it is ready by what it knew two seconds ago,
+/// and fails writes with 500 until its client has come through again, as people see it, too: they try again.
+fn until_stored(admin: &Person, object: &Value) {
+    eventually("the API server stores the change", || {
+        let answer = admin.apply(object);
+        if answer.code < 300 { Ok(()) } else { Err(format!("{} {}", answer.code, answer.body)) }
+    });
 }
 
 fn refuses_nonsense(bed: &Bed, story: &Story<'_>) {

@@ -93,6 +93,7 @@ fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes
     let mut process = bed.testbed.operator_as(Role::Both, 0, &account, &FAST).expect("it starts");
     process.wait_ready().expect("it becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
+    bed.until_stamped();
     let story = Story::new(&bed, "gitops-applied");
     let target = story.target("a");
     bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();

@@ -69,6 +69,7 @@ fn install_upgrade_and_uninstall(name: &'static str, helm: fn(&Bed) -> Command, 
         process
     };
     let process = start();
+    bed.until_stamped();
     let story = Story::new(&bed, name);
     let target = story.target("a");
     bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();

@@ -53,7 +53,9 @@ fn a_plan_foresees_what_a_policy_refuses_as_the_status_then_says_it() {
 
     // A change of a copy that is there is judged beside what is there.
     admin.apply(&config_map(&story.home, "app", good)).ok();
-    story.until("ConfigMap", &prod, "app", good);
+    for place in [&prod, &free] {
+        story.until("ConfigMap", place, "app", good);
+    }
     let changed = plan(&story, &[&config_map(&story.home, "app", bad)]);
     assert_eq!(course(&changed, &prod).1, "RefusedByPolicy", "{}", changed.text);
     assert_eq!(course(&changed, &free).0, "change", "{}", changed.text);

@@ -70,7 +70,7 @@ impl Recorder {
     #[track_caller]
     pub fn never_gone(self, now: &Value) -> Vec<Value> {
         let wanted = version(now);
-        eventually("the watch has told of the last version", || {
+        eventually("the watch has told of this version", || {
             let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let mut versions = Vec::new();
             for seen in events {
@@ -80,7 +80,8 @@ impl Recorder {
                     Seen::Lost(why) => panic!("nothing is known any more: {why}"),
                 }
             }
-            let is_through = versions.last().is_some_and(|last| version(last) == wanted);
+            // It may have been written again since.
+            let is_through = versions.iter().any(|seen| version(seen) == wanted);
             if is_through { Ok(versions) } else { Err(format!("{} versions", versions.len())) }
         })
     }

@@ -130,8 +130,12 @@ impl<'a> Estate<'a> {
             same(condition(&policy, "Ready"), Some(("True".into(), "InForce".into())))
         });
         let bad = config_map(&self.blue, "probe", [("url", "nonsense")]);
-        let refusal = self.story.admin().try_create(&bad).refused();
-        assert!(refusal.contains(&format!("policy {}", self.name())), "{refusal}");
+        eventually("the policy judges", || {
+            let answer = self.story.admin().try_create(&bad);
+            let said = answer.body.to_string();
+            let is_refused = answer.code == 403 && said.contains(&format!("policy {}", self.name()));
+            if is_refused { Ok(()) } else { Err(said) }
+        });
     }
 
     fn name(&self) -> String {

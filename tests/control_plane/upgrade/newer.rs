@@ -28,6 +28,7 @@ fn definitions_newer_than_this_version_are_served_and_what_it_does_not_know_is_l
     helm(&["install", RELEASE, CHART, "--set", "webhook.replicas=0,reconciler.replicas=0"]);
     bed.testbed.renew_accounts().expect("the accounts are there");
     let crew = bed.man_with(&USUAL_TIMEOUTS);
+    bed.until_stamped();
     let estate = Estate::found(&bed, "half-understood");
 
     let before = Before::of(&estate);
