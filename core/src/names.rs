@@ -1,13 +1,15 @@
 //! Names of ConfigMaps, Secrets, workloads and other namespaced objects.
 
+mod granted;
 mod instance;
 
 use std::{fmt, sync::Arc};
 
+pub use granted::{GrantedKinds, TooManyKinds};
 pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
 
+pub use crate::api::CopyKind as Kind;
 use crate::api::WorkloadKind;
-pub use crate::api::{CopyKind as Kind, GrantedKinds};
 
 /// What the names of templates begin with among those of rules.
 const TEMPLATE: &str = "template:";

@@ -28,6 +28,7 @@ use crate::{
         targets::{bounds, within},
         templates::{not_read_kind, template_bounds},
     },
+    validate::{CompiledObject, declared_kind},
 };
 
 /// How old an answer may be that can be withdrawn, when something is written by it.
@@ -242,9 +243,11 @@ pub(crate) fn about_template(
 ) -> Option<Decided> {
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
-    // Its plural is not known, so nobody can be asked about it; and a yes to the rest must not pass for a yes to
-    // all.
-    if not_read_kind(world, compiled).is_some() {
+    // The plural of a kind is not known before it is granted, so nobody can be asked about it; and a yes to the rest must not pass
+    // for a yes to all.
+    let granted = &world.settings().template_kinds;
+    let is_unknown = |object: &CompiledObject| declared_kind(object, granted).is_none();
+    if not_read_kind(world, compiled).is_some() || compiled.objects.iter().any(is_unknown) {
         return None;
     }
     let account = facts.spec.service_account_name.as_deref();

@@ -45,6 +45,17 @@ pub(crate) enum Again {
     Refused,
 }
 
+impl Again {
+    /// The same, but at the latest after this long.
+    pub(super) fn within(self, most: Duration) -> Self {
+        match self {
+            Self::OnChange => Self::After(most),
+            Self::After(wait) => Self::After(wait.min(most)),
+            failed @ (Self::Backoff(_) | Self::Refused) => failed,
+        }
+    }
+}
+
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);

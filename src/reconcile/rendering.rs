@@ -64,6 +64,15 @@ pub(super) struct RenderingHandler {
 
 impl RenderingHandler {
     pub(super) async fn handle(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
+        let again = self.render(template, instance).await;
+        let world = self.context.world();
+        let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
+        let resync = compiled.and_then(|compiled| compiled.resync);
+        let is_rendered = world.rendered(template, instance).is_some();
+        resync.filter(|_| is_rendered).map_or(again, |resync| again.within(resync))
+    }
+
+    async fn render(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
         let of = (template.clone(), instance.clone());
         let (inputs, is_whole) = {
             let world = self.context.world();

@@ -139,14 +139,10 @@ async fn a_template_with_what_is_not_served_yet_is_refused() {
     spec["objects"][0]["template"]["kind"] = json!("Secret");
     let mut other = json!({"objects": {"apiVersion": "web.example.com/v1", "kind": "NginxServer"}});
     std::mem::swap(&mut spec["forEach"], &mut other);
-    spec["resync"] = json!("1h");
     let message = app.send_value("/validate/own-kinds", &review).await.refused(422, "Invalid");
-    for part in [
-        "CopyratorTemplate starter is not valid: spec.resync: is not served yet",
-        "spec.objects[quota].template.kind: Secret of v1 is not served yet",
-    ] {
-        assert!(message.contains(part), "{part}\nin {message}");
-    }
+    let expected =
+        "CopyratorTemplate starter is not valid: spec.objects[quota].template.kind: a Secret is not rendered";
+    assert!(message.contains(expected), "{message}");
     // A stored one can still be suspended.
     let request = &mut review["request"];
     request["operation"] = json!("UPDATE");

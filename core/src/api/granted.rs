@@ -1,88 +1,19 @@
 //! Kinds that no release of Copyrator knows by name: the chart's value `templates.kinds` grants them to templates.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
-
-use super::{CopyKind, ResourceType};
+use super::ResourceType;
 
 /// A kind that is known at run time only, by its names in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantedKind(&'static ResourceType);
 
 impl GrantedKind {
+    /// The kind of these names.
+    pub(crate) const fn new(resource: &'static ResourceType) -> Self {
+        Self(resource)
+    }
+
     /// The names of the kind in the API.
     pub const fn resource(self) -> ResourceType {
         *self.0
-    }
-}
-
-/// There are more kinds than a process takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {} kinds are granted to templates", GrantedKinds::MOST)]
-pub struct TooManyKinds;
-
-/// The kinds that one process was told of. Names of kinds are part of every key, so they are never given back: what reads flags again
-/// and again, such as a console, keeps one of these, and each kind has its place in it once.
-#[derive(Clone, Debug, Default)]
-pub struct GrantedKinds(Arc<Mutex<BTreeSet<&'static ResourceType>>>);
-
-impl GrantedKinds {
-    /// How many kinds a process takes.
-    pub const MOST: usize = 64;
-
-    /// The kind of these names: `certificates` are of kind `Certificate` of `cert-manager.io/v1`.
-    ///
-    /// # Errors
-    /// It would be one more than [`GrantedKinds::MOST`].
-    pub fn kind(&self, api_version: &str, kind: &str, plural: &str) -> Result<CopyKind, TooManyKinds> {
-        if let Some(known) = CopyKind::written_as(api_version, kind) {
-            return Ok(known);
-        }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it =
-            |one: &&&ResourceType| one.api_version == api_version && one.kind == kind && one.plural == plural;
-        if let Some(known) = known.iter().find(is_it) {
-            return Ok(CopyKind::Granted(GrantedKind(known)));
-        }
-        if known.len() >= Self::MOST {
-            return Err(TooManyKinds);
-        }
-        let text = |text: &str| -> &'static str { Box::leak(text.into()) };
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource: &'static ResourceType = Box::leak(Box::new(ResourceType {
-            group: text(group),
-            version: text(version),
-            api_version: text(api_version),
-            kind: text(kind),
-            plural: text(plural),
-        }));
-        known.insert(resource);
-        Ok(CopyKind::Granted(GrantedKind(resource)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kind_is_kept_once_and_their_number_is_bounded() {
-        let kinds = GrantedKinds::default();
-        let certificate = kinds.kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
-        let resource = certificate.resource();
-        assert_eq!(
-            (resource.group, resource.version, resource.plural),
-            ("cert-manager.io", "v1", "certificates")
-        );
-        assert_eq!(certificate.to_string(), "Certificate");
-        assert_eq!(kinds.kind("apps/v1", "Deployment", "deployments"), Ok(CopyKind::Deployment));
-        for at in 1..GrantedKinds::MOST {
-            kinds.kind("a.b/v1", &format!("A{at}"), "as").unwrap();
-        }
-        assert_eq!(kinds.kind("a.b/v1", "A0", "as"), Err(TooManyKinds));
-        let same = kinds.clone().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
-        assert_eq!(same, certificate);
     }
 }

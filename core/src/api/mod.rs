@@ -11,13 +11,14 @@ mod granted;
 mod monitor;
 mod policy;
 mod resource;
+mod resource_type;
 mod rule;
 mod schema;
 mod span;
 mod template;
 
 pub use condition::{Problem, WORST_PROBLEMS, set_condition, speaks_of};
-pub use granted::{GrantedKind, GrantedKinds, TooManyKinds};
+pub use granted::GrantedKind;
 pub use monitor::{
     ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, Pace, Strategy, StrategyType, WatchTerm, Window,
     WorkloadKind, WorkloadName, Workloads,
@@ -27,7 +28,7 @@ pub use policy::{
     ExistingViolation, FailurePolicy, Format, LabelRules, Limits, PolicyKind, PolicyMatch, Validation,
     WarnAbove, WhileInUse,
 };
-pub use resource::ResourceType;
+pub use resource_type::ResourceType;
 pub use rule::{
     ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DataKind,
     DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::manifest_file::{ManifestFile, rendered};
-use crate::names::Kind;
+use crate::api::CopyKind;
 
 /// The file of the policy that guards copies and rendered objects.
 pub(super) const GUARD_FILE: &str = "copies.yaml";
@@ -32,14 +32,14 @@ const GUARD: &str = "copyrator-copies";
 const AFTER_RULES: &str = "  matchConditions:\n";
 
 /// The text of the policies, where the guard is over objects of these kinds, too.
-pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
+pub(super) fn guarding(text: &str, kinds: &[CopyKind]) -> String {
     let rules = kinds.iter().map(|kind| format!("    - {}\n", rule(*kind)));
     let rules: String = rules.collect();
     text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1)
 }
 
 /// An object of ours as it is where templates declare objects of these kinds, which the guard is over; its rules in order.
-pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
+pub fn guarded(mut object: Value, kinds: impl Iterator<Item = CopyKind>) -> Value {
     if object["kind"] == "ValidatingAdmissionPolicy"
         && object["metadata"]["name"] == GUARD
         && let Some(rules) =
@@ -53,7 +53,7 @@ pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
     object
 }
 
-fn rule(kind: Kind) -> Value {
+fn rule(kind: CopyKind) -> Value {
     let of = kind.resource();
     json!({
         "apiGroups": [of.group], "apiVersions": [of.version], "operations": ["CREATE", "UPDATE", "DELETE"],

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use super::{GrantedKinds, Kind, NamespacedName};
-use crate::api::TooManyKinds;
+use super::{
+    Kind, NamespacedName,
+    granted::{GrantedKinds, TooManyKinds},
+};
 
 /// What a template is rendered for: a namespace, or an object in it. Of which kind, the template says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -39,6 +39,8 @@ const MOST_OBJECTS: usize = 32;
 /// How many bytes of JSON a spec has at most: it is kept in memory several times as large, compiled.
 const MOST_BYTES: usize = 256 << 10;
 const MOST_PROBLEMS: usize = 20;
+/// How often a template is rendered again without a change at most.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(10);
 
 /// The compiled spec of a `CopyratorTemplate`.
 #[derive(Debug)]
@@ -132,6 +134,12 @@ impl CompiledTemplate {
         references::takeovers(spec, &objects, &mut problems);
         let grace = span("spec.deletionGrace", spec.deletion_grace.as_ref(), &mut problems);
         let resync = span("spec.resync", spec.resync.as_ref(), &mut problems);
+        if resync.is_some_and(|resync| resync < SHORTEST_RESYNC) {
+            let what = format!(
+                "is less than {SHORTEST_RESYNC:?}: a change of what expressions read is seen at once"
+            );
+            problems.push(invalid("spec.resync", what));
+        }
         if !problems.is_empty() {
             problems.truncate(MOST_PROBLEMS);
             return Err(problems);

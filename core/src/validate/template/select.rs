@@ -167,6 +167,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_a_change_it_is_rendered_again_every_ten_seconds_at_most() {
+        let resync = |resync: &str| {
+            let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+            let objects = json!([{"id": "a", "template": template}]);
+            let spec = json!({"forEach": {"namespaces": [{"namespaceSelector": {}}]}, "objects": objects, "resync": resync});
+            CompiledTemplate::compile(&serde_json::from_value(spec).unwrap()).map(|compiled| compiled.resync)
+        };
+        assert_eq!(resync("1h").unwrap(), Some(std::time::Duration::from_secs(3_600)));
+        let problems = resync("9s").map(drop).unwrap_err();
+        assert!(problems[0].message.starts_with("spec.resync: is less than 10s: "), "{problems:?}");
+    }
+
+    #[test]
     fn the_terms_of_for_each_decide() {
         let compiled = |for_each: Value| {
             let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});

@@ -25,12 +25,6 @@ pub fn written_kind(object: &TemplateObject, granted: &BTreeSet<TemplateKind>) -
 /// has any is not rendered.
 pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if template.resync.is_some() {
-        problems.push(invalid(
-            "spec.resync",
-            "is not served yet: objects are rendered when the namespace changes",
-        ));
-    }
     let is_copied = |object: &&CompiledObject| {
         Kind::written_as(&object.api_version, &object.kind).is_some_and(Kind::is_copied)
     };

@@ -83,6 +83,8 @@ async fn at(call: &Call, namespace: &str) -> Result<Look, Problem> {
 }
 
 fn absent(named: &Named, namespace: &str, seen: &Look) -> Problem {
-    let error = NotFound::of(Some(named), namespace, &seen.survey.world);
-    Problem::new(StatusCode::NOT_FOUND, error.to_string())
+    let world = &seen.survey.world;
+    let is_kind = named.known_in(world).sort != Sort::Further;
+    let code = if is_kind { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+    Problem::new(code, NotFound::of(Some(named), namespace, world).to_string())
 }
