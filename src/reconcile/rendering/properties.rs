@@ -19,7 +19,7 @@ use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::{DeletionAnswer, InstancesRead, ObjectFacts, World},
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{GrantedKinds, Kind, NamespacedName, ObjectKey, TemplateKind},
     observe::content::decode,
     plan::{
         Need,
@@ -78,6 +78,10 @@ enum Event {
     Served {
         is_served: bool,
     },
+    /// So is a kind that a template declares, and with its definition its objects go.
+    Defined {
+        is_served: bool,
+    },
     /// The operator renders, and carries out so many actions before it is killed.
     Run {
         actions: usize,
@@ -100,6 +104,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(place, instance, size, is_going)| Event::Object { place, instance, size, is_going }),
         (place, 0..INSTANCES.len()).prop_map(|(place, instance)| Event::Gone { place, instance }),
         any::<bool>().prop_map(|is_served| Event::Served { is_served }),
+        any::<bool>().prop_map(|is_served| Event::Defined { is_served }),
         (0..4_usize).prop_map(|actions| Event::Run { actions }),
     ]
 }
@@ -129,13 +134,14 @@ fn objects(template: usize, has: [bool; 3]) -> Value {
     if chosen.is_empty() { json!([all[0]]) } else { json!(chosen) }
 }
 
-/// The same of the template that is rendered for objects: one for each, one whose expression needs a field, and one for all of
-/// them, which others may have made.
+/// The same of the template that is rendered for objects: one for each, one whose expression needs a field, of a kind that is granted,
+/// and one for all of them, which others may have made.
 fn objects_for_each(has: [bool; 3]) -> Value {
     let of = |id: &str, name: &str, data: Value| json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}});
     let all = [
         of("mine", "of-${object.metadata.name}", json!({"of": "${object.metadata.name}"})),
-        of("size", "size-${object.metadata.name}", json!({"size": "${string(object.spec.size)}"})),
+        json!({"id": "size", "template": {"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
+            "metadata": {"name": "size-${object.metadata.name}"}, "spec": {"size": "${object.spec.size}"}}}),
         of("shared", "shared", json!({"of": "each", "for": "${object.metadata.name}"})),
     ];
     let chosen: Vec<&Value> = all.iter().zip(has).filter(|(_, has)| *has).map(|(object, _)| object).collect();
@@ -144,6 +150,8 @@ fn objects_for_each(has: [bool; 3]) -> Value {
 
 struct Story {
     world: World,
+    /// A kind that templates are granted to declare.
+    certificate: Kind,
     generation: i64,
 }
 
@@ -195,11 +203,22 @@ impl Story {
                 let read = if is_served { InstancesRead::Listed } else { InstancesRead::NotServed };
                 self.world.set_instances_read(&kind(), read);
             }
+            Event::Defined { is_served } => self.define(is_served),
             Event::Run { actions } => {
                 render_all(&mut self.world);
                 self.act(actions);
             }
         }
+    }
+
+    fn define(&mut self, is_served: bool) {
+        let read = if is_served { InstancesRead::Listed } else { InstancesRead::NotServed };
+        if !is_served {
+            let of_kind = |slot: &&ObjectKey| slot.kind == self.certificate;
+            let gone: Vec<ObjectKey> = self.world.copies().filter(of_kind).cloned().collect();
+            gone.into_iter().for_each(|slot| self.world.set_object(slot, None));
+        }
+        self.world.set_granted_read(self.certificate, read);
     }
 
     /// Carries out some of what is planned; returns whether anything was.
@@ -246,6 +265,7 @@ fn occupy(world: &mut World, place: &str) {
 /// What must be there in the end.
 fn check(world: &World) {
     for (slot, facts) in world.objects() {
+        assert_eq!(world.granted_read(slot.kind), InstancesRead::Listed, "{slot} was written and cannot be");
         let Some(marks) = facts.marks.as_deref() else {
             assert_eq!(&*facts.uid, "foreign");
             continue;
@@ -274,7 +294,14 @@ fn whatever_happens_it_converges_and_is_silent_then() {
     }
     let story = vec(event(), 1..24);
     let held = TestRunner::new(config).run(&story, |events| {
-        let mut story = Story { world: world_with_kind(), generation: 0 };
+        let kinds = GrantedKinds::default();
+        let certificate =
+            TemplateKind::read("cert-manager.io/v1/Certificate/certificates/render", &kinds).unwrap();
+        let kind = certificate.rendered.unwrap();
+        let mut story = Story { world: world_with_kind(), certificate: kind, generation: 0 };
+        story.world.settings_mut().template_kinds.insert(certificate);
+        story.world.settings_mut().copy_kinds.insert(kind);
+        story.define(true);
         // What is not wanted goes at once: marks are not simulated.
         story.world.settings_mut().default_grace = Duration::ZERO;
         for place in PLACES {
