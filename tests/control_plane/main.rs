@@ -18,6 +18,7 @@ mod client_certificates;
 mod command_line;
 mod conflicts;
 mod console;
+mod console_cluster;
 mod console_live;
 mod console_page;
 mod console_writes;

@@ -27,8 +27,12 @@ use super::{
 const BODY: usize = 7 << 20;
 /// How many requests are answered at once, of all callers together.
 const ALL_AT_ONCE: usize = 32;
+/// The same for those who are not known yet, and log in or out: they take no place of others.
+const STRANGERS_AT_ONCE: usize = 8;
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The same for those who are not known yet.
+const STRANGERS_DEADLINE: Duration = Duration::from_secs(15);
 /// What to say of a body of another type.
 const OTHER_TYPE: &str =
     "write the body as JSON or YAML, with Content-Type: application/json or application/yaml";
@@ -42,11 +46,13 @@ pub(super) struct Door {
     pub(super) site: Site,
     pub(super) callers: Callers,
     places: Semaphore,
+    strangers: Semaphore,
 }
 
 impl Door {
     pub(super) fn new(guard: Guard, site: Site, callers: Callers) -> Self {
-        Self { guard, site, callers, places: Semaphore::new(ALL_AT_ONCE) }
+        let (places, strangers) = (Semaphore::new(ALL_AT_ONCE), Semaphore::new(STRANGERS_AT_ONCE));
+        Self { guard, site, callers, places, strangers }
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
@@ -68,23 +74,29 @@ impl Door {
                 Err(problem) => return problem.into_response(),
             },
         };
-        let own = caller.as_ref().map(|seat| seat.places.try_acquire()).transpose();
+        let (own, deadline) = match &caller {
+            Some(seat) => (Some(&seat.places), DEADLINE),
+            // The form and the assets are there at once.
+            None if head.method.is_safe() => (None, DEADLINE),
+            None => (Some(&self.strangers), STRANGERS_DEADLINE),
+        };
+        let own = own.map(Semaphore::try_acquire).transpose();
         let (Ok(_own), Ok(_place)) = (own, self.places.try_acquire()) else {
-            let message = format!("{AT_ONCE} requests of yours are being answered: try again in a moment");
+            let message = format!("{AT_ONCE} requests are being answered: try again in a moment");
             return Problem::new(StatusCode::TOO_MANY_REQUESTS, message).into_response();
         };
         if let Some(seat) = &caller {
             head.extensions.insert(seat.clone());
         }
         let answered = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
-        match tokio::time::timeout(DEADLINE, answered).await {
+        match tokio::time::timeout(deadline, answered).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => {
                 let message = "a fault of the console: it is told where the console runs";
                 Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
             }
             Err(_) => {
-                let message = format!("the cluster did not answer within {} s", DEADLINE.as_secs());
+                let message = format!("there was no answer within {} s", deadline.as_secs());
                 Problem::new(StatusCode::GATEWAY_TIMEOUT, message).into_response()
             }
         }
@@ -126,13 +138,21 @@ fn below(base: &str, routes: Router) -> Router {
 /// # Errors
 /// It is of another type or larger than this console takes, or the client broke off.
 pub(super) async fn whole(request: Request) -> Result<Bytes, Problem> {
+    at_most(BODY, request).await
+}
+
+/// The same, of so many bytes at most.
+///
+/// # Errors
+/// As for [`whole`].
+pub(super) async fn at_most(most: usize, request: Request) -> Result<Bytes, Problem> {
     if !is_type_taken(request.headers(), request.uri().path()) {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE));
     }
-    match Limited::new(request.into_body(), BODY).collect().await {
+    match Limited::new(request.into_body(), most).collect().await {
         Ok(read) => Ok(read.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("the body has more than {} MiB", BODY >> 20);
+            let message = format!("the body has more than {} KiB", most >> 10);
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
         }
         Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body broke off")),

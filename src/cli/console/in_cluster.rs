@@ -34,7 +34,9 @@ use crate::{
 };
 
 /// Connections of everybody's browsers and scripts. Behind a proxy all are of one address.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 512;
+/// How many of them one address may have.
+const CONNECTIONS_A_PEER: usize = 256;
 /// How often seats and surveys are looked through.
 const SWEEP: Duration = Duration::from_secs(5);
 /// How long requests may take after a signal, beside the drain delay.
@@ -92,11 +94,15 @@ pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(
     connections.register(registry);
     let tls = mounted(&mut tasks, &config, &readiness, registry)?;
     let listener = listen(args.console_addr, "the console").await?;
-    if tls.is_none() && !args.console_addr.ip().is_loopback() {
-        tracing::warn!(address = %args.console_addr, "plain HTTP: whoever sees the network sees tokens, unless it is encrypted before");
+    let address = listener.local_addr().unwrap_or(args.console_addr);
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "plain HTTP: whoever sees the network sees tokens, unless it is encrypted before");
     }
-    let limits =
-        Limits { max_connections: CONNECTIONS, max_connections_a_peer: CONNECTIONS, ..Limits::default() };
+    let limits = Limits {
+        max_connections: CONNECTIONS,
+        max_connections_a_peer: CONNECTIONS_A_PEER,
+        ..Limits::default()
+    };
     let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };
     tasks.spawn("console", async move {
         match tls {
@@ -109,7 +115,7 @@ pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(
         Ok::<(), Infallible>(())
     });
     administer(&mut tasks, (config.admin_addr, config.drain_delay), readiness, metrics).await?;
-    tracing::info!(address = %args.console_addr, "serving the console, with its callers' rights");
+    tracing::info!(%address, "serving the console, with its callers' rights");
     let grace = config.drain_delay + LAST_REQUESTS;
     Ok(tasks.run(signals, grace).await.map_err(ServeError::Tasks)?)
 }

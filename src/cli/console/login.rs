@@ -12,11 +12,14 @@ use http::{HeaderValue, header};
 use maud::{Markup, html};
 
 use super::{
-    door::{Door, whole},
+    door::{Door, at_most},
     page::bare,
     problem::Problem,
     site::{Session, Site},
 };
+
+/// The largest form: a token, encoded.
+const FORM: usize = 64 << 10;
 
 /// `GET` and `POST /login`, `POST /logout`.
 pub(super) fn routes(door: Arc<Door>) -> Router {
@@ -25,7 +28,7 @@ pub(super) fn routes(door: Arc<Door>) -> Router {
 }
 
 async fn take(State(door): State<Arc<Door>>, request: Request) -> Response {
-    let body = match whole(request).await {
+    let body = match at_most(FORM, request).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };

@@ -190,7 +190,8 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
         (bearer(Request::get("/")).header("host", "evil.example"), 0, 403, Some("Forbidden")),
         (bearer(Request::get("/")).header("origin", "http://evil.example"), 0, 403, Some("Forbidden")),
         (Request::post("/login").header("content-type", "text/plain"), 0, 415, Some("UnsupportedMediaType")),
-        (Request::post("/login").header("content-type", form), 8 << 20, 413, Some("RequestEntityTooLarge")),
+        (Request::post("/login").header("content-type", form), 65 << 10, 413, Some("RequestEntityTooLarge")),
+        (bearer(Request::post("/policies").header("content-type", form)), 8 << 20, 413, None),
     ] {
         let (seen, headers, body) = run.send(request, vec![b'a'; body]).await;
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
