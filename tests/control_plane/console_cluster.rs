@@ -12,14 +12,16 @@ use crate::console::{Caller, names, tenant};
 use crate::plan::account;
 
 /// The console, as a pod runs it: it is told where the API server is, and nobody's credentials.
-struct Console {
+pub struct Console {
     child: Child,
     folder: TempDir,
-    host: String,
+    /// Where it listens.
+    pub host: String,
 }
 
 impl Console {
-    fn start(story: &Story<'_>) -> Console {
+    /// Starts it with these flags, and waits until it listens.
+    pub fn start(story: &Story<'_>, more: &[&str]) -> Console {
         let (cluster, folder) = (story.bed.testbed.cluster(), tempfile::tempdir().expect("a folder"));
         let authority = folder.path().join("ca.crt");
         fs::write(&authority, cluster.ca_pem()).expect("it is written");
@@ -37,7 +39,7 @@ impl Console {
             "--drain-delay=0s",
         ];
         let mut command = story.bed.testbed.copyrator(&flags);
-        let child = command.env("KUBECONFIG", &file).stderr(log).spawn().expect("it runs");
+        let child = command.args(more).env("KUBECONFIG", &file).stderr(log).spawn().expect("it runs");
         let mut console = Console { child, folder, host: String::new() };
         console.host = eventually("the console says where it listens", || {
             let log = console.log();
@@ -67,7 +69,7 @@ impl Drop for Console {
 }
 
 /// A token of a ServiceAccount of the story's home, by TokenRequest.
-fn token(story: &Story<'_>, name: &str) -> String {
+pub fn token(story: &Story<'_>, name: &str) -> String {
     let mut kubectl: Command = story.bed.testbed.cluster().kubectl();
     let output =
         kubectl.args(["create", "token", name, "--namespace", &story.home]).output().expect("kubectl runs");
@@ -95,7 +97,7 @@ fn each_caller_sees_and_writes_what_their_token_may_and_the_process_may_nothing(
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] }]);
     account(&story, "writer", all);
     let tokens = ["tenant", "nobody", "writer"].map(|name| token(&story, name));
-    let console = Console::start(&story);
+    let console = Console::start(&story, &[]);
     let [tenant, nobody, writer] = tokens.each_ref().map(|token| console.caller(token));
 
     // Nobody is let in by what the process has: it has nothing.

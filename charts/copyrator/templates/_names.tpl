@@ -77,7 +77,7 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote
 
 {{/* How others reach the console: https, http, or not at all. */}}
 {{- define "copyrator.consoleProtocol" -}}
-{{- if .Values.console.enabled -}}
+{{- if (.Values.console).enabled -}}
 {{- if .Values.console.tls.secretName -}}https{{- else if .Values.console.plainHTTP -}}http{{- end -}}
 {{- end -}}
 {{- end -}}
