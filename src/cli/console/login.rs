@@ -64,7 +64,7 @@ fn form(site: &Site, said: Option<&Problem>) -> Markup {
                 }
                 (Session::Token, _) => p {
                     "Paste a token of yours that the cluster takes: you see what it may see. " code { "kubectl create token ACCOUNT" }
-                    " makes one for a ServiceAccount. This console keeps none; your browser keeps it sealed, for 8 hours at most."
+                    " makes one for a ServiceAccount. Your browser keeps it sealed, for 8 hours at most."
                 }
             }
             form method="post" action=(site.base.at("/login")) {

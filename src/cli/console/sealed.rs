@@ -1,5 +1,5 @@
-//! The cookie of a caller in the cluster: the token and its end, sealed with a key that only this process has. So nothing is kept
-//! here, and what a browser keeps is of no use elsewhere.
+//! The cookie of a caller in the cluster: the token and its end, sealed with a key that only this process has. So no
+//! session is kept here, and what a browser keeps is of no use elsewhere.
 
 use std::time::{Duration, SystemTime};
 

@@ -23,7 +23,7 @@ use crate::{
 
 /// How many callers have a seat.
 const SEATS: usize = 20;
-/// How long a seat is kept after its last use. It has nothing but a survey of the last seconds.
+/// How long a seat is kept after its last use. It has the client with the token, and a survey of the last seconds.
 const KEPT: Duration = Duration::from_secs(60);
 /// How many unknown tokens the API server is asked about at once: whoever sends nonsense takes no place of others.
 const ASKED_AT_ONCE: usize = 8;
