@@ -3,18 +3,19 @@
 
 use std::sync::Arc;
 
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use kube::{
     Client, Resource as _,
     api::{DeleteParams, Patch, PatchParams, Preconditions, ValidationDirective},
     client::Body,
     core::{Request, request},
 };
+use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
     api::CopyratorTemplate,
-    cluster::{ClientError, Target, WriteClient, clients},
+    cluster::{ApiServer, ClientError, Target, WriteClient, clients},
     marks::CONSOLE_MANAGER,
     names::NamespacedName,
 };
@@ -44,6 +45,20 @@ pub(crate) enum Unsent {
 pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), ClientError> {
     // A person's few requests are not throttled.
     let (reads, writes) = clients(target, &Arc::default()).await?;
+    Ok((reads, AsCaller::new(writes)))
+}
+
+/// The same for a caller who has sent a token, which is all that the API server gets to see of the request. `heard` is told
+/// the status code of each answer.
+///
+/// # Errors
+/// The token cannot be sent.
+pub(crate) fn with_token(
+    server: &ApiServer,
+    (token, home): (&SecretString, &str),
+    heard: impl Fn(StatusCode) + Clone + Send + Sync + 'static,
+) -> Result<(Client, AsCaller), ClientError> {
+    let (reads, writes) = server.with_token(token, home, heard)?;
     Ok((reads, AsCaller::new(writes)))
 }
 

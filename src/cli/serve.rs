@@ -1,4 +1,4 @@
-//! `copyrator serve`: the flags of the webhook and the reconciler.
+//! `copyrator serve`: the flags of the webhook, the reconciler and the console.
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -8,6 +8,7 @@ use super::{
     arguments::{
         CopyKinds, InstallNamespace, TemplateKinds, UsageError, duration, endpoint, namespaces, non_empty,
     },
+    console::{ConsoleArgs, ConsoleError, serve_in_cluster},
     terminal::{Exit, Threads, block_on, fail},
 };
 use crate::{
@@ -25,9 +26,11 @@ enum Role {
     Webhook,
     /// Copy, restart, write statuses and hooks, while holding the lease.
     Reconciler,
+    /// Show it all in browsers, with the token of each caller and no rights of its own: a process by itself.
+    Console,
 }
 
-/// Run the webhook, the reconciler, or both.
+/// Run the webhook, the reconciler, or both; or the console.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every flag but --context can be set by an environment variable: the one named above, or KUBECONFIG.\n\nExamples:\n  copyrator serve --roles reconciler --namespace copyrator-system\n  \
@@ -38,6 +41,8 @@ pub(super) struct Args {
     /// The roles of this process.
     #[arg(long, env = "COPYRATOR_ROLES", value_delimiter = ',', default_value = "webhook,reconciler")]
     roles: Vec<Role>,
+    #[command(flatten)]
+    console: ConsoleArgs,
     #[command(flatten)]
     home: InstallNamespace,
     /// Look at these namespaces only, with rights in each of them and none over the cluster: no hooks and no policies, so
@@ -69,7 +74,7 @@ pub(super) struct Args {
     webhook_url: Option<String>,
     /// A directory with tls.crt, tls.key and ca.crt that somebody else maintains, such as a mounted Secret:
     /// the webhook serves these, the reconciler makes the hooks trust them, and Copyrator makes and reads no
-    /// CA of its own.
+    /// CA of its own. The console serves tls.crt with tls.key, of a Secret of its own.
     #[arg(long, env = "COPYRATOR_TLS_DIR", value_name = "DIR")]
     tls_dir: Option<PathBuf>,
     /// How long a serving certificate of our own lasts; it is replaced after two thirds. For drills and tests.
@@ -194,20 +199,27 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> Exit {
         start_logging(self.log, &self.log_filter);
-        let config = match self.config() {
-            Ok(config) => config,
+        let (config, console) = match self.config() {
+            Ok(checked) => checked,
             Err(error) => return fail(&error, Exit::Usage),
         };
         block_on(Threads::Many, async {
-            match run::serve(config).await {
+            let served = match console {
+                Some(console) => serve_in_cluster(console, config).await,
+                None => run::serve(config).await.map_err(ConsoleError::Serve),
+            };
+            match served {
                 Ok(()) => Exit::Done,
-                Err(error @ ServeError::Client(_)) => fail(&error, Exit::Unreachable),
+                Err(error @ ConsoleError::Serve(ServeError::Client(_))) => fail(&error, Exit::Unreachable),
                 Err(error) => fail(&error, Exit::Findings),
             }
         })
     }
 
-    fn config(self) -> Result<Config, UsageError> {
+    /// The configuration, and the console's flags where that is the role.
+    fn config(self) -> Result<(Config, Option<ConsoleArgs>), UsageError> {
+        alone(&self.roles)?;
+        let console = self.roles.contains(&Role::Console).then_some(self.console);
         let namespace = self.home.namespace();
         let endpoint = endpoint(self.webhook_url, &self.webhook_service, &namespace)?;
         let client_ca = self.client_ca.filter(|file| !file.as_os_str().is_empty());
@@ -223,7 +235,7 @@ impl Args {
         // Such processes serve no templates, which alone declare objects of the other kinds.
         let serves_rules_only = !namespaces.is_empty() || rule_name.is_some();
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
-        Ok(Config {
+        let config = Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context, ..Target::default() },
             webhook: self.roles.contains(&Role::Webhook),
             reconciler: self.roles.contains(&Role::Reconciler),
@@ -269,8 +281,19 @@ impl Args {
             owner_cluster_role: self.owner_cluster_role.filter(|name| !name.is_empty()),
             drain_delay: duration("drain-delay", &self.drain_delay)?,
             host: self.pod_name.filter(|name| !name.is_empty()).unwrap_or_else(host),
-        })
+        };
+        Ok((config, console))
     }
+}
+
+/// Whether the console is the only role, if it is one.
+fn alone(roles: &[Role]) -> Result<(), UsageError> {
+    if !roles.contains(&Role::Console) || roles.iter().all(|role| *role == Role::Console) {
+        return Ok(());
+    }
+    let message = "the console has no rights of its own, and the others have many: run it as a process and ServiceAccount of its \
+                   own, with --roles console";
+    Err(UsageError::Value { flag: "roles", message: message.into() })
 }
 
 /// Whether these roles and flags work in some namespaces only.
@@ -315,4 +338,20 @@ fn sweep_interval(text: &str) -> Result<Duration, UsageError> {
         return Err(UsageError::Value { flag, message });
     }
     Ok(interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_console_is_a_process_by_itself() {
+        for roles in [&[Role::Console][..], &[Role::Webhook, Role::Reconciler], &[Role::Webhook], &[]] {
+            assert!(alone(roles).is_ok(), "{roles:?}");
+        }
+        for other in [Role::Webhook, Role::Reconciler] {
+            let said = alone(&[Role::Console, other]).unwrap_err().to_string();
+            assert!(said.starts_with("--roles: the console has no rights of its own"), "{said}");
+        }
+    }
 }

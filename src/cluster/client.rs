@@ -2,6 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use hyper::body::{Bytes, Incoming};
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -10,7 +13,7 @@ use kube::{
     Client, Config,
     client::{Body, ConfigExt},
 };
-use tower::{ServiceBuilder, layer::layer_fn};
+use tower::{ServiceBuilder, layer::layer_fn, util::BoxCloneSyncService};
 
 use super::{
     answers::ObserveOverload, error::ClientError, read_only::reads_only, target::Target, throttle::Throttle,
@@ -20,6 +23,11 @@ use super::{
 /// resort: calls that must be faster have their own limits.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Requests as they leave, and answers as they come: connections to one API server, without anybody's credentials.
+pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Answer>, tower::BoxError>;
+/// What an answer brings, as it comes.
+pub(super) type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
 
 /// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
 /// so a function that takes a plain one cannot write, whoever calls it.
@@ -60,14 +68,28 @@ pub async fn clients(
     target: &Target,
     throttle: &Arc<Throttle>,
 ) -> Result<(Client, WriteClient), ClientError> {
+    let config = configured(target).await?;
+    let http = connections(&config, patience(target))?;
+    over(http, &config, throttle, |_| ())
+}
+
+/// The configuration, with our User-Agent.
+///
+/// # Errors
+/// There is no usable one.
+pub(super) async fn configured(target: &Target) -> Result<Config, ClientError> {
     let mut config = target.config().await?;
     config.headers.push((
         http::header::USER_AGENT,
         http::HeaderValue::from_static(concat!("copyrator/", env!("CARGO_PKG_VERSION"))),
     ));
     config.default_retry = false;
-    build(config, target.request_timeout.unwrap_or(ANSWER_TIMEOUT), throttle)
-        .map_err(|error| ClientError::Build(Box::new(error)))
+    Ok(config)
+}
+
+/// How long a request may wait for the head of its answer.
+pub(super) fn patience(target: &Target) -> Duration {
+    target.request_timeout.unwrap_or(ANSWER_TIMEOUT)
 }
 
 /// No connection to the API server; names its address.
@@ -89,11 +111,11 @@ fn with_address(address: &str, error: tower::BoxError) -> tower::BoxError {
     }
 }
 
-fn build(
-    config: Config,
-    patience: Duration,
-    throttle: &Arc<Throttle>,
-) -> kube::Result<(Client, WriteClient)> {
+/// Connections as the configuration says: which address, whose certificate.
+///
+/// # Errors
+/// The configuration makes no sense.
+pub(super) fn connections(config: &Config, patience: Duration) -> Result<Http, ClientError> {
     let address = config.cluster_url.to_string();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -101,18 +123,45 @@ fn build(
     // Detects connections whose other end disappeared silently: idle ones (watches) and busy ones.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(unbuilt)?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
     let service = ServiceBuilder::new()
-        .layer(layer_fn(|inner| ObserveOverload::new(inner, throttle.clone())))
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
+        .map_response(|answer: Response<Incoming>| {
+            answer.map(|body| body.map_err(tower::BoxError::from).boxed_unsync())
+        })
         .map_err(move |error: tower::BoxError| with_address(&address, error))
         .timeout(patience)
         .service(http);
+    Ok(BoxCloneSyncService::new(service))
+}
+
+/// The clients of whoever the configuration's credentials are, over these connections. `heard` is told the status code of
+/// each answer.
+///
+/// # Errors
+/// The configuration makes no sense.
+pub(super) fn over(
+    http: Http,
+    config: &Config,
+    throttle: &Arc<Throttle>,
+    heard: impl Fn(StatusCode) + Clone + Send + Sync + 'static,
+) -> Result<(Client, WriteClient), ClientError> {
+    let service = ServiceBuilder::new()
+        .map_response(move |answer: Response<_>| {
+            heard(answer.status());
+            answer
+        })
+        .layer(layer_fn(|inner| ObserveOverload::new(inner, throttle.clone())))
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(unbuilt)?)
+        .layer(config.extra_headers_layer().map_err(unbuilt)?)
+        .service(http);
     let reading = ServiceBuilder::new().filter(reads_only).service(service.clone());
     let reads = Client::new(reading, config.default_namespace.clone());
-    Ok((reads, WriteClient(Client::new(service, config.default_namespace))))
+    Ok((reads, WriteClient(Client::new(service, config.default_namespace.clone()))))
+}
+
+fn unbuilt(error: kube::Error) -> ClientError {
+    ClientError::Build(Box::new(error))
 }

@@ -2,6 +2,7 @@
 //! client can write, and how many requests at once.
 
 mod answers;
+mod api_server;
 mod client;
 mod error;
 mod read_only;
@@ -9,6 +10,7 @@ mod target;
 mod throttle;
 
 pub(crate) use answers::is_refusal;
+pub(crate) use api_server::ApiServer;
 pub(crate) use client::client;
 pub use client::{WriteClient, clients};
 pub(crate) use error::ClientError;

@@ -24,10 +24,12 @@ const TRIES: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MountError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}; the mounted Secret needs tls.crt, tls.key and ca.crt", .path.display())]
+    #[error("cannot read {}: {source}; the mounted Secret needs {needed}", .path.display())]
     Read {
         /// The path of the file that was read.
         path: PathBuf,
+        /// The files that are read with it.
+        needed: String,
         /// The operating system's error.
         source: std::io::Error,
     },
@@ -65,6 +67,28 @@ pub(crate) fn pair(dir: &Path) -> Result<Mounted, MountError> {
         key: PrivateKeyPem::new(key),
         authorities: certificates(dir, AUTHORITIES, &authorities)?,
     })
+}
+
+/// A mounted certificate whose callers trust its authority anyway, such as a browser's.
+pub(crate) struct Served {
+    /// The content of `tls.crt`.
+    pub chain_pem: String,
+    /// Its first certificate.
+    pub leaf: Certificate,
+    /// The content of `tls.key`, not decoded.
+    pub key: PrivateKeyPem,
+}
+
+/// Reads certificate and key in one version.
+///
+/// # Errors
+/// A file is missing, or contains no certificate.
+pub(crate) fn served(dir: &Path) -> Result<Served, MountError> {
+    let [chain_pem, key] = texts(dir, [CHAIN, KEY])?;
+    let leaf = certificates(dir, CHAIN, &chain_pem)?.into_iter().next();
+    let leaf = leaf
+        .ok_or_else(|| MountError::Certificate { path: dir.join(CHAIN), source: CertError::NoCertificate })?;
+    Ok(Served { chain_pem, leaf, key: PrivateKeyPem::new(key) })
 }
 
 /// Reads the certificates that callers should trust.
@@ -123,7 +147,11 @@ fn read_all<const N: usize>(version: &Path, dir: &Path, names: [&str; N]) -> Res
     let mut texts = [const { String::new() }; N];
     for (text, name) in texts.iter_mut().zip(names) {
         let read = fs::read_to_string(version.join(name));
-        *text = read.map_err(|source| MountError::Read { path: dir.join(name), source })?;
+        *text = read.map_err(|source| {
+            let needed =
+                if names.contains(&KEY) { names.join(", ") } else { [CHAIN, KEY, AUTHORITIES].join(", ") };
+            MountError::Read { path: dir.join(name), needed, source }
+        })?;
     }
     Ok(texts)
 }

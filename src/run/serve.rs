@@ -2,23 +2,24 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, Instant, SystemTime},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, SystemTime},
 };
 
 use kube::Client;
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    administer::{administer, listen},
     client_ca::keep_client_ca,
+    error::ServeError,
     leading,
     leaf::{LeafKeeper, Sources, carriers, find, keep_leaf},
-    lease::{Elector, Leader, LeaseError, LeaseTimings},
+    lease::{Elector, Leader, LeaseTimings},
     logging::with_causes,
     namespace_scope::report_unreadable,
-    tasks::{Tasks, TasksError, signals},
+    tasks::{Tasks, signals},
     watches,
 };
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
         writer::Writer,
     },
     admit::Parties,
-    cluster::{ClientError, Throttle, WriteClient, clients},
+    cluster::{Throttle, WriteClient, clients},
     config::Config,
     model::{Settings, Store, World},
     names::NamespacedName,
@@ -41,53 +42,18 @@ use crate::{
     },
     reconcile::{Context, Handles, Queue, Reconciler},
     serve::{
-        Admin, Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
-        admin_router, serve_https, serve_plain,
+        Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert, serve_https,
     },
     webhook::{self, AdmitState, Shedding},
 };
 
 /// Name of the Lease of the reconciler.
 const LEASE: &str = "copyrator-reconciler";
-/// The runtime is stuck if its heartbeat is older than this.
-const STUCK_AFTER: Duration = Duration::from_secs(60);
-const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often missing objects are looked for at the start.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often definitions are compared with this build: while they are older, and afterwards.
 const LOOK_SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-
-/// Why the process ends with a failure.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ServeError {
-    /// No client could be made.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The process cannot listen on an address.
-    #[error("cannot listen on {address} for {purpose}")]
-    Listen {
-        /// The address to listen on.
-        address: std::net::SocketAddr,
-        /// The listener's purpose, such as `webhook`.
-        purpose: &'static str,
-        /// The operating system's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Handlers for signals cannot be installed.
-    #[error("cannot catch signals")]
-    Signals(#[source] std::io::Error),
-    /// TLS cannot be configured.
-    #[error("cannot set up TLS")]
-    Tls(#[source] rustls::Error),
-    /// The leader election cannot be set up.
-    #[error(transparent)]
-    Lease(#[from] LeaseError),
-    /// A task failed, or ended too early.
-    #[error(transparent)]
-    Tasks(#[from] TasksError),
-}
 
 /// Serves until a signal arrives or a task fails.
 ///
@@ -122,7 +88,7 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     if config.webhook {
         answer(&mut tasks, &client, &config, &world, &readiness, &mut metrics).await?;
     }
-    administer(&mut tasks, &config, readiness, metrics).await?;
+    administer(&mut tasks, (config.admin_addr, config.drain_delay), readiness, metrics).await?;
     tracing::info!(webhook = config.webhook, reconciler = config.reconciler, "serving");
     let grace = config.drain_delay + Duration::from_secs(15);
     Ok(tasks.run(signals, grace).await?)
@@ -373,40 +339,4 @@ fn trust_clients(tasks: &mut Tasks, config: &Config, readiness: &Readiness) -> O
         Ok::<(), Infallible>(())
     });
     Some(trust)
-}
-
-async fn administer(
-    tasks: &mut Tasks,
-    config: &Config,
-    readiness: Readiness,
-    metrics: Registry,
-) -> Result<(), ServeError> {
-    let listener = listen(config.admin_addr, "probes and metrics").await?;
-    let beat = Arc::new(Mutex::new(Instant::now()));
-    let (heart, stop) = (beat.clone(), tasks.shutdown());
-    tasks.spawn("heartbeat", async move {
-        while !stop.is_cancelled() {
-            *heart.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(HEARTBEAT) => {}
-            }
-        }
-        Ok::<(), Infallible>(())
-    });
-    let live = Arc::new(move || {
-        let age = beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        if age < STUCK_AFTER { Ok(()) } else { Err(format!("the runtime has not run a task for {age:?}")) }
-    });
-    let router = admin_router(Admin { readiness, live, metrics: Arc::new(metrics) });
-    let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(tasks.shutdown()) };
-    tasks.spawn("admin", async move {
-        serve_plain(listener, router, drain, Limits::default(), ConnectionMetrics::default()).await;
-        Ok::<(), Infallible>(())
-    });
-    Ok(())
-}
-
-async fn listen(address: std::net::SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
 }

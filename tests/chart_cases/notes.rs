@@ -78,6 +78,23 @@ fn notes_of_some_namespaces_speak_of_no_webhook_and_of_no_cluster_role() {
 }
 
 #[test]
+fn notes_say_how_the_console_is_reached() {
+    let folder = copied();
+    let console = |more: Value| json!({ "console": more });
+    for (values, said) in [
+        (console(json!({ "enabled": true })), "port-forward deployment/copyrator-console 8001"),
+        (
+            console(json!({ "enabled": true, "tls": { "secretName": "web" } })),
+            "copyrator-console, port 8001 (https)",
+        ),
+    ] {
+        let notes = notes(folder.path(), &values);
+        assert!(notes.contains(said) && !notes.contains("WARNING"), "{said:?} is not in\n{notes}");
+    }
+    assert!(!notes(folder.path(), &console(Value::Null)).contains("console"));
+}
+
+#[test]
 fn notes_warn_of_what_will_hurt() {
     let folder = copied();
     for (values, said) in [
@@ -90,6 +107,11 @@ fn notes_warn_of_what_will_hurt() {
         (json!({ "crds": { "keep": false } }), "everybody's rules"),
         (json!({ "rbac": { "create": false } }), "ClusterRole copyrator"),
         (json!({ "serviceAccount": { "create": false } }), "copyrator-webhook"),
+        (
+            json!({ "serviceAccount": { "create": false }, "console": { "enabled": true } }),
+            "the console's without copyrator-console.",
+        ),
+        (json!({ "console": { "enabled": true, "plainHTTP": true } }), "port 8001 (http)"),
         (json!({ "webhook": { "hostNetwork": true } }), "8443 and 8080"),
         (json!({ "networkPolicy": { "enabled": true } }), "networkPolicy.from"),
     ] {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -20,8 +21,22 @@ pub struct Run {
     child: Child,
     /// The page's address, with the token that is taken once.
     pub page: String,
-    host: String,
-    bearer: String,
+    caller: Caller,
+}
+
+/// Whoever asks a console, by what curl sends.
+pub struct Caller {
+    /// Where it listens.
+    pub host: String,
+    pub bearer: String,
+}
+
+impl Deref for Run {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
 }
 
 impl Run {
@@ -42,11 +57,21 @@ impl Run {
         let api = word("api");
         let host =
             api.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/v1")).expect("an address");
-        Run { child, page: word("page"), host: host.to_owned(), bearer: word("token") }
+        let caller = Caller { host: host.to_owned(), bearer: word("token") };
+        Run { child, page: word("page"), caller }
     }
 
+    /// Ends it as Ctrl-C does, and waits for it.
+    pub fn interrupt(&mut self) -> std::process::ExitStatus {
+        let told = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        self.child.wait().expect("it ends")
+    }
+}
+
+impl Caller {
     /// The status code and the body, as curl gets them.
-    fn get(&self, path: &str) -> (u16, String) {
+    pub fn get(&self, path: &str) -> (u16, String) {
         let (code, _, body) = self.send("GET", path, &[], "");
         (code, body)
     }
@@ -60,13 +85,6 @@ impl Run {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}");
         write!(stream, "{head}\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n").expect("it reads");
         BufReader::new(stream).lines().map(|line| line.expect("a line in time"))
-    }
-
-    /// Ends it as Ctrl-C does, and waits for it.
-    pub fn interrupt(&mut self) -> std::process::ExitStatus {
-        let told = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(told.expect("kill runs").success());
-        self.child.wait().expect("it ends")
     }
 
     /// What curl gets: the status code, the head and the body.
@@ -84,7 +102,9 @@ impl Run {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\n");
         if !body.is_empty() {
-            head += &format!("Content-Type: application/yaml\r\nContent-Length: {}\r\n", body.len());
+            let is_said = headers.iter().any(|(name, _)| *name == "Content-Type");
+            let kind = if is_said { "" } else { "Content-Type: application/yaml\r\n" };
+            head += &format!("{kind}Content-Length: {}\r\n", body.len());
         }
         headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
         write!(stream, "{head}Connection: close\r\n\r\n{body}").expect("it reads");

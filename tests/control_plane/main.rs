@@ -19,6 +19,8 @@ mod client_certificates;
 mod command_line;
 mod conflicts;
 mod console;
+mod console_cluster;
+mod console_cluster_page;
 mod console_live;
 mod console_page;
 mod console_writes;

@@ -8,7 +8,7 @@ use crate::bed::{Story, eventually, peaceful};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 
-/// Pod Security admission itself says so, of the pods as the chart has them, in either topology.
+/// Pod Security admission itself says so, of the pods as the chart has them, in either topology, with the console.
 #[test]
 fn our_pods_meet_the_restricted_pod_security_standard() {
     let bed = peaceful();
@@ -23,7 +23,7 @@ fn our_pods_meet_the_restricted_pod_security_standard() {
         bed.admin.get("ServiceAccount", &home, "default").ok_or("not yet".into())
     });
     let pods: Vec<Value> = ["split", "combined"].into_iter().flat_map(pods).collect();
-    assert_eq!(pods.len(), 3, "webhook, reconciler, and both in one");
+    assert_eq!(pods.len(), 5, "webhook, reconciler, and both in one; the console beside them");
     for mut pod in pods {
         pod["metadata"]["namespace"] = home.clone().into();
         bed.admin.create(&pod).ok();
@@ -43,7 +43,10 @@ fn our_pods_meet_the_restricted_pod_security_standard() {
 fn pods(topology: &str) -> Vec<Value> {
     let mut helm = peaceful().testbed.cluster().helm().expect("helm is there");
     helm.args(["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.36.0"]);
-    let output = helm.args(["--set", &format!("topology={topology}")]).output().expect("helm runs");
+    let output = helm
+        .args(["--set", &format!("topology={topology},console.enabled=true")])
+        .output()
+        .expect("helm runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("helm writes text");
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("helm writes YAML");

@@ -67,6 +67,21 @@ app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote
 {{ default (include "copyrator.reconciler" .) .Values.serviceAccount.names.reconciler }}
 {{- end -}}
 
+{{- define "copyrator.consoleAccount" -}}
+{{- $name := default (printf "%s-console" (include "copyrator.fullname" .)) .Values.serviceAccount.names.console -}}
+{{- if has $name (list (include "copyrator.reconcilerAccount" .) (include "copyrator.webhookAccount" .)) -}}
+{{- fail "serviceAccount.names.console: the console's account has no right; give it a name of its own" -}}
+{{- end -}}
+{{- $name -}}
+{{- end -}}
+
+{{/* How others reach the console: https, http, or not at all. */}}
+{{- define "copyrator.consoleProtocol" -}}
+{{- if (.Values.console).enabled -}}
+{{- if .Values.console.tls.secretName -}}https{{- else if .Values.console.plainHTTP -}}http{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The Secret that others keep the webhook's certificates in. */}}
 {{- define "copyrator.certificates" -}}
 {{- if eq .Values.certificates.mode "secret" -}}

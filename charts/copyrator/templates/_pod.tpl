@@ -1,4 +1,5 @@
-{{/* One Deployment. Call with a dict: root, component, roles, account, replicas, resources, answers (whether it serves the webhook). */}}
+{{/* One Deployment. Call with a dict: root, component, roles, account, replicas, resources, answers (whether it serves the webhook),
+  shows (whether it is the console, which gets no token and nothing of the webhook's). */}}
 {{- define "copyrator.deployment" -}}
 {{- $values := .root.Values -}}
 {{- $fullname := include "copyrator.fullname" .root -}}
@@ -11,7 +12,8 @@
 {{- if and $clientCA.names (not (or $clientCA.secretName $clientCA.configMapName)) -}}
 {{- fail "webhook.clientCA.names says nothing without secretName or configMapName" -}}
 {{- end -}}
-{{- $mounted := and (ne $values.certificates.mode "self-managed") (not $values.namespaces) -}}
+{{- $mounted := and (ne $values.certificates.mode "self-managed") (not $values.namespaces) (not .shows) -}}
+{{- $protocol := ternary (include "copyrator.consoleProtocol" .root) "" (default false .shows) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -43,6 +45,9 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ .account }}
+      {{- if .shows }}
+      automountServiceAccountToken: false
+      {{- end }}
       {{- with $values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
@@ -90,6 +95,18 @@ spec:
         - --webhook-addr={{ $values.bindAddress }}:{{ int $values.webhook.port }}
         {{- with $values.webhook.peerRate }}
         - --peer-rate={{ int64 . }}
+        {{- end }}
+        {{- end }}
+        {{- if .shows }}
+        - --console-addr={{ ternary $values.bindAddress "127.0.0.1" (not (empty $protocol)) }}:{{ int $values.console.port }}
+        {{- with $values.console.basePath }}
+        - --base-path={{ . }}
+        {{- end }}
+        {{- with $values.console.allowedHosts }}
+        - {{ printf "--allowed-hosts=%s" (join "," .) | quote }}
+        {{- end }}
+        {{- if eq $protocol "https" }}
+        - --tls-dir=/certificates
         {{- end }}
         {{- end }}
         {{- if $demands }}
@@ -148,6 +165,9 @@ spec:
         {{- if .answers }}
         - {name: webhook, containerPort: {{ int $values.webhook.port }}, protocol: TCP}
         {{- end }}
+        {{- if $protocol }}
+        - {name: console, containerPort: {{ int $values.console.port }}, protocol: TCP}
+        {{- end }}
         livenessProbe:
           httpGet: {path: /livez, port: metrics}
           initialDelaySeconds: 10
@@ -159,8 +179,15 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
-        {{- if or $demands $mounted $values.extraVolumeMounts }}
+        {{- if or $demands $mounted .shows $values.extraVolumeMounts }}
         volumeMounts:
+        {{- if .shows }}
+        # As the kubelet mounts it, without a token: where the API server's CA is looked for.
+        - {name: api-server, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+        {{- end }}
+        {{- if eq $protocol "https" }}
+        - {name: console-certificate, mountPath: /certificates, readOnly: true}
+        {{- end }}
         {{- if $demands }}
         - {name: client-ca, mountPath: /etc/copyrator/client-ca, readOnly: true}
         {{- end }}
@@ -179,8 +206,19 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
-      {{- if or $demands $mounted $values.extraVolumes }}
+      {{- if or $demands $mounted .shows $values.extraVolumes }}
       volumes:
+      {{- if .shows }}
+      - name: api-server
+        projected:
+          sources:
+          - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+          - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+      {{- end }}
+      {{- if eq $protocol "https" }}
+      - name: console-certificate
+        secret: {secretName: {{ $values.console.tls.secretName | quote }}, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
+      {{- end }}
       {{- if $demands }}
       - name: client-ca
         {{- if $clientCA.secretName }}

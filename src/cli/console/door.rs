@@ -1,4 +1,4 @@
-//! Stands before every route: who may come in, how many at once, for how long, and with which headers they leave.
+//! Stands before every route: which requests come in, how many at once, for how long, and with which headers they leave.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -6,28 +6,33 @@ use axum::{
     Router,
     body::Bytes,
     extract::{Request, State},
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn_with_state, map_response},
     response::{IntoResponse, Redirect, Response},
+    routing::get,
 };
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 
 use super::{
-    entry::Entry,
-    guard::{Guard, is_open, is_type_taken, is_write},
+    callers::Callers,
+    guard::{Guard, is_open, is_type_taken},
     problem::Problem,
+    seat::AT_ONCE,
+    site::Site,
 };
 
-/// The cookie of a run. A name of our own: cookies of other programs on this address come here, too.
-pub(super) const COOKIE: &str = "copyrator-console";
 /// The largest body: as much as the API server sends to a webhook.
 const BODY: usize = 7 << 20;
-/// How many requests are answered at once; one more is told to come again.
-const AT_ONCE: usize = 16;
+/// How many requests are answered at once, of all callers together.
+const ALL_AT_ONCE: usize = 32;
+/// The same for those who are not known yet, and log in or out: they take no place of others.
+const STRANGERS_AT_ONCE: usize = 8;
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The same for those who are not known yet.
+const STRANGERS_DEADLINE: Duration = Duration::from_secs(15);
 /// What to say of a body of another type.
 const OTHER_TYPE: &str =
     "write the body as JSON or YAML, with Content-Type: application/json or application/yaml";
@@ -35,84 +40,97 @@ const OTHER_TYPE: &str =
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The door of one run.
+/// The door of one console.
 pub(super) struct Door {
-    pub(super) guard: Guard,
-    pub(super) entry: Entry,
+    guard: Guard,
+    pub(super) site: Site,
+    pub(super) callers: Callers,
     places: Semaphore,
+    strangers: Semaphore,
 }
 
 impl Door {
-    pub(super) fn new(guard: Guard, entry: Entry) -> Self {
-        Self { guard, entry, places: Semaphore::new(AT_ONCE) }
-    }
-
-    /// Whether the request has the cookie or the bearer token of this run. The cookie, which a browser sends by itself, lets
-    /// nobody write.
-    fn knows(&self, head: &Parts) -> bool {
-        let headers = &head.headers;
-        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-        bearer.is_some_and(|value| self.entry.knows_bearer(value))
-            || (!is_write(&head.method) && cookies(headers).any(|value| self.entry.knows_cookie(value)))
+    pub(super) fn new(guard: Guard, site: Site, callers: Callers) -> Self {
+        let (places, strangers) = (Semaphore::new(ALL_AT_ONCE), Semaphore::new(STRANGERS_AT_ONCE));
+        Self { guard, site, callers, places, strangers }
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         if let Err(refused) = self.guard.check(&head) {
             return Problem::new(StatusCode::FORBIDDEN, refused.to_string()).into_response();
         }
         let path = head.uri.path();
-        if !is_open(path) && !self.knows(&head) {
-            return match head.method == Method::GET && !path.starts_with("/api/") {
-                true => Redirect::to("/login").into_response(),
-                false => {
-                    let message = match is_write(&head.method) {
-                        true => {
-                            "to write, send Authorization: Bearer with the token that this run has printed"
-                        }
-                        false => {
-                            "log in, or send Authorization: Bearer with the token that this run has printed"
-                        }
+        let caller = match is_open(path) {
+            true => None,
+            false => match self.callers.seat(&head).await {
+                Ok(seat) => Some(seat),
+                Err(problem) if problem.code() == StatusCode::UNAUTHORIZED && !path.starts_with("/api/") => {
+                    return match head.method == Method::GET {
+                        true => Redirect::to(&self.site.base.at("/login")).into_response(),
+                        false => problem.into_response(),
                     };
-                    Problem::new(StatusCode::UNAUTHORIZED, message).into_response()
                 }
-            };
-        }
-        let Ok(_place) = self.places.try_acquire() else {
+                Err(problem) => return problem.into_response(),
+            },
+        };
+        let (own, deadline) = match &caller {
+            Some(seat) => (Some(&seat.places), DEADLINE),
+            // The form and the assets are there at once.
+            None if head.method.is_safe() => (None, DEADLINE),
+            None => (Some(&self.strangers), STRANGERS_DEADLINE),
+        };
+        let own = own.map(Semaphore::try_acquire).transpose();
+        let (Ok(_own), Ok(_place)) = (own, self.places.try_acquire()) else {
             let message = format!("{AT_ONCE} requests are being answered: try again in a moment");
             return Problem::new(StatusCode::TOO_MANY_REQUESTS, message).into_response();
         };
+        if let Some(seat) = &caller {
+            head.extensions.insert(seat.clone());
+        }
         let answered = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
-        match tokio::time::timeout(DEADLINE, answered).await {
+        match tokio::time::timeout(deadline, answered).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => {
-                let message = "a fault of the console: it is told where copyrator console runs";
+                let message = "a fault of the console: it is told where the console runs";
                 Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
             }
             Err(_) => {
-                let message = format!("the cluster did not answer within {} s", DEADLINE.as_secs());
+                let message = format!("there was no answer within {} s", deadline.as_secs());
                 Problem::new(StatusCode::GATEWAY_TIMEOUT, message).into_response()
             }
         }
     }
 }
 
-/// The routes behind this door.
+/// The routes behind this door, below its base path.
 pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     let absent = async || {
         Problem::new(StatusCode::NOT_FOUND, "there is no such path; GET /api/v1/openapi.json lists them")
     };
     let not_so = async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method");
+    let base = door.site.base.text().to_owned();
     let routes = routes.fallback(absent).method_not_allowed_fallback(not_so);
-    routes.layer(from_fn_with_state(
+    let routes = routes.layer(from_fn_with_state(
         door,
-        async |State(door): State<Arc<Door>>, request: Request, next: Next| {
-            let mut response = door.answer(request, next).await;
-            harden(response.headers_mut());
-            response
-        },
-    ))
+        async |State(door): State<Arc<Door>>, request: Request, next: Next| door.answer(request, next).await,
+    ));
+    below(&base, routes).layer(map_response(async |mut response: Response| {
+        harden(response.headers_mut());
+        response
+    }))
+}
+
+/// The routes below a path. Whatever is beside it is told where they are.
+fn below(base: &str, routes: Router) -> Router {
+    if base.is_empty() {
+        return routes;
+    }
+    let message = format!("this console is below {base} (--base-path)");
+    let beside = async move || Problem::new(StatusCode::NOT_FOUND, message);
+    let home = base.to_owned();
+    let to_home = get(async move || Redirect::permanent(&home));
+    Router::new().nest(base, routes).route(&format!("{base}/"), to_home).fallback(beside)
 }
 
 /// The whole body.
@@ -120,23 +138,25 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
 /// # Errors
 /// It is of another type or larger than this console takes, or the client broke off.
 pub(super) async fn whole(request: Request) -> Result<Bytes, Problem> {
+    at_most(BODY, request).await
+}
+
+/// The same, of so many bytes at most.
+///
+/// # Errors
+/// As for [`whole`].
+pub(super) async fn at_most(most: usize, request: Request) -> Result<Bytes, Problem> {
     if !is_type_taken(request.headers(), request.uri().path()) {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE));
     }
-    match Limited::new(request.into_body(), BODY).collect().await {
+    match Limited::new(request.into_body(), most).collect().await {
         Ok(read) => Ok(read.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("the body has more than {} MiB", BODY >> 20);
+            let message = format!("the body has more than {} KiB", most >> 10);
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
         }
         Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body broke off")),
     }
-}
-
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let each = all.flat_map(|value| value.split(';')).filter_map(|one| one.trim().split_once('='));
-    each.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value)
 }
 
 fn harden(headers: &mut HeaderMap) {

@@ -19,7 +19,7 @@ const BYTES: usize = 16;
 /// The operating system has no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the operating system has no random bytes for the tokens of this run")]
-pub(super) struct NoRandomness;
+pub(in crate::cli) struct NoRandomness;
 
 /// The secrets of one run. They are in no formatter.
 pub(super) struct Entry {

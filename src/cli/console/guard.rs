@@ -1,37 +1,84 @@
 //! What a request must look like before anybody looks at who sent it. Pure.
 //!
 //! A page of another site can make a browser send requests here, and a name that resolves to loopback (DNS
-//! rebinding) can make them look as if they came from their own site. So the Host must be the one that was
-//! printed, and a browser must say that the request came from our own page, or from the address bar.
+//! rebinding) can make them look as if they came from their own site. So the Host must be one that this console was
+//! told of, and a browser must say that the request came from our own page, or from the address bar.
 
-use http::{HeaderMap, Method, Uri, header, request::Parts};
+use std::str::FromStr;
+
+use http::{HeaderMap, Method, Uri, header, request::Parts, uri::Authority};
 
 /// The request is not answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("this console answers to {host} only, the address that it printed (--listen)")]
-    Host { host: String },
+    #[error("this console answers to {hosts} only, {setting}")]
+    Host { hosts: String, setting: &'static str },
     #[error("this console takes requests of its own pages only, not of another origin")]
     Origin,
     #[error("this console takes requests of its own pages and of the address bar only, not of another site")]
     Site,
 }
 
-/// The address of this run.
+/// A host that requests may name: a name or address, and a port. Without a port, any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct AllowedHost {
+    host: String,
+    port: Option<u16>,
+}
+
+impl FromStr for AllowedHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = Self::parse(text);
+        parsed.ok_or_else(|| format!("{text:?} is not HOST or HOST:PORT, as console.example.com"))
+    }
+}
+
+impl AllowedHost {
+    fn parse(text: &str) -> Option<Self> {
+        let authority: Authority = text.parse().ok()?;
+        let host = authority.host().to_ascii_lowercase();
+        let port = authority.port_u16();
+        let whole = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
+        // No user in it, nor a port that is none.
+        (whole == text.to_ascii_lowercase() && !host.is_empty() && !host.contains('*'))
+            .then_some(Self { host, port })
+    }
+
+    /// Whether a request that names this one may come in.
+    fn allows(&self, named: &Self) -> bool {
+        self.host == named.host && (self.port.is_none() || self.port == named.port)
+    }
+
+    fn said(&self) -> String {
+        self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
+    }
+}
+
+/// The addresses of this console.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     /// Host and port, as browsers and curl send them.
-    host: String,
+    hosts: Vec<AllowedHost>,
+    schemes: &'static [&'static str],
+    /// Where the hosts come from, in words.
+    setting: &'static str,
 }
 
 impl Guard {
-    pub(super) fn new(host: String) -> Self {
-        Self { host }
+    /// Of a run that has printed its one address.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub(super) fn of_run(host: &str) -> Result<Self, String> {
+        let setting = "the address that it printed (--listen)";
+        Ok(Self { hosts: vec![host.parse()?], schemes: &["http"], setting })
     }
 
-    /// The address of this run, without a path.
-    pub(super) fn origin(&self) -> String {
-        format!("http://{}", self.host)
+    /// Of a console that is reached by these names, with TLS before it or without.
+    pub(super) fn named(hosts: Vec<AllowedHost>) -> Self {
+        Self { hosts, schemes: &["http", "https"], setting: "the hosts of --allowed-hosts" }
     }
 
     /// Checks Host, Origin and `Sec-Fetch-Site`.
@@ -39,9 +86,10 @@ impl Guard {
     /// # Errors
     /// What is wrong.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Refused> {
-        if !self.is_ours(&head.headers, &head.uri) {
-            return Err(Refused::Host { host: self.host.clone() });
-        }
+        let Some(host) = self.named_by(&head.headers, &head.uri) else {
+            let hosts: Vec<String> = self.hosts.iter().map(AllowedHost::said).collect();
+            return Err(Refused::Host { hosts: hosts.join(", "), setting: self.setting });
+        };
         let site = one(&head.headers, "sec-fetch-site");
         // Browsers without `Sec-Fetch-Site` (before 2023) send an Origin with what is not a plain visit.
         match site {
@@ -54,23 +102,32 @@ impl Guard {
         }
         match one(&head.headers, header::ORIGIN.as_str()) {
             Ok(None) => Ok(()),
-            Ok(Some(origin)) if origin == self.origin() => Ok(()),
+            Ok(Some(origin)) if self.is_origin(origin, host) => Ok(()),
             // A form of ours: with `Referrer-Policy: no-referrer` browsers keep the Origin to themselves.
             Ok(Some("null")) if site == Ok(Some("same-origin")) => Ok(()),
             _ => Err(Refused::Origin),
         }
     }
 
-    fn is_ours(&self, headers: &HeaderMap, uri: &Uri) -> bool {
-        let named = one(headers, header::HOST.as_str()) == Ok(Some(&self.host));
+    /// The host that a request names, if it is one of ours.
+    fn named_by<'h>(&self, headers: &'h HeaderMap, uri: &Uri) -> Option<&'h str> {
+        let host = one(headers, header::HOST.as_str()).ok().flatten()?;
+        let named = AllowedHost::parse(host)?;
+        let is_allowed = self.hosts.iter().any(|ours| ours.allows(&named));
         // A request may name the host in its first line, too, as proxies send it.
-        named && uri.authority().is_none_or(|authority| *authority == *self.host)
+        (is_allowed && uri.authority().is_none_or(|authority| *authority == *host)).then_some(host)
+    }
+
+    /// Whether a page of the host that the request names has this origin.
+    fn is_origin(&self, origin: &str, host: &str) -> bool {
+        let of_ours = origin.split_once("://").filter(|(scheme, _)| self.schemes.contains(scheme));
+        of_ours.is_some_and(|(_, named)| named.eq_ignore_ascii_case(host))
     }
 }
 
 /// The paths that need no session: they say nothing about the cluster.
 pub(super) fn is_open(path: &str) -> bool {
-    path == "/login" || path.starts_with("/assets/")
+    path == "/login" || path == "/logout" || path.starts_with("/assets/")
 }
 
 /// Whether the method is one of those that change the cluster. What is posted is judged only.
@@ -103,17 +160,19 @@ mod tests {
 
     const HOST: &str = "127.0.0.1:4711";
 
-    fn checked(method: &str, path: &str, headers: &[(&str, &str)]) -> Result<(), Refused> {
+    fn checked(guard: &Guard, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<(), Refused> {
         let request = Request::builder().method(method).uri(path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let (head, ()) = request.body(()).unwrap().into_parts();
-        Guard::new(HOST.to_owned()).check(&head)
+        guard.check(&head)
     }
 
     #[test]
     fn a_request_names_the_printed_address_and_comes_from_it() {
         let host = ("host", HOST);
-        let refused = || Err(Refused::Host { host: HOST.to_owned() });
+        let guard = Guard::of_run(HOST).unwrap();
+        let setting = guard.setting;
+        let refused = || Err(Refused::Host { hosts: HOST.to_owned(), setting });
         for (method, path, headers, expected) in [
             ("GET", "/", &[host][..], Ok(())),
             ("GET", "/", &[], refused()),
@@ -139,7 +198,53 @@ mod tests {
             ("DELETE", "/api/v1/x", &[host, ("origin", "http://evil.example")], Err(Refused::Origin)),
             ("PUT", "/api/v1/x", &[("host", "evil.example:4711")], refused()),
         ] {
-            assert_eq!(checked(method, path, headers), expected, "{method} {path} {headers:?}");
+            assert_eq!(checked(&guard, method, path, headers), expected, "{method} {path} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_console_with_names_answers_to_these_and_takes_pages_of_the_one_that_is_named() {
+        let hosts = ["localhost", "console.example.com", "[::1]", "web:8443"];
+        let guard = Guard::named(hosts.map(|host| host.parse().unwrap()).into());
+        let is_in = |headers: &[(&str, &str)]| checked(&guard, "GET", "/", headers).is_ok();
+        for host in [
+            "localhost",
+            "localhost:8001",
+            "console.example.com",
+            "Console.Example.com:443",
+            "[::1]:80",
+            "web:8443",
+        ] {
+            assert!(is_in(&[("host", host)]), "{host}");
+        }
+        for host in [
+            "web",
+            "web:80",
+            "evil.example",
+            "console.example.com.evil.example",
+            "a@localhost",
+            "localhost:",
+            "::1",
+            "*",
+            "",
+        ] {
+            assert!(!is_in(&[("host", host)]), "{host}");
+        }
+        let said = checked(&guard, "GET", "/", &[("host", "evil.example")]).unwrap_err().to_string();
+        assert!(said.contains("console.example.com") && said.ends_with("--allowed-hosts"), "{said}");
+        let named = ("host", "console.example.com");
+        for (origin, expected) in [
+            ("https://console.example.com", true),
+            ("http://console.example.com", true),
+            ("https://console.example.com:444", false),
+            ("https://localhost", false),
+            ("ftp://console.example.com", false),
+            ("null", false),
+        ] {
+            assert_eq!(is_in(&[named, ("origin", origin)]), expected, "{origin}");
+        }
+        for wrong in ["http://a", "a/b", "*.example.com", "a b", ""] {
+            assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong}");
         }
     }
 

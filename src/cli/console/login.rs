@@ -1,61 +1,78 @@
-//! The login: the one-time token for the cookie of this run.
+//! The way in and out: a token that is typed for a cookie, and the cookie for nothing.
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::{Request, State},
     response::{IntoResponse, Redirect, Response},
-    routing::get,
+    routing::{get, post},
 };
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use maud::{Markup, html};
 
 use super::{
-    door::{COOKIE, Door, whole},
+    door::{Door, at_most},
     page::bare,
+    problem::Problem,
+    site::{Session, Site},
 };
 
-/// `GET` and `POST /login`.
+/// The largest form: a token, encoded.
+const FORM: usize = 64 << 10;
+
+/// `GET` and `POST /login`, `POST /logout`.
 pub(super) fn routes(door: Arc<Door>) -> Router {
-    Router::new().route("/login", get(async || form(None)).post(take)).with_state(door)
+    let show = async |State(door): State<Arc<Door>>| form(&door.site, None);
+    Router::new().route("/login", get(show).post(take)).route("/logout", post(leave)).with_state(door)
 }
 
 async fn take(State(door): State<Arc<Door>>, request: Request) -> Response {
-    let body = match whole(request).await {
+    let body = match at_most(FORM, request).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
     let token = form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, value)| value);
-    let token = token.unwrap_or_default();
-    let cookie = door.entry.redeem(token.trim(), Instant::now());
-    let cookie = cookie.map(|value| format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict"));
-    match cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
-        None => {
-            let said =
-                "That token is not taken: it has been used, is older than a minute, or is another one.";
-            (StatusCode::FORBIDDEN, form(Some(said))).into_response()
-        }
+    match door.callers.log_in(token.unwrap_or_default().trim()).await {
+        Ok(pass) => with_cookie(&door.site, &pass.value, pass.life, "/"),
+        Err(problem) => (problem.code(), form(&door.site, Some(&problem))).into_response(),
     }
 }
 
-/// The form. A script fills it from the address (`#TOKEN`), which browsers keep to themselves.
-fn form(said: Option<&str>) -> Markup {
+async fn leave(State(door): State<Arc<Door>>) -> Response {
+    with_cookie(&door.site, "", Some(Duration::ZERO), "/login")
+}
+
+/// Sends the browser to a page with another cookie.
+fn with_cookie(site: &Site, value: &str, life: Option<Duration>, to: &str) -> Response {
+    let mut response = Redirect::to(&site.base.at(to)).into_response();
+    let cookie = HeaderValue::from_str(&site.session.set_cookie(value, life)).ok();
+    cookie.map(|cookie| response.headers_mut().insert(header::SET_COOKIE, cookie));
+    response
+}
+
+/// The form. A script fills the one of a run from the address (`#TOKEN`), which browsers keep to themselves.
+fn form(site: &Site, said: Option<&Problem>) -> Markup {
     let body = html! {
         main .login {
             h1 { "Copyrator" }
-            @if let Some(said) = said {
-                p .said role="alert" { (said) " End " code { "copyrator console" } " and start it anew for another." }
-            } @else {
-                p { "Paste the token that " code { "copyrator console" } " has printed behind " code { "#" } ". It is taken once, within a minute." }
+            @if let Some(said) = said { p .said role="alert" { (said.message()) } }
+            @match (site.session, said) {
+                (Session::Run, Some(_)) => {}
+                (Session::Run, None) => p {
+                    "Paste the token that " code { "copyrator console" } " has printed behind " code { "#" } ". It is taken once, within a minute."
+                }
+                (Session::Token, _) => p {
+                    "Paste a token of yours that the cluster takes: you see what it may see. " code { "kubectl create token ACCOUNT" }
+                    " makes one for a ServiceAccount. Your browser keeps it sealed, for 8 hours at most."
+                }
             }
-            form method="post" action="/login" {
+            form method="post" action=(site.base.at("/login")) {
                 label for="token" { "Token" }
-                input #token name="token" type="password" required autofocus autocomplete="off" spellcheck="false";
+                input #token name="token" type="password" data-once[site.session == Session::Run] required autofocus autocomplete="off" spellcheck="false";
                 button { "Log in" }
             }
         }
     };
-    bare("Log in", &body)
+    bare(&site.base, "Log in", &body)
 }

@@ -68,7 +68,7 @@ async fn look_at(seat: &Seat, place: Option<Arc<str>>, read_scope: ReadScope) ->
         ReadScope::One(place) => Some(place.clone()),
         _ => None,
     };
-    let mut surveys = seat.surveys.lock().await;
+    let (mut surveys, _turn) = seat.turn().await;
     if let Some(survey) = surveys.fresh(&end, Instant::now()) {
         return Ok(Look { place, survey, read_scope });
     }

@@ -1,21 +1,29 @@
-//! `copyrator console`: the commands' answers over HTTP and on a page, on loopback, with the caller's own rights.
+//! The commands' answers over HTTP and on a page, with the caller's own rights: `copyrator console` on the caller's machine, on
+//! loopback, and `copyrator serve --roles=console` in the cluster.
 
 mod api;
 mod asked;
 mod browser;
+mod callers;
 mod door;
 mod entry;
 mod feed;
 mod guard;
+mod in_cluster;
 mod login;
 mod look;
 mod page;
 mod paged;
 mod problem;
+mod refused;
+mod sealed;
 mod seat;
+mod seats;
+mod site;
 mod surveys;
 #[cfg(test)]
 mod tests;
+mod token;
 mod whoami;
 
 use std::{
@@ -29,12 +37,15 @@ use axum::Router;
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
 
+pub(super) use self::in_cluster::{ConsoleArgs, ConsoleError, serve as serve_in_cluster};
 use self::{
     browser::Lead,
+    callers::Callers,
     door::{Door, behind},
     entry::{Entry, NoRandomness, TOKEN_LIFE, random},
     guard::Guard,
     seat::Seat,
+    site::Site,
 };
 use super::{
     arguments::ClusterArgs,
@@ -90,6 +101,8 @@ enum StartError {
     },
     #[error("cannot reach the cluster")]
     Unreachable(#[source] Box<kube::Error>),
+    #[error("cannot be reached by a browser: {0}")]
+    Host(String),
     #[error("cannot catch signals")]
     Signals(#[source] io::Error),
     #[error(transparent)]
@@ -126,7 +139,7 @@ impl Args {
             {
                 return fail(&StartError::Unreachable(Box::new(error)), Exit::Unreachable);
             }
-            let seat = Seat::new(clients, installed, target.in_words());
+            let seat = Seat::of_run(clients, installed, target.in_words());
             match self.serve(seat).await {
                 Ok(exit) => exit,
                 Err(error) => fail(&error, Exit::Findings),
@@ -140,8 +153,9 @@ impl Args {
         let listener = TcpListener::bind(self.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (entry, printed) = Entry::new(Instant::now())?;
-        let guard = Guard::new(host(address, &random()?).await);
-        let origin = guard.origin();
+        let host = host(address, &random()?).await;
+        let guard = Guard::of_run(&host).map_err(StartError::Host)?;
+        let origin = format!("http://{host}");
         let login = format!("{origin}/login#{}", printed.token);
         if print(&format!("page   {login}\napi    {origin}/api/v1\ntoken  {}\n", printed.bearer))
             != Exit::Done
@@ -160,7 +174,8 @@ impl Args {
         let drain = Drain { signal: ended.clone(), propagation_delay: Duration::ZERO, limit: LAST_REQUESTS };
         let limits =
             Limits { max_connections: CONNECTIONS, max_connections_a_peer: CONNECTIONS, ..Limits::default() };
-        let routes = routes(Arc::new(Door::new(guard, entry)), Arc::new(seat));
+        let callers = Callers::One { entry, seat: Arc::new(seat) };
+        let routes = routes(Arc::new(Door::new(guard, Site::of_run(), callers)));
         let serving = serve_plain(listener, routes, drain, limits, ConnectionMetrics::default());
         tokio::pin!(signals);
         let until_told = async {
@@ -173,9 +188,9 @@ impl Args {
 }
 
 /// Every route, behind the door.
-fn routes(door: Arc<Door>, seat: Arc<Seat>) -> Router {
-    let inside = Router::new().merge(api::routes()).merge(page::routes()).with_state(seat);
-    behind(door.clone(), inside.merge(login::routes(door)).merge(page::assets()))
+fn routes(door: Arc<Door>) -> Router {
+    let inside = api::routes(&door.site).merge(page::routes()).merge(page::assets());
+    behind(door.clone(), inside.merge(login::routes(door)))
 }
 
 /// The host that browsers send: a name of this run where that leads here, so that cookies of other runs and programs on other

@@ -30,7 +30,7 @@ impl Problem {
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
             StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
             StatusCode::GATEWAY_TIMEOUT => "Timeout",
-            StatusCode::BAD_GATEWAY => "ServiceUnavailable",
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             _ => "InternalError",
         };
         let body = json!({
@@ -70,7 +70,9 @@ impl Problem {
         let mut cause = Some(error);
         let mut code = StatusCode::BAD_GATEWAY;
         while let Some(inner) = cause {
-            if let Some(kube::Error::Api(status)) = inner.downcast_ref::<kube::Error>() {
+            // Errors that hold it boxed have the box as their cause.
+            let boxed = || inner.downcast_ref::<Box<kube::Error>>().map(|error| &**error);
+            if let Some(kube::Error::Api(status)) = inner.downcast_ref::<kube::Error>().or_else(boxed) {
                 code = StatusCode::from_u16(status.code).unwrap_or(code);
             }
             cause = inner.source();
@@ -100,9 +102,12 @@ impl IntoResponse for Problem {
         *response.status_mut() = self.code;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if self.code == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        let later = match self.code {
+            StatusCode::TOO_MANY_REQUESTS => Some("1"),
+            StatusCode::SERVICE_UNAVAILABLE => Some("5"),
+            _ => None,
+        };
+        later.map(|seconds| headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds)));
         if self.code == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

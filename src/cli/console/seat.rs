@@ -3,12 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use super::surveys::Surveys;
+use super::{site::Site, surveys::Surveys};
 use crate::{act::as_caller::AsCaller, cli::operator::Installed};
 
+/// How many requests of one caller are answered at once; one more is told to come again.
+pub(super) const AT_ONCE: usize = 16;
 /// How many streams of events there may be at once.
 pub(super) const STREAMS: usize = 4;
 
@@ -23,6 +25,12 @@ pub(super) struct Seat {
     pub named: BTreeSet<Arc<str>>,
     /// The cluster in words, for every page.
     pub cluster: String,
+    /// Where the console is found.
+    pub site: Site,
+    /// Places for requests.
+    pub places: Semaphore,
+    /// Places for surveys, of all callers together.
+    pub surveying: Arc<Semaphore>,
     /// What was seen in the last seconds; one look at a time.
     pub surveys: Mutex<Surveys>,
     /// Places for streams.
@@ -32,22 +40,34 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// `--namespaces` says here what the caller wants to see, as `-n` does for commands.
-    pub(super) fn new(
-        (client, writes): (Client, AsCaller),
-        mut installed: Installed,
-        cluster: String,
-    ) -> Self {
-        let named = std::mem::take(&mut installed.namespaces);
+    /// A seat with these clients, at the top of its console's address.
+    pub(super) fn new((client, writes): (Client, AsCaller), installed: Installed, cluster: String) -> Self {
         Self {
             client,
             writes,
             installed,
-            named,
+            named: BTreeSet::new(),
             cluster,
+            site: Site::of_run(),
+            places: Semaphore::new(AT_ONCE),
+            surveying: Arc::new(Semaphore::new(1)),
             surveys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             ended: CancellationToken::new(),
         }
+    }
+
+    /// The same for a run on the caller's machine: `--namespaces` says there what the caller wants to see, as `-n` does for
+    /// commands.
+    pub(super) fn of_run(clients: (Client, AsCaller), mut installed: Installed, cluster: String) -> Self {
+        let named = std::mem::take(&mut installed.namespaces);
+        Self { named, ..Self::new(clients, installed, cluster) }
+    }
+
+    /// One look at a time, of this caller; few at a time, of all.
+    pub(super) async fn turn(&self) -> (MutexGuard<'_, Surveys>, Option<SemaphorePermit<'_>>) {
+        let surveys = self.surveys.lock().await;
+        // It is never closed.
+        (surveys, self.surveying.acquire().await.ok())
     }
 }

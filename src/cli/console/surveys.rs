@@ -20,8 +20,13 @@ pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, (Instant, Arc<Survey>)>);
 impl Surveys {
     /// A survey that is not old.
     pub(super) fn fresh(&mut self, end: &Option<Arc<str>>, now: Instant) -> Option<Arc<Survey>> {
-        self.0.retain(|_, (taken, _)| now.duration_since(*taken) < FRESH);
+        self.forget_old(now);
         self.0.get(end).map(|(_, survey)| survey.clone())
+    }
+
+    /// Keeps none that is old.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.0.retain(|_, (taken, _)| now.saturating_duration_since(*taken) < FRESH);
     }
 
     /// Keeps a survey, in the place of the oldest where there are too many.

@@ -1,5 +1,7 @@
 //! The routes in one process, over an API server that answers what a test says.
 
+mod in_cluster;
+
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use axum::Router;
@@ -12,11 +14,13 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::{
+    callers::Callers,
     door::Door,
     entry::{Entry, Printed},
     guard::Guard,
     routes,
     seat::Seat,
+    site::Site,
 };
 use crate::{act::as_caller::AsCaller, cli::operator::InstalledArgs, cluster::WriteClient};
 
@@ -56,11 +60,12 @@ impl Run {
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
         let client = Client::new(server, "shop");
         let clients = (client.clone(), AsCaller::new(WriteClient::of(client)));
-        let seat = Seat::new(clients, installed, "context test".to_owned());
+        let seat = Seat::of_run(clients, installed, "context test".to_owned());
         let (entry, printed) = Entry::new(Instant::now()).unwrap();
-        let door = Door::new(Guard::new(HOST.to_owned()), entry);
         let seat = Arc::new(seat);
-        Self { router: routes(Arc::new(door), seat.clone()), printed, seat }
+        let callers = Callers::One { entry, seat: seat.clone() };
+        let door = Door::new(Guard::of_run(HOST).unwrap(), Site::of_run(), callers);
+        Self { router: routes(Arc::new(door)), printed, seat }
     }
 
     fn quiet() -> Self {
@@ -185,7 +190,8 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
         (bearer(Request::get("/")).header("host", "evil.example"), 0, 403, Some("Forbidden")),
         (bearer(Request::get("/")).header("origin", "http://evil.example"), 0, 403, Some("Forbidden")),
         (Request::post("/login").header("content-type", "text/plain"), 0, 415, Some("UnsupportedMediaType")),
-        (Request::post("/login").header("content-type", form), 8 << 20, 413, Some("RequestEntityTooLarge")),
+        (Request::post("/login").header("content-type", form), 65 << 10, 413, Some("RequestEntityTooLarge")),
+        (bearer(Request::post("/policies").header("content-type", form)), 8 << 20, 413, None),
     ] {
         let (seen, headers, body) = run.send(request, vec![b'a'; body]).await;
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();

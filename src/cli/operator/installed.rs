@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     authority::TrustedWriters,
     cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, non_empty},
-    config::system_namespaces,
+    config::{Config, system_namespaces},
     model::{Bytes, Settings, SpreadLimits, Store, World},
     names::{GrantedKinds, Kind, TemplateKind},
 };
@@ -75,6 +75,7 @@ pub(crate) struct Kinds {
 }
 
 /// What the flags say of how Copyrator is installed, checked.
+#[derive(Clone)]
 pub(crate) struct Installed {
     /// Where Copyrator's own objects live.
     pub namespace: String,
@@ -122,6 +123,24 @@ impl InstalledArgs {
 }
 
 impl Installed {
+    /// What a serving process is told of the install.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            account: format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account),
+            system_namespaces: config.system_namespaces(),
+            namespace: config.namespace.clone(),
+            namespaces: config.namespaces.iter().map(|name| name.as_str().into()).collect(),
+            trusted: config.trusted_writers.iter().collect(),
+            grace: config.deletion_grace,
+            max_bytes: config.spread_limits.max_bytes,
+            max_copies: config.spread_limits.max_copies,
+            annotations: config.annotations,
+            copy_kinds: config.copy_kinds.clone(),
+            template_kinds: config.template_kinds.clone(),
+            granted: GrantedKinds::default(),
+        }
+    }
+
     /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
     /// rendered for objects of those.
     pub(crate) fn world(&self, Kinds { copied: mut copy_kinds, templates: template_kinds }: Kinds) -> World {

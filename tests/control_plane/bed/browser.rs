@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -63,7 +64,9 @@ impl Browser {
         let in_path = |name: &&str| Command::new(name).arg("--version").output().is_ok();
         let program = ["chromium", "google-chrome"].into_iter().find(in_path);
         let program = program.ok_or("there is no chromium (apt-get install chromium)")?;
-        let profile = folder().join(format!("profile-{}", std::process::id()));
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let profile = folder().join(format!("profile-{}-{number}", std::process::id()));
         let mut child = Command::new("sh")
             .args(["-c", START, program])
             .arg(&profile)

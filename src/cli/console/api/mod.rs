@@ -9,8 +9,6 @@ mod posted;
 mod templates;
 mod told;
 
-use std::sync::Arc;
-
 use axum::{Router, routing::get};
 use serde_json::Value;
 
@@ -24,7 +22,7 @@ pub(super) use self::{
 };
 use super::{
     feed::{Happening, open},
-    seat::Seat,
+    site::Site,
     whoami::whoami,
 };
 use crate::cli::get::What;
@@ -193,8 +191,8 @@ fn operations() -> Vec<Operation> {
 }
 
 /// Every route of the API.
-pub(super) fn routes() -> Router<Arc<Seat>> {
-    let document = openapi::document(&operations()).to_string();
+pub(super) fn routes(site: &Site) -> Router {
+    let document = openapi::document(&operations(), site).to_string();
     let described = get(async move || operation::json(document.clone()));
     let routes = Router::new().route(&format!("{ROOT}/openapi.json"), described);
     operations()

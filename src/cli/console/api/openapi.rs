@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::operation::{Form, Operation, ROOT, Verb};
+use crate::cli::console::site::Site;
 
 /// The meaning of each parameter.
 const PARAMETERS: [(&str, &str); 9] = [
@@ -43,7 +44,7 @@ const KINDS: [&str; 11] = [
 ];
 
 /// The document.
-pub(super) fn document(operations: &[Operation]) -> Value {
+pub(super) fn document(operations: &[Operation], site: &Site) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
     });
@@ -60,12 +61,13 @@ pub(super) fn document(operations: &[Operation]) -> Value {
         "openapi": "3.1.0",
         "info": { "title": "Copyrator console", "version": env!("CARGO_PKG_VERSION"),
             "description": "What commands print with -o json, with your own rights. Nothing but templates is written." },
+        "servers": [{ "url": site.base.at("/") }],
         "paths": paths,
         "components": {
             "schemas": schemas,
             "securitySchemes": {
-                "bearer": { "type": "http", "scheme": "bearer", "description": "The token that copyrator console prints" },
-                "cookie": { "type": "apiKey", "in": "cookie", "name": crate::cli::console::door::COOKIE },
+                "bearer": { "type": "http", "scheme": "bearer", "description": site.session.bearer() },
+                "cookie": { "type": "apiKey", "in": "cookie", "name": site.session.cookie() },
             },
         },
         "security": [{ "bearer": [] }, { "cookie": [] }],

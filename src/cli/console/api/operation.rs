@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
+    Extension,
     body::HttpBody as _,
-    extract::{Path, Request, State},
+    extract::{Path, Request},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -132,7 +133,7 @@ pub(super) struct Operation {
     pub(super) parameters: &'static [&'static str],
     /// The schema of its answer.
     pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
-    pub(super) route: MethodRouter<Arc<Seat>>,
+    pub(super) route: MethodRouter,
 }
 
 /// The route of an operation, and what it is about.
@@ -185,7 +186,7 @@ impl Operation {
     where
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
-        let handler = async move |State(seat): State<Arc<Seat>>,
+        let handler = async move |Extension(seat): Extension<Arc<Seat>>,
                                   Path(path): Path<BTreeMap<String, String>>,
                                   asked: Asked,
                                   request: Request| {

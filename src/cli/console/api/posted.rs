@@ -24,7 +24,7 @@ pub(in crate::cli::console) async fn planned(call: Call) -> Result<plan::Report,
     let home = place.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let (files, others) = plan::files(call.documents, &home);
     // One look at the cluster at a time, as for everything else.
-    let turn = call.seat.surveys.lock().await;
+    let turn = call.seat.turn().await;
     let mode = SurveyMode::WithFiles(files, place.as_deref());
     let seen = survey(client, (installed, &read_scope), mode).await.map_err(refused)?;
     drop(turn);

@@ -17,7 +17,6 @@ use kube::{
     core::Status,
 };
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     happening::Happening,
@@ -52,7 +51,8 @@ struct Feed {
     /// What is sent first.
     first: Vec<Sent>,
     until: Instant,
-    ended: CancellationToken,
+    /// Whose it is. A seat in use is not given up.
+    seat: Arc<Seat>,
     /// Whether the last event was sent.
     is_over: bool,
     _place: OwnedSemaphorePermit,
@@ -96,8 +96,8 @@ pub(in crate::cli::console) async fn open(
     }
     let mut first = vec![Sent::default().retry(RETRY).id(resume.text())];
     first.extend(refused.iter().map(problem).rev());
-    let (until, ended) = (Instant::now() + LIFE, seat.ended.clone());
-    let feed = Feed { watches, resume, first, until, ended, is_over: false, _place: place };
+    let until = Instant::now() + LIFE;
+    let feed = Feed { watches, resume, first, until, seat: seat.clone(), is_over: false, _place: place };
     Ok(respond(stream::unfold(feed, Feed::next)))
 }
 
@@ -114,7 +114,7 @@ impl Feed {
         while !self.is_over {
             let brought = tokio::select! {
                 biased;
-                () = self.ended.cancelled() => return None,
+                () = self.seat.ended.cancelled() => return None,
                 () = tokio::time::sleep_until(self.until) => return None,
                 brought = self.watches.next() => brought?,
             };

@@ -8,6 +8,7 @@ use crate::cli::console::{
     asked::Asked,
     problem::Problem,
     seat::Seat,
+    site::{BasePath, Session, Site},
     whoami::{WhoAmI, whoami},
 };
 
@@ -22,6 +23,7 @@ const VIEWS: [(&str, &str); 5] = [
 
 /// The frame of one request.
 pub(super) struct Frame {
+    site: Site,
     who: Option<WhoAmI>,
     cluster: String,
     /// The namespaces that the address names, separated by commas; they go with every link.
@@ -39,13 +41,25 @@ impl Frame {
         let namespaces = names(&asked.namespaces);
         let scope = if namespaces.is_empty() { names(&seat.named) } else { namespaces.clone() };
         // The view itself says what is wrong, if the API server does not answer.
-        Self { who: whoami(seat).await.ok(), cluster: seat.cluster.clone(), namespaces, scope }
+        Self {
+            site: seat.site.clone(),
+            who: whoami(seat).await.ok(),
+            cluster: seat.cluster.clone(),
+            namespaces,
+            scope,
+        }
     }
 
     /// A frame for tests.
     #[cfg(test)]
     pub(super) fn plain() -> Self {
-        Self { who: None, cluster: "context test".into(), namespaces: String::new(), scope: String::new() }
+        Self {
+            site: Site::of_run(),
+            who: None,
+            cluster: "context test".into(),
+            namespaces: String::new(),
+            scope: String::new(),
+        }
     }
 
     /// A link that keeps the namespaces; `query` are further parameters, encoded by this function.
@@ -58,7 +72,13 @@ impl Frame {
             }
         }
         let query = pairs.finish();
-        if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+        let at = self.at(path);
+        if query.is_empty() { at } else { format!("{at}?{query}") }
+    }
+
+    /// The address of a path of ours.
+    pub(super) fn at(&self, path: &str) -> String {
+        self.site.base.at(path)
     }
 
     /// The page of one object.
@@ -88,11 +108,14 @@ impl Frame {
                     @if let Some(who) = &self.who { span title=(who.groups.join(", ")) { (who.user) } }
                     span .quiet { (self.cluster) }
                 }
+                @if self.site.session == Session::Token {
+                    form .out method="post" action=(self.at("/logout")) { button { "Log out" } }
+                }
             }
             main #main tabindex="-1" { (body) }
             footer { (self.scope_form()) }
         };
-        bare(title, &body)
+        bare(&self.site.base, title, &body)
     }
 
     /// Where a caller who may not list namespaces names theirs.
@@ -109,6 +132,7 @@ impl Frame {
     /// A page that says what went wrong, and what can be done.
     pub(super) fn problem(&self, path: &str, problem: &Problem) -> Response {
         let heading = match problem.code() {
+            StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
             StatusCode::FORBIDDEN => "Your rights do not show this",
             StatusCode::NOT_FOUND => "There is no such thing",
             StatusCode::BAD_REQUEST => "That cannot be answered",
@@ -143,18 +167,18 @@ pub(super) fn notes(notes: &[String]) -> Markup {
 }
 
 /// A page without the heading that names the caller.
-pub(in crate::cli::console) fn bare(title: &str, body: &Markup) -> Markup {
+pub(in crate::cli::console) fn bare(base: &BasePath, title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-base=(base.text()) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) " · Copyrator" }
-                link rel="icon" href="/assets/icon.svg";
-                link rel="stylesheet" href="/assets/style.css";
-                script src="/assets/script.js" defer {}
+                link rel="icon" href=(base.at("/assets/icon.svg"));
+                link rel="stylesheet" href=(base.at("/assets/style.css"));
+                script src=(base.at("/assets/script.js")) defer {}
             }
             body { (body) }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State as Shared, response::Response};
+use axum::{Extension as Shared, response::Response};
 use maud::{Markup, html};
 
 use super::{

@@ -11,16 +11,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use axum::{Router, body::Body, response::Response, routing::get};
 use http::{HeaderValue, header};
 
 pub(super) use self::frame::bare;
-use super::seat::Seat;
 
 /// Every view.
-pub(super) fn routes() -> Router<Arc<Seat>> {
+pub(super) fn routes() -> Router {
     Router::new()
         .route("/", get(overview::view))
         .route("/where", get(spread::view))

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    extract::{Path, State as Shared},
-    response::Response,
-};
+use axum::{Extension as Shared, extract::Path, response::Response};
 use maud::{Markup, html};
 
 use super::{

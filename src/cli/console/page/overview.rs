@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use axum::{extract::State as Shared, response::Response};
+use axum::{Extension as Shared, response::Response};
 use maud::{Markup, html};
 
 use super::{
@@ -91,7 +91,7 @@ pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
     let current = facts.copies.iter().filter(|line| line.copy.state == State::Current).count();
     let running = facts.workloads.iter().filter(|row| row.state.concern() == Concern::Settled).count();
     html! {
-        (headline(facts, things.len()))
+        (headline(frame, facts, things.len()))
         (notes(&facts.notes))
         @if facts.rules + facts.monitors > 0 {
             dl .figures {
@@ -120,7 +120,7 @@ pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
     }
 }
 
-fn headline(facts: &Facts, worrying: usize) -> Markup {
+fn headline(frame: &Frame, facts: &Facts, worrying: usize) -> Markup {
     let under_way = facts
         .copies
         .iter()
@@ -132,7 +132,7 @@ fn headline(facts: &Facts, worrying: usize) -> Markup {
             @if facts.rules + facts.monitors == 0 {
                 h1 { (Shape::Open.mark()) "Nothing is declared yet" }
                 p .lead { "A rule says which objects belong in which namespaces. Save this, change the names, and look at what it would do: "
-                    code { "copyrator plan -f rule.yaml" } ", or paste it into " a href="/policies" { "Policies" } "." }
+                    code { "copyrator plan -f rule.yaml" } ", or paste it into " a href=(frame.link("/policies", &[])) { "Policies" } "." }
                 pre { code { (EXAMPLE) } }
             } @else if worrying > 0 {
                 h1 { (Shape::Bad.mark()) @if worrying == 1 { "1 thing needs attention" } @else { (worrying) " things need attention" } }

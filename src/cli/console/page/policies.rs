@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    extract::{Request, State as Shared},
+    Extension as Shared,
+    extract::Request,
     response::{IntoResponse as _, Response},
 };
 use http::StatusCode;
@@ -129,7 +130,7 @@ fn box_of(frame: &Frame, manifest: &str, judged: Option<&Result<Judged, Problem>
         section .paste {
             h2 { "What would happen?" }
             p { "Paste manifests: they are judged as if you had just written them, and nothing is written." }
-            form method="post" action="/policies" {
+            form method="post" action=(frame.at("/policies")) {
                 (frame.kept())
                 label .v for="manifest" { "Manifests" }
                 textarea #manifest name="manifest" rows="8" required spellcheck="false" placeholder="apiVersion: v1\nkind: ConfigMap\n…" { (manifest) }

@@ -1,9 +1,11 @@
 "use strict";
-// The one-time token stands behind `#` in the printed address, which no server and no log gets to see.
-const token = document.getElementById("token");
+const base = document.documentElement.dataset.base;
+// The one-time token stands behind `#` in the printed address, which no server and no log gets to see. A form for lasting tokens
+// takes none from there: a link would log people in as somebody else.
+const token = document.querySelector("#token[data-once]");
 if (token && location.hash.length > 1) {
   token.value = location.hash.slice(1);
-  history.replaceState(null, "", "/login");
+  history.replaceState(null, "", location.pathname);
   token.form.submit();
 }
 // `/` goes to the first field of the page, as in many tools.
@@ -30,7 +32,7 @@ if (feed) {
     for (const name of ["about", "related"]) {
       if (!one[name]) continue;
       slot(name).textContent = said(one[name]);
-      if (one[name].page) slot(name).href = one[name].page + location.search;
+      if (one[name].page) slot(name).href = base + one[name].page + location.search;
     }
     for (const name of ["message", "at", "reason"]) slot(name).textContent = one[name];
     slot("at").dateTime = one.at;
@@ -54,7 +56,7 @@ if (feed) {
     close();
     const asked = new URLSearchParams(location.search);
     asked.set("after", after);
-    source = new EventSource(`/api/v1/events?${asked}`);
+    source = new EventSource(`${base}/api/v1/events?${asked}`);
     source.onopen = () => say("New events appear here by themselves.", true);
     source.onmessage = (event) => {
       after = event.lastEventId;

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use axum::{extract::State as Shared, response::Response};
+use axum::{Extension as Shared, response::Response};
 use maud::{Markup, html};
 
 use super::{
@@ -135,7 +135,7 @@ pub(super) fn render(
     Ok(html! {
         h1 { "Where" }
         (notes(said_first))
-        form .filters method="get" action="/where" role="search" {
+        form .filters method="get" action=(frame.at("/where")) role="search" {
             (frame.kept())
             label { "Namespace" input name="namespace" value=(filters[0].1) placeholder="part of its name" spellcheck="false"; }
             label { "Rule" input name="rule" value=(filters[1].1) placeholder="part of its name" spellcheck="false"; }

@@ -1,0 +1,62 @@
+//! The port for probes and metrics, which every serving process has.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use super::{error::ServeError, tasks::Tasks};
+use crate::serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, admin_router, serve_plain};
+
+/// The runtime is stuck if its heartbeat is older than this.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Answers probes and scrapes at this address, for so long after a signal.
+///
+/// # Errors
+/// Nobody can listen there.
+pub(crate) async fn administer(
+    tasks: &mut Tasks,
+    (address, propagation_delay): (SocketAddr, Duration),
+    readiness: Readiness,
+    metrics: Registry,
+) -> Result<(), ServeError> {
+    let listener = listen(address, "probes and metrics").await?;
+    let beat = Arc::new(Mutex::new(Instant::now()));
+    let (heart, stop) = (beat.clone(), tasks.shutdown());
+    tasks.spawn("heartbeat", async move {
+        while !stop.is_cancelled() {
+            *heart.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(HEARTBEAT) => {}
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+    let live = Arc::new(move || {
+        let age = beat.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        if age < STUCK_AFTER { Ok(()) } else { Err(format!("the runtime has not run a task for {age:?}")) }
+    });
+    let router = admin_router(Admin { readiness, live, metrics: Arc::new(metrics) });
+    let drain = Drain { propagation_delay, ..Drain::on(tasks.shutdown()) };
+    tasks.spawn("admin", async move {
+        serve_plain(listener, router, drain, Limits::default(), ConnectionMetrics::default()).await;
+        Ok::<(), Infallible>(())
+    });
+    Ok(())
+}
+
+/// Listens.
+///
+/// # Errors
+/// The address is taken, or not ours.
+pub(crate) async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
+}

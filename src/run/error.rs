@@ -1,0 +1,35 @@
+//! Why a serving process ends with a failure.
+
+use super::{lease::LeaseError, tasks::TasksError};
+use crate::cluster::ClientError;
+
+/// Why the process ends with a failure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    /// No client could be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The process cannot listen on an address.
+    #[error("cannot listen on {address} for {purpose}")]
+    Listen {
+        /// The address to listen on.
+        address: std::net::SocketAddr,
+        /// The listener's purpose, such as `webhook`.
+        purpose: &'static str,
+        /// The operating system's error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Handlers for signals cannot be installed.
+    #[error("cannot catch signals")]
+    Signals(#[source] std::io::Error),
+    /// TLS cannot be configured.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// The leader election cannot be set up.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// A task failed, or ended too early.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+}
