@@ -326,9 +326,9 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/copies?colour=red", 400),
         ("/api/v1/nodes?state=Failed", 400),
         ("/api/v1/events?after=x&limit=1", 400),
-        ("/api/v1/why/pod/shop/app", 400),
+        ("/api/v1/why/pod/shop/app", 404),
         ("/api/v1/why/configmap/shop/absent", 404),
-        ("/api/v1/tree/deploy/shop/web", 400),
+        ("/api/v1/tree/deploy/shop/web", 404),
         ("/api/v1/why-not/shop?rule=nonsense", 400),
         // A path that would lead to others at the API server, such as Secrets with their values.
         ("/api/v1/namespaces/shop%2Fsecrets%3Fx=/services", 400),

@@ -28,21 +28,6 @@ const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
 /// The version of templates.
 const TEMPLATES: &str = "copyrator.dev/v1alpha1";
 
-/// The kinds in paths; their plurals and short names are taken, too.
-const KINDS: [&str; 11] = [
-    "configmap",
-    "secret",
-    "networkpolicy",
-    "resourcequota",
-    "limitrange",
-    "poddisruptionbudget",
-    "serviceaccount",
-    "deployment",
-    "statefulset",
-    "daemonset",
-    "copyratorrule",
-];
-
 /// The document.
 pub(super) fn document(operations: &[Operation], site: &Site) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
@@ -126,10 +111,14 @@ fn parameter(name: &str, place: &str) -> Value {
         .map_or(name, |(_, meaning)| meaning);
     let schema = match name {
         "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 500 }),
-        "namespaces" => json!({ "type": "string", "pattern": format!("^{LABEL}(,{LABEL}){{0,49}}$") }),
+        // A form that is sent empty looks at everything; commas and spaces separate, and may be one too many.
+        "namespaces" => {
+            json!({ "type": "string", "pattern": format!("^[, ]*({LABEL}([, ]+{LABEL}){{0,49}}[, ]*)?$") })
+        }
         "namespace" if place == "path" => json!({ "type": "string", "pattern": format!("^{LABEL}$") }),
         "name" => json!({ "type": "string", "pattern": "^[a-z0-9.:-]+$" }),
-        "kind" => json!({ "type": "string", "enum": KINDS }),
+        // Any case, plurals, short names, and with a group: as kubectl takes them. Of which kinds something is known, the cluster says.
+        "kind" => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9.-]*$" }),
         "dryRun" => json!({ "const": "All" }),
         _ => json!({ "type": "string" }),
     };

@@ -32,7 +32,7 @@ pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem>
     let (named, namespace) = named(&call)?;
     if matches!(named.sort, Sort::Workload(_)) {
         let message = "trees have copied objects and rules at their roots; of a workload ask why";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::new(StatusCode::NOT_FOUND, message));
     }
     let seen = at(&call, &namespace).await?;
     let forest = tree::forest(&seen.survey, Some(&named), &namespace, None);
@@ -83,8 +83,6 @@ async fn at(call: &Call, namespace: &str) -> Result<Look, Problem> {
 }
 
 fn absent(named: &Named, namespace: &str, seen: &Look) -> Problem {
-    let world = &seen.survey.world;
-    let is_kind = named.known_in(world).sort != Sort::Further;
-    let code = if is_kind { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
-    Problem::new(code, NotFound::of(Some(named), namespace, world).to_string())
+    let error = NotFound::of(Some(named), namespace, &seen.survey.world);
+    Problem::new(StatusCode::NOT_FOUND, error.to_string())
 }
