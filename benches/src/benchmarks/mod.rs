@@ -19,6 +19,7 @@ mod restart_no_ops;
 mod restart_places;
 mod scale;
 mod start_up;
+mod starter_kit;
 
 use crate::Outcome;
 use crate::figures::Figures;
@@ -30,6 +31,8 @@ use crate::sizes::Sizes;
 pub(crate) enum Benchmark {
     /// One source to many namespaces: created, and changed; beside a bare client
     FanOut,
+    /// A template of five objects to many namespaces: created, and changed; beside a bare client
+    StarterKit,
     /// From a new namespace to the last of its copies; beside a bare client
     NewNamespace,
     /// A start with every copy in place
@@ -67,8 +70,9 @@ pub(crate) enum Benchmark {
 }
 
 /// All of them, in the order of their tables.
-pub(crate) const ALL: [Benchmark; 18] = [
+pub(crate) const ALL: [Benchmark; 19] = [
     Benchmark::FanOut,
+    Benchmark::StarterKit,
     Benchmark::NewNamespace,
     Benchmark::StartUp,
     Benchmark::Memory,
@@ -93,6 +97,7 @@ impl Benchmark {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Benchmark::FanOut => "fan-out",
+            Benchmark::StarterKit => "starter-kit",
             Benchmark::NewNamespace => "new-namespace",
             Benchmark::StartUp => "start-up",
             Benchmark::Memory => "memory",
@@ -117,6 +122,7 @@ impl Benchmark {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Benchmark::FanOut => "One source to many namespaces, beside a bare client",
+            Benchmark::StarterKit => "A template of five objects to many namespaces, beside a bare client",
             Benchmark::NewNamespace => "From a new namespace to the last of its copies, beside a bare client",
             Benchmark::StartUp => "A start with every copy in place",
             Benchmark::Memory => "Memory beside other people's Secrets of 32 KiB",
@@ -141,6 +147,7 @@ impl Benchmark {
     pub(crate) async fn run(self, program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         match self {
             Benchmark::FanOut => fan_out::run(program, sizes).await,
+            Benchmark::StarterKit => starter_kit::run(program, sizes).await,
             Benchmark::NewNamespace => new_namespace::run(program, sizes).await,
             Benchmark::StartUp => start_up::run(program, sizes).await,
             Benchmark::Memory => memory::run(program, sizes).await,

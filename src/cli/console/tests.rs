@@ -336,6 +336,7 @@ async fn a_refusal_of_the_api_server_comes_through_and_nonsense_is_named() {
         ("/api/v1/why/configmap/shop%2F..%2Fweb/app", 400),
         ("/api/v1/why/configmap/shop/%3Cb%3E", 400),
         ("/api/v1/namespaces/shop/templates/%2E%2E", 400),
+        ("/api/v1/namespaces/shop/templates/a:b", 400),
         ("/api/v1/namespaces/shop/templates/other", 404),
     ] {
         let (seen, said) = run.get(path).await;

@@ -19,7 +19,7 @@ const LONGEST_LINE: usize = 4096;
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct RuleWhy {
     /// `CopyratorRule` or `CopyratorTemplate`.
-    pub kind: &'static str,
+    pub object: &'static str,
     /// Its `namespace/name`.
     pub rule: String,
     /// Who wrote its spec, as the API server has stamped it.
@@ -51,7 +51,7 @@ pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy
         *copies.entry(word(outlook.course).to_owned()).or_default() += 1;
     }
     Some(RuleWhy {
-        kind: if rule.template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
+        object: if rule.template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
         rule: format!("{}/{}", rule.namespace, rule.template().unwrap_or(&rule.name)),
         author: author(declared.annotations()).ok().map(|writer| writer.user),
         identity: status.identity,
@@ -83,13 +83,34 @@ pub(super) fn told(why: &RuleWhy) -> String {
         lines.push(("status".into(), "none yet: no reconciler has looked at it".into()));
     }
     let copies: Vec<String> = why.copies.iter().map(|(word, number)| format!("{number} {word}")).collect();
-    let objects = if why.kind == "CopyratorTemplate" { "objects" } else { "copies" };
+    let objects = if why.object == "CopyratorTemplate" { "objects" } else { "copies" };
     lines.push((objects.into(), if copies.is_empty() { "none".into() } else { copies.join(", ") }));
     for Problem { namespace, name, reason, message } in &why.problems {
         lines.push(("problem".into(), format!("{reason} {namespace}/{name}: {message}")));
     }
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
-    let heading = format!("{} {}", why.kind, why.rule);
+    let heading = format!("{} {}", why.object, why.rule);
     std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document has a field `kind` of its own.
+    #[test]
+    fn what_it_is_has_another_field_than_the_documents_kind() {
+        let why = RuleWhy {
+            object: "CopyratorRule",
+            rule: "platform/apps".into(),
+            author: None,
+            identity: None,
+            conditions: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let why = serde_json::to_value(why).unwrap();
+        assert_eq!((&why["object"], why.get("kind")), (&"CopyratorRule".into(), None));
+    }
 }

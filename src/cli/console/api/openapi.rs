@@ -61,6 +61,7 @@ pub(super) fn document(operations: &[Operation], site: &Site) -> Value {
 
 fn described(operation: &Operation, schema: Value) -> Value {
     let in_path = operation.path.split(['{', '}']).skip(1).step_by(2).map(|name| parameter(name, "path"));
+    let in_path = in_path.map(|parameter| of_template(operation.path, parameter));
     let parameters = in_path.chain(operation.parameters.iter().map(|name| parameter(name, "query")));
     let problem = json!({ "description": "A Kubernetes Status", "content": content(json!({ "$ref": "#/components/schemas/Status" })) });
     let id = operation.path.trim_matches('/').replace(['/', '-'], "_").replace(['{', '}'], "");
@@ -120,9 +121,18 @@ fn parameter(name: &str, place: &str) -> Value {
         // Any case, plurals, short names, and with a group: as kubectl takes them. Of which kinds something is known, the cluster says.
         "kind" => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9.-]*$" }),
         "dryRun" => json!({ "const": "All" }),
+        "rule" => json!({ "type": "string", "pattern": "^([^/]+/[^/]+)?$" }),
         _ => json!({ "type": "string" }),
     };
     json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
+}
+
+/// The name of a template has no colon.
+fn of_template(path: &str, mut parameter: Value) -> Value {
+    if path.contains("/templates/") && parameter["name"] == "name" {
+        parameter["schema"]["pattern"] = json!("^[a-z0-9-]+([.][a-z0-9-]+)*$");
+    }
+    parameter
 }
 
 fn content(schema: Value) -> Value {

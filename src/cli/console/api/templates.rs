@@ -15,12 +15,12 @@ use crate::{
 
 /// `GET`: the template.
 pub(super) async fn one(call: Call) -> Result<Response, Problem> {
-    Ok(respond(read(&call.seat, &name(&call)).await?))
+    Ok(respond(read(&call.seat, &name(&call)?).await?))
 }
 
 /// `PUT`: a server-side apply.
 pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
-    let name = name(&call);
+    let name = name(&call)?;
     let mut documents = std::mem::take(&mut call.documents);
     let (Some(document), None) = (documents.pop(), documents.pop()) else {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "the body is one template"));
@@ -38,7 +38,7 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
 /// `DELETE`: of the version that `If-Match` names, or else of the object that is there now, and of none that takes its place.
 /// Without `If-Match` its version does not count: every status that the operator writes is another one.
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
-    let name = name(&call);
+    let name = name(&call)?;
     let meant = match &call.version {
         Some(version) => Preconditions { resource_version: Some(version.clone()), uid: None },
         None => Preconditions { uid: read(&call.seat, &name).await?.uid(), resource_version: None },
@@ -61,8 +61,14 @@ impl Said {
     }
 }
 
-fn name(call: &Call) -> NamespacedName {
-    NamespacedName::new(call.variable("namespace"), call.variable("name"))
+/// The template that the path names. Names of other objects that people ask about may have colons.
+fn name(call: &Call) -> Result<NamespacedName, Problem> {
+    let (namespace, name) = (call.variable("namespace"), call.variable("name"));
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_plain)) {
+        return Ok(NamespacedName::new(namespace, name));
+    }
+    Err(Problem::new(StatusCode::BAD_REQUEST, format!("{name:?} is not the name of a template")))
 }
 
 async fn read(seat: &Seat, name: &NamespacedName) -> Result<Said, Problem> {

@@ -147,13 +147,13 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
 
 fn of_rule(rule: &RuleWhy) -> Markup {
     html! {
-        p .eyebrow { (rule.kind) }
+        p .eyebrow { (rule.object) }
         h1 { (rule.rule) }
         dl .facts {
             @if let Some(identity) = &rule.identity { dt { "Acts as" } dd { (identity) } }
             @if let Some(author) = &rule.author { dt { "Written by" } dd { (author) } }
             @for (name, text) in &rule.conditions { dt { (name) } dd { (text) } }
-            dt { @if rule.kind == "CopyratorTemplate" { "Objects" } @else { "Copies" } }
+            dt { @if rule.object == "CopyratorTemplate" { "Objects" } @else { "Copies" } }
             dd { @if rule.copies.is_empty() { "none" } @for (word, number) in &rule.copies { span .count { (number) " " (word) } " " } }
             @for problem in &rule.problems {
                 dt { "Problem" } dd { (Shape::Bad.with(&problem.reason)) " " (problem.namespace) "/" (problem.name) ": " (problem.message) }
