@@ -2,8 +2,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-rust demo-go check test stories without-cluster doctests other-clusters node bench fuzz build image image-check release-dry-run clean
-.PHONY: prerequisites prerequisites-of-fuzz prerequisites-of-image prerequisites-of-sbom
+.PHONY: help demo demo-rust demo-go check test stories without-cluster doctests other-clusters node bench fuzz fuzz-api build image image-check release-dry-run clean
+.PHONY: prerequisites prerequisites-of-fuzz prerequisites-of-fuzz-api prerequisites-of-image prerequisites-of-sbom
 
 # Each story of the control plane waits for its turn by itself (bed/lanes.rs), so all of them may begin.
 STORY_THREADS ?= 500
@@ -102,6 +102,11 @@ fuzz: prerequisites prerequisites-of-fuzz ## Look for inputs that break it (CONT
 	    -max_total_time=$(SECONDS) -max_len=65536 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 || exit 1; \
 	done
 
+fuzz-api: SECONDS = 600
+fuzz-api: prerequisites prerequisites-of-fuzz-api ## Hold the console's HTTP API to its OpenAPI document with Schemathesis; SECONDS=600
+	@cargo build --locked --package copyrator --package devcluster
+	@tests/fuzz/api.sh $(SECONDS)
+
 build: prerequisites ## The release binaries: target/release/copyrator and copyrator-certs
 	@cargo build --locked --release --package copyrator --package copyrator-certs
 
@@ -133,6 +138,9 @@ prerequisites:
 	command -v go >/dev/null || lacks 'go' 'it builds Kubernetes for the tests and the demo; get it from https://go.dev/dl'; \
 	command -v cc >/dev/null || lacks 'a C compiler' 'run: apt-get install gcc (or your system'"'"'s like)'; \
 	exit $$missing
+
+prerequisites-of-fuzz-api:
+	@st --version >/dev/null 2>&1 || { echo 'missing: Schemathesis: run: pipx install schemathesis' >&2; exit 1; }
 
 prerequisites-of-fuzz:
 	@cargo fuzz --version >/dev/null 2>&1 || { echo 'missing: cargo-fuzz: run: cargo install cargo-fuzz' >&2; exit 1; }
