@@ -58,6 +58,13 @@ fn notes_name_the_version_of_a_server_that_knows_less() {
         let notes = notes_on(server, folder.path(), &without);
         assert!(notes.contains(command), "{server}: {command:?} is not in\n{notes}");
     }
+    // Without them the guard would not be over what templates declare.
+    let certificate = json!({ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "resource": "certificates", "use": ["render"] });
+    let read = json!({ "apiVersion": "a.b/v1", "kind": "A", "resource": "as", "use": ["forEach"] });
+    let granted = json!({ "crds": { "enabled": false }, "templates": { "kinds": [certificate, read] } });
+    let notes = notes_on("1.36.0", folder.path(), &granted);
+    let command = "\n  copyrator crds --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply";
+    assert!(notes.contains(command), "{command:?} is not in\n{notes}");
 }
 
 #[test]

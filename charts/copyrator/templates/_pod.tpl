@@ -134,7 +134,16 @@ spec:
         - --copy-kinds={{ join "," . }}
         {{- end }}
         {{- $kinds := list }}
+        {{- $written := dict }}
         {{- range ($values.templates).kinds }}
+        {{- if has "render" .use }}
+        {{- $of := printf "%s of %s" .resource (ternary (first (splitList "/" .apiVersion)) "v1" (contains "/" .apiVersion)) }}
+        {{- $name := printf "%s of %s" .kind .apiVersion }}
+        {{- if ne $name (default $name (get $written $of)) }}
+        {{- fail (printf "templates.kinds: %s and %s are the same objects, %s: write them by one of these kinds only" (get $written $of) $name $of) }}
+        {{- end }}
+        {{- $_ := set $written $of $name }}
+        {{- end }}
         {{- $kinds = append $kinds (printf "%s/%s/%s/%s" .apiVersion .kind .resource (join "+" .use)) }}
         {{- end }}
         {{- with $kinds }}

@@ -35,6 +35,14 @@ impl ResourceType {
         self.kind.to_ascii_lowercase()
     }
 
+    /// Plural and group, as kubectl takes them where two groups have one plural: `certificates.cert-manager.io`.
+    pub fn qualified(&self) -> String {
+        match self.group {
+            "" => self.plural.to_owned(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+
     /// The URL of the objects in one namespace, or of all: `/api/v1/namespaces/shop/configmaps`.
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };

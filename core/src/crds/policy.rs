@@ -53,10 +53,11 @@ pub fn guarded(mut object: Value, kinds: impl Iterator<Item = CopyKind>) -> Valu
     object
 }
 
+/// In every version: where the one that is granted is not served any more, the objects are there in the others.
 fn rule(kind: CopyKind) -> Value {
     let of = kind.resource();
     json!({
-        "apiGroups": [of.group], "apiVersions": [of.version], "operations": ["CREATE", "UPDATE", "DELETE"],
+        "apiGroups": [of.group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"],
         "resources": [of.plural, format!("{}/status", of.plural)],
     })
 }

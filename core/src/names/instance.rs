@@ -1,6 +1,10 @@
 //! What templates are rendered for and declare: namespaces, and objects of kinds that the chart's value `templates.kinds` grants.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use super::{
     Kind, NamespacedName,
@@ -57,6 +61,12 @@ impl InstanceKind {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
+    /// The kind of objects that are written.
+    fn of(kind: Kind) -> Self {
+        let resource = kind.resource();
+        Self::new(resource.api_version, resource.kind)
+    }
+
     /// Its API group; empty for the core.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
@@ -111,9 +121,36 @@ pub enum NoTemplateKind {
     /// Templates declare objects of too many kinds.
     #[error(transparent)]
     TooMany(#[from] TooManyKinds),
+    /// Two kinds are the same objects in the API, and what is made by one would be nobody's by the other, and be removed.
+    #[error(
+        "{} and {} are the same objects, {}: write them by one of these kinds only",
+        InstanceKind::of(*.0), InstanceKind::of(*.1), .0.resource().qualified()
+    )]
+    Twice(Kind, Kind),
 }
 
 impl TemplateKind {
+    /// Reads each of these, as [`Self::read`] does.
+    ///
+    /// # Errors
+    /// One is not of that form, there are too many kinds, or two are the same objects.
+    pub fn read_all<'t>(
+        texts: impl IntoIterator<Item = &'t str>,
+        kinds: &GrantedKinds,
+    ) -> Result<BTreeSet<Self>, NoTemplateKind> {
+        let read = texts.into_iter().map(|text| Self::read(text, kinds));
+        let read = read.collect::<Result<BTreeSet<Self>, _>>()?;
+        let mut written: BTreeMap<(&str, &str), Kind> = BTreeMap::new();
+        for kind in Kind::ALL.into_iter().chain(read.iter().filter_map(|one| one.rendered)) {
+            let resource = kind.resource();
+            let place = written.entry((resource.group, resource.plural)).or_insert(kind);
+            if *place != kind {
+                return Err(NoTemplateKind::Twice(*place, kind));
+            }
+        }
+        Ok(read)
+    }
+
     /// Reads `APIVERSION/KIND/PLURAL/USE`; a kind whose objects templates declare has its place in `kinds`.
     ///
     /// # Errors
@@ -202,6 +239,31 @@ mod tests {
             "a/b/c/D/ds/forEach",
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    /// In two versions, each of an object's slots would have its mark, and be wanted by nobody but for one of them.
+    #[test]
+    fn the_same_objects_are_not_written_by_two_kinds() {
+        let read = |texts: &[&str]| {
+            TemplateKind::read_all(texts.iter().copied(), &GrantedKinds::default())
+                .map(|kinds| kinds.len())
+                .map_err(|error| error.to_string())
+        };
+        let (first, second) = ("a.b/v1/A/as/render", "a.b/v2/A/as/render");
+        let told = read(&[first, second]).unwrap_err();
+        assert_eq!(
+            told,
+            "A of a.b/v1 and A of a.b/v2 are the same objects, as.a.b: write them by one of these kinds only"
+        );
+        assert!(read(&["v2/Settings/configmaps/render"]).unwrap_err().contains("ConfigMap of v1"));
+        for texts in [
+            &[first, "a.b/v2/A/as/forEach"][..],
+            &[first, "a.b/v1/A/as/forEach"],
+            &[first, "c.d/v1/A/as/render"],
+            &["apps/v1/Deployment/deployments/render", "v1/ConfigMap/configmaps/render"],
+        ] {
+            assert_eq!(read(texts), Ok(2), "{texts:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{UsageError, non_empty};
-use crate::names::{GrantedKinds, NoTemplateKind, TemplateKind};
+use crate::names::{GrantedKinds, TemplateKind};
 
 /// The kinds that are granted to templates.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,8 +17,8 @@ pub(crate) struct TemplateKinds {
 impl TemplateKinds {
     /// The kinds; those that templates declare have their places in `kinds`.
     pub(crate) fn kinds(self, kinds: &GrantedKinds) -> Result<BTreeSet<TemplateKind>, UsageError> {
-        let read = non_empty(self.template_kinds).map(|word| TemplateKind::read(&word, kinds));
-        read.collect::<Result<_, NoTemplateKind>>()
+        let words: Vec<String> = non_empty(self.template_kinds).collect();
+        TemplateKind::read_all(words.iter().map(String::as_str), kinds)
             .map_err(|error| UsageError::Value { flag: "template-kinds", message: error.to_string() })
     }
 }

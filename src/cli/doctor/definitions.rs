@@ -101,7 +101,15 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
         return install.repair();
     }
     let version = facts.server.as_ref().map(|server| format!(" --kube-version {server}")).unwrap_or_default();
-    format!("copyrator crds{version} | kubectl apply --server-side -f -")
+    // Without them the guard would be off objects that it is over.
+    let written = install.template_kinds().into_iter().filter(|one| one.rendered.is_some());
+    let written =
+        written.map(|one| format!("{}/{}/{}/render", one.kind.api_version, one.kind.kind, one.plural));
+    let kinds = match written.collect::<Vec<_>>().join(",") {
+        none if none.is_empty() => none,
+        some => format!(" --template-kinds {some}"),
+    };
+    format!("copyrator crds{version}{kinds} | kubectl apply --server-side -f -")
 }
 
 enum SchemaDiff {

@@ -38,7 +38,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         labels::check(facts, &mut found);
         rights::check(facts, &install, &mut found);
         if !install.is_namespaced() {
-            held::check(facts, &install, &mut found);
+            held::check(facts, &mut found);
             certificates::check(facts, &install, &mut found);
             hooks::check(facts, &install, &mut found);
         }

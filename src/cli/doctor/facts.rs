@@ -1,6 +1,6 @@
 //! The facts that the checks look at, read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator_certs::Rotation;
 use jiff::Timestamp;
@@ -15,8 +15,7 @@ use crate::{
     authority::Question,
     crds::KubeVersion,
     model::Definition,
-    names::GrantedKinds,
-    names::{NamespacedName, ObjectKey},
+    names::{GrantedKinds, Kind, NamespacedName, ObjectKey},
 };
 
 /// A fact, or why it could not be read.
@@ -103,6 +102,8 @@ pub(super) struct HeldCopies {
     pub(super) definition: Definition,
     /// The number of objects by the missing rule or template.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
+    /// The kinds that were looked at: those that are served.
+    pub(super) kinds: BTreeSet<Kind>,
 }
 
 /// An object of ours as it should be, and as it is.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
-    cli::{operator::Install, terminal::with_causes},
+    cli::terminal::with_causes,
     intake::{
         AsWritten,
         object::{OfKind, Slim},
@@ -38,7 +38,7 @@ use crate::{
 /// How many rules a message names.
 const MOST_NAMED: usize = 4;
 
-pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+pub(super) fn check(facts: &Facts, found: &mut Findings) {
     let all = match &facts.held {
         Ok(all) => all,
         Err(unread) => return found.unknown(&[Id::CopiesHeld], unread),
@@ -61,7 +61,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             write_time(held.definition.created),
             named.join(", "),
         );
-        let fix = let_go(Kind::copied(&install.copy_kinds()), None, &held.definition.uid);
+        let fix = let_go(held.kinds.iter().copied(), None, &held.definition.uid);
         found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {}", held.of), what, fix);
     }
 }
@@ -86,6 +86,7 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
         .await?,
     );
     let copies = &mut there;
+    let mut kinds = BTreeSet::new();
     for kind in Kind::copied(copy_kinds) {
         match kind {
             Kind::ConfigMap => count::<ConfigMap>(client, copies).await?,
@@ -98,10 +99,15 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
             Kind::Deployment => count::<Deployment>(client, copies).await?,
             Kind::Service => count::<Service>(client, copies).await?,
             Kind::RoleBinding => count::<RoleBinding>(client, copies).await?,
-            Kind::Granted(_) => count_granted(client, kind, copies).await?,
+            Kind::Granted(_) => {
+                if !count_granted(client, kind, copies).await? {
+                    continue;
+                }
+            }
         }
+        kinds.insert(kind);
     }
-    Ok(there.into_iter().map(|there| there.held).collect())
+    Ok(there.into_iter().map(|there| HeldCopies { kinds: kinds.clone(), ..there.held }).collect())
 }
 
 /// The names that a kind of ours has, as marks name them; `None` without its definition.
@@ -121,7 +127,7 @@ where
         let meta = one.meta();
         named(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
     };
-    let held = HeldCopies { of, definition, rules: BTreeMap::new() };
+    let held = HeldCopies { of, definition, rules: BTreeMap::new(), kinds: BTreeSet::new() };
     Ok(Some(There { held, names: all.iter().map(name).collect() }))
 }
 
@@ -133,11 +139,11 @@ where
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| count_one(&copy.facts, there)).await
 }
 
-/// The same of a kind that is known at run time only, and that the API server may not serve.
-async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<()> {
+/// The same of a kind that is known at run time only. Returns whether the API server serves it.
+async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<bool> {
     match list_declared(client, kind, None).await {
         Ok(objects) => objects.iter().for_each(|object| count_one(object.facts(), there)),
-        Err(ListError::NotServed { .. }) => {}
+        Err(ListError::NotServed { .. }) => return Ok(false),
         Err(error) => {
             let resource = kind.resource();
             let failure = (!matches!(error, ListError::Refused { .. })).then(|| with_causes(&error));
@@ -145,7 +151,7 @@ async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Read
             return Err(Unread { verb: "list", resource, namespace: None, failure });
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn count_one(copy: &ObjectFacts, there: &mut [There]) {

@@ -3,6 +3,8 @@
 mod calls;
 mod places;
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum as _;
 use copyrator_certs::{CaSecret, Rotation};
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use super::{
 };
 use crate::{
     model::Definition,
-    names::{Kind, NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey, TemplateKind},
     observe::crds::{RULES, TEMPLATES},
 };
 
@@ -116,11 +118,28 @@ fn every_fault_is_found_and_no_other() {
             "helm upgrade copyrator charts/copyrator -n ours --reset-then-reuse-values",
         ),
         (
+            "a guard that is not over what templates declare",
+            |it| {
+                let deployments = it.deployments.as_mut().unwrap().iter_mut();
+                for spec in deployments.filter_map(|one| one.spec.template.spec.as_mut()) {
+                    let kinds = "--template-kinds=a.b/v1/A/as/forEach,cert-manager.io/v1/Certificate/certificates/render";
+                    spec.containers[0].args.get_or_insert_default().push(kinds.into());
+                }
+            },
+            &[(Error, Id::PolicyChanged)],
+            "copyrator crds --kube-version 1.36 --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply",
+        ),
+        (
             "a CRD that was made anew without its rules",
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
                 let rules = [(NamespacedName::new("home", "app"), 300)].into();
-                it.held = Ok(vec![HeldCopies { of: RULES, definition, rules }]);
+                it.held = Ok(vec![HeldCopies {
+                    of: RULES,
+                    definition,
+                    rules,
+                    kinds: [Kind::ConfigMap, Kind::Secret].into(),
+                }]);
             },
             &[(Warning, Id::CopiesHeld)],
             "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
@@ -130,11 +149,14 @@ fn every_fault_is_found_and_no_other() {
             |it| {
                 let definition = Definition { uid: "anew".into(), created: now() };
                 let rules = [(NamespacedName::of_template("home", "kit"), 2)].into();
-                let other = HeldCopies { of: RULES, definition: definition.clone(), rules: [].into() };
-                it.held = Ok(vec![other, HeldCopies { of: TEMPLATES, definition, rules }]);
+                let certificates = "cert-manager.io/v1/Certificate/certificates/render";
+                let certificate = TemplateKind::read(certificates, &it.kinds).unwrap().rendered.unwrap();
+                let kinds = BTreeSet::from([Kind::ConfigMap, certificate]);
+                let held = HeldCopies { of: TEMPLATES, definition, rules, kinds };
+                it.held = Ok(vec![HeldCopies { of: RULES, rules: [].into(), ..held.clone() }, held]);
             },
             &[(Warning, Id::CopiesHeld)],
-            "kubectl annotate configmaps,secrets -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
+            "kubectl annotate configmaps,certificates.cert-manager.io -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
         ),
         (
             "annotations without the label beside",

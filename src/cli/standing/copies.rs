@@ -9,7 +9,7 @@ use crate::{
     explain::{Course, Outlook},
     marks::write_time,
     names::NamespacedName,
-    plan::copy::{ProblemReason, let_go},
+    plan::copy::{ProblemReason, let_go, served},
 };
 
 /// The state of a copy, the worst first.
@@ -117,7 +117,7 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
             "{are} held: the definition of {what} was made anew at {}, and their {what} have not been there since; put the {what} back, or \
              have a user who may override copies let all of them go: {}",
             write_time(definition.created),
-            let_go(survey.world.settings().copied_kinds(), None, &definition.uid)
+            let_go(served(&survey.world), None, &definition.uid)
         ))
     };
     let each = [(rules, "rules", ("copy", "copies")), (templates, "templates", ("object", "objects"))];

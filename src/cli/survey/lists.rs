@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 };
 use kube::{Client, Resource, core::NamespaceResourceScope};
 
-use super::{SurveyError, instances};
+use super::{SurveyError, granted::declared_objects, instances};
 use crate::{
     api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
     authority::{Question, Subject, refusal},
@@ -28,11 +28,11 @@ use crate::{
         watched::Watched,
         workload::Workload,
     },
-    model::{InstancesRead, NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
+    model::{NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
     names::{Kind, NamespacedName},
     observe::{
         crds::{RULES, TEMPLATES, definition},
-        listing::{ListError, list, list_declared, list_in, read_namespace},
+        listing::{ListError, list, list_in, read_namespace},
     },
 };
 
@@ -406,13 +406,9 @@ async fn read(client: &Client, place: &Arc<str>, kinds: &[Kind]) -> Result<Names
     Ok(seen)
 }
 
-/// The objects of a kind that is known at run time only, and that the API server may not serve.
+/// The objects of a kind that is known at run time only.
 async fn granted(client: &Client, kind: Kind, place: Option<&str>) -> Result<Put, ListError> {
-    let (objects, read) = match list_declared(client, kind, place).await {
-        Ok(objects) => (objects, InstancesRead::Listed),
-        Err(ListError::NotServed { .. }) => (Vec::new(), InstancesRead::NotServed),
-        Err(error) => return Err(error),
-    };
+    let (objects, read) = declared_objects(client, kind, place).await?;
     Ok(Box::new(move |world, _, now| {
         for object in objects {
             object.put(world, now);

@@ -8,6 +8,7 @@ mod authority;
 mod content;
 mod declared;
 mod error;
+mod granted;
 mod instances;
 mod judged;
 mod lists;

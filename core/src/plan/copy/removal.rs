@@ -202,8 +202,14 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
          put the {what} back, or let its copies go: {}",
         rule.said(),
         write_time(definition.created),
-        let_go(world.settings().copied_kinds(), Some(rule), &definition.uid)
+        let_go(served(world), Some(rule), &definition.uid)
     )
+}
+
+/// The kinds that are written here, and that the API server knows: kubectl refuses a command that names another one.
+pub fn served(world: &World) -> impl Iterator<Item = Kind> {
+    let kinds = world.settings().copied_kinds();
+    kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
 }
 
 /// The shell command with which a user who may override copies releases those whose rules are missing, of one
@@ -213,7 +219,12 @@ pub fn let_go(
     rule: Option<&NamespacedName>,
     definition: &str,
 ) -> String {
-    let kinds: Vec<&str> = kinds.into_iter().map(|kind| kind.resource().plural).collect();
+    let name = |kind: Kind| match kind {
+        // Another group may have the same plural.
+        Kind::Granted(kind) => kind.resource().qualified(),
+        known => known.resource().plural.to_owned(),
+    };
+    let kinds: Vec<String> = kinds.into_iter().map(name).collect();
     let label =
         rule.map_or_else(|| RULE_LABEL.to_owned(), |rule| format!("{RULE_LABEL}={}", rule_label(rule)));
     format!("kubectl annotate {} -A -l {label} --overwrite {DEFINITION}={definition}", kinds.join(","))

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::{marks::never_carried, validate::printable};
 
-/// Fields of a pod's specification that are literal, wherever a kind has them.
-const LITERAL: [&str; 14] = [
+/// Fields of a pod's specification that are literal, wherever a kind has them, also as part of a longer name: `podSecurityContext`,
+/// `driverServiceAccount`. The last two are a claim's, which can take any volume that is there, and a binding's.
+const LITERAL: [&str; 16] = [
     "serviceAccountName",
     "serviceAccount",
     "automountServiceAccountToken",
@@ -22,6 +23,8 @@ const LITERAL: [&str; 14] = [
     "runtimeClassName",
     "priorityClassName",
     "nodeName",
+    "volumeName",
+    "roleRef",
 ];
 /// Fields that the template's text must have; what is in them may come from expressions, since a Secret for each
 /// instance, or a node pool for each team, is common.
@@ -81,7 +84,7 @@ impl Place {
         match self {
             Self::Free | Self::Keys | Self::Metadata => false,
             Self::Volume => name != CLAIM && !OF_A_VOLUME.contains(&name),
-            Self::Elsewhere | Self::Volumes => LITERAL.contains(&name),
+            Self::Elsewhere | Self::Volumes => is_of_literal(name),
         }
     }
 
@@ -92,9 +95,18 @@ impl Place {
             Self::Metadata => !METADATA.contains(&name),
             Self::Keys => never_carried(name) || name.starts_with(APPARMOR),
             Self::Volume => !OF_A_VOLUME.contains(&name),
-            Self::Elsewhere | Self::Volumes => LITERAL.contains(&name) || WRITTEN.contains(&name),
+            Self::Elsewhere | Self::Volumes => is_of_literal(name) || WRITTEN.contains(&name),
         }
     }
+}
+
+/// Whether it is one of [`LITERAL`], or ends with one as its last words.
+fn is_of_literal(name: &str) -> bool {
+    LITERAL.iter().any(|field| {
+        let end = name.len().checked_sub(field.len()).and_then(|at| name.get(at..));
+        let begins_a_word = |end: &str| end.starts_with(|first: char| first.is_ascii_uppercase());
+        name == *field || end.is_some_and(|end| begins_a_word(end) && end.eq_ignore_ascii_case(field))
+    })
 }
 
 /// The first field, in what an expression gave, that only the template's text may set: its path below the
@@ -133,6 +145,11 @@ mod tests {
                 Some(".template.spec.serviceAccountName"),
             ),
             (Elsewhere, json!([{"securityContext": {}}]), Some("[0].securityContext")),
+            (Elsewhere, json!({"podSecurityContext": {}}), Some(".podSecurityContext")),
+            (Elsewhere, json!({"driver": {"sparkServiceAccount": "a"}}), Some(".driver.sparkServiceAccount")),
+            (Elsewhere, json!({"volumeName": "of-others"}), Some(".volumeName")),
+            (Elsewhere, json!({"bindings": [{"clusterRoleRef": {}}]}), Some(".bindings[0].clusterRoleRef")),
+            (Elsewhere, json!({"sessionAffinity": "None", "hostname": "a", "supernodeName": "a"}), None),
             (Elsewhere, json!({"ports": [{"hostPort": 22}]}), Some(".ports[0].hostPort")),
             (
                 Elsewhere,

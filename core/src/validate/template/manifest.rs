@@ -45,9 +45,17 @@ const BY_A_WORKLOAD: &str = "a workload makes it: render a Deployment, StatefulS
 const BY_A_CONTROLLER: &str = "a controller makes it";
 const CLUSTER_SCOPED: &str =
     "it is in no namespace, and an object is rendered into the namespace that it is for";
-/// Groups of which no kind is rendered.
-const REFUSED_GROUPS: [(&str, &str); 4] = [
+const BY_ITS_WRITER: &str =
+    "what it may do depends on who writes it, which would be Copyrator and not the template's author";
+/// Groups of which no kind is rendered. Of those by their writer, the API server or a webhook takes the user of the request: a
+/// TemplateInstance makes objects with that one's rights, and a HierarchyConfiguration or a binding of Rancher gives what that one has. The
+/// author was asked about writing the object, and not about that.
+const REFUSED_GROUPS: [(&str, &str); 8] = [
     (GROUP, "a kind of Copyrator never makes another one"),
+    ("authorization.openshift.io", "bind a ClusterRole by a RoleBinding of rbac.authorization.k8s.io/v1"),
+    ("template.openshift.io", BY_ITS_WRITER),
+    ("hnc.x-k8s.io", BY_ITS_WRITER),
+    ("management.cattle.io", BY_ITS_WRITER),
     ("admissionregistration.k8s.io", CLUSTER_SCOPED),
     ("authentication.k8s.io", "nothing stores it"),
     ("authorization.k8s.io", "nothing stores it"),
@@ -125,7 +133,7 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
             }
         }
         "RoleBinding" => {
-            literal.extend(["roleRef", "userNames", "groupNames"]);
+            literal.extend(["userNames", "groupNames"]);
             literal.extend(for_objects.then_some("subjects"));
             let role = &object["roleRef"];
             if role["kind"] != "ClusterRole" || role["name"].as_str().is_none_or(str::is_empty) {
@@ -190,5 +198,30 @@ fn has_expression(value: &Value) -> bool {
         Value::Array(items) => items.iter().any(has_expression),
         Value::Object(fields) => fields.values().any(has_expression),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The author is asked about writing the object; the API server, or a webhook, asks more of the user of the request.
+    #[test]
+    fn what_takes_its_rights_from_who_writes_it_is_not_rendered() {
+        for (api_version, kind) in [
+            ("template.openshift.io/v1", "TemplateInstance"),
+            ("authorization.openshift.io/v1", "RoleBinding"),
+            ("hnc.x-k8s.io/v1alpha2", "HierarchyConfiguration"),
+            ("management.cattle.io/v3", "ProjectRoleTemplateBinding"),
+        ] {
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"},
+                "roleRef": {"kind": "ClusterRole", "name": "view"}});
+            let mut problems = Vec::new();
+            check("a", &object, false, &mut problems);
+            let told = format!("a.kind: {kind} is not rendered: ");
+            assert!(problems.len() == 1 && problems[0].message.starts_with(&told), "{problems:?}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{CompiledObject, CompiledTemplate, node::Node};
 use crate::{
     api::{ConflictPolicy, Problem, TemplateObject},
@@ -35,15 +37,18 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
         problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {
-        if let Node::Fields(fields) = &object.body {
-            let names = fields.iter().map(|(name, _)| name.as_str());
-            let left_out =
-                names.filter(|name| !is_content(name) && !["apiVersion", "kind", "metadata"].contains(name));
-            problems.extend(left_out.map(|name| {
-                let what = "is left to controllers and to the namespace's owner: leave it out";
-                invalid(&format!("spec.objects[{}].template.{name}", object.id), what)
-            }));
-        }
+        let names: Vec<&str> = match &object.body {
+            Node::Fields(fields) => fields.iter().map(|(name, _)| name.as_str()).collect(),
+            Node::Literal(Value::Object(fields)) => fields.keys().map(String::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let left_out = names
+            .iter()
+            .filter(|name| !is_content(name) && !["apiVersion", "kind", "metadata"].contains(name));
+        problems.extend(left_out.map(|name| {
+            let what = "is left to controllers and to the namespace's owner: leave it out";
+            invalid(&format!("spec.objects[{}].template.{name}", object.id), what)
+        }));
         let at = format!("spec.objects[{}]", object.id);
         // Everybody who may read a template would read its values.
         if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
@@ -52,4 +57,26 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
         }
     }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is left out of an object would be left out without a word, with an expression in it or none.
+    #[test]
+    fn what_is_left_to_others_is_refused_in_a_literal_object_too() {
+        for name in ["ci", "${namespaceObject.metadata.name}"] {
+            let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name},
+                "imagePullSecrets": [{"name": "registry"}]});
+            let spec = json!({"forEach": {"namespaces": [{"namespaceSelector": {}}]}, "objects": [{"id": "a", "template": object}]});
+            let problems = CompiledTemplate::compile_served(&serde_json::from_value(spec).unwrap())
+                .map(drop)
+                .unwrap_err();
+            let told = &problems[0].message;
+            assert!(told.starts_with("spec.objects[a].template.imagePullSecrets: is left"), "{name}: {told}");
+        }
+    }
 }

@@ -356,8 +356,8 @@ fn rolebindings_leave_no_right_to_the_instance() {
         "roleRef": {"kind": "Role", "name": "a"}, "userNames": "${object.spec.users}"});
     let problems = compiled(&json!({"forEach": objects(), "objects": [{"id": "a", "template": elsewhere}]}))
         .unwrap_err();
-    assert!(problems[0].contains("roleRef: must name a ClusterRole"), "{problems:?}");
-    assert!(problems[1].contains("userNames: is literal"), "{problems:?}");
+    assert!(problems[1].contains("roleRef: must name a ClusterRole"), "{problems:?}");
+    assert!(problems[2].contains("userNames: is literal"), "{problems:?}");
 }
 
 /// A controller fills a status in step by step. What is read as optional may be missing, but for the status itself.
