@@ -26,7 +26,7 @@ use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
 use super::peers::{OpenByPeer, PeerRate};
-use super::slow_header::{Phase, SlowHeader};
+use super::slow_peer::{Phase, SlowPeer};
 
 /// How often the log says that a client certificate is refused, at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -116,7 +116,7 @@ impl Connections {
     }
 
     async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
-        let stream = SlowHeader::new(stream, client.phase.clone(), self.limits.header);
+        let stream = SlowPeer::new(stream, client.phase.clone(), self.limits);
         let service = service_fn(|request| self.answer(request, &client));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

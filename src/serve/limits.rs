@@ -15,6 +15,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Time from the first byte of a request to the end of its header.
     pub header: Duration,
+    /// Time in which a client takes nothing of an answer that waits for it.
+    pub stalled: Duration,
     /// Time between two requests on a kept connection. It must be longer than the API server's own idle limit
     /// of about 90 s: the client must close first, or a call could be lost on its way.
     pub idle: Duration,
@@ -29,6 +31,7 @@ impl Default for Limits {
             max_connections_a_peer: 512,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(10),
+            stalled: Duration::from_secs(30),
             idle: Duration::from_secs(120),
             // hyper's default of 400 KiB for each connection would let callers fill our memory.
             buffer: 64 * 1024,

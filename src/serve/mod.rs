@@ -9,7 +9,7 @@ pub(crate) mod listener;
 pub(crate) mod metrics;
 mod peers;
 pub(crate) mod readiness;
-mod slow_header;
+mod slow_peer;
 pub(crate) mod tls;
 
 pub(crate) use admin::{Admin, admin_router};

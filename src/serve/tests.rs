@@ -38,7 +38,8 @@ struct Server {
 type Client = BufReader<TlsStream<TcpStream>>;
 
 fn router() -> Router {
-    Router::new().route("/", get(|| async { "hello" })).route(
+    let large = get(|| async { vec![0; 32 << 20] });
+    Router::new().route("/", get(|| async { "hello" })).route("/large", large).route(
         "/slow",
         get(|| async {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -170,6 +171,28 @@ async fn a_trickled_header_is_cut_off_and_an_idle_connection_is_not() {
 
     assert_eq!(soon(ask(&mut idle, "/")).await.unwrap(), ("hello".to_owned(), true));
     drop(idle);
+    server.drained().await;
+}
+
+/// hyper alone would keep the answer in memory for as long as the client likes.
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up_and_one_that_is_taken_slowly_is_not() {
+    let limits = Limits { stalled: Duration::from_millis(400), ..Limits::default() };
+    let server = Server::start(limits, Duration::ZERO).await;
+    let [mut slow, mut stalled] =
+        [soon(server.connect()).await.unwrap(), soon(server.connect()).await.unwrap()];
+    for client in [&mut slow, &mut stalled] {
+        client.write_all(b"GET /large HTTP/1.1\r\nHost: hook.test\r\n\r\n").await.unwrap();
+    }
+    let (mut read, mut part) = (0, vec![0; 8 << 20]);
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        read += soon(slow.read_exact(&mut part)).await.unwrap();
+    }
+    assert_eq!(read, 32 << 20);
+    until(|| server.metrics.open.get() == 1).await;
+    assert!(soon(stalled.read_to_end(&mut Vec::new())).await.is_err(), "it broke off");
+    drop(slow);
     server.drained().await;
 }
 

@@ -110,8 +110,10 @@ impl<'h> Brought<'h> {
     }
 }
 
+/// Browsers send cookies of others along, which may have any bytes.
 fn cookies(headers: &HeaderMap, session: Session) -> Vec<&str> {
-    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let each = all.flat_map(|value| value.split(';')).filter_map(|one| one.trim().split_once('='));
+    let all = headers.get_all(header::COOKIE).into_iter();
+    let each = all.flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
+    let each = each.filter_map(|one| std::str::from_utf8(one).ok()?.trim().split_once('='));
     each.filter(|(name, _)| *name == session.cookie()).map(|(_, value)| value).collect()
 }

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::Bytes,
+    body::{Body, Bytes, HttpBody as _},
     extract::{Request, State},
     middleware::{Next, from_fn_with_state, map_response},
     response::{IntoResponse, Redirect, Response},
@@ -13,13 +13,13 @@ use axum::{
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     callers::Callers,
     guard::{Guard, is_open, is_type_taken},
     problem::Problem,
-    seat::AT_ONCE,
+    seat::{AT_ONCE, Seat},
     site::Site,
 };
 
@@ -27,11 +27,14 @@ use super::{
 const BODY: usize = 7 << 20;
 /// How many requests are answered at once, of all callers together.
 const ALL_AT_ONCE: usize = 32;
-/// The same for those who are not known yet, and log in or out: they take no place of others.
-const STRANGERS_AT_ONCE: usize = 8;
+/// A body that is larger, or does not say how large it is, has to wait until no other such is being read and judged: what it says
+/// takes many times its bytes of memory.
+const SMALL: u64 = 256 << 10;
+/// How long the client may take to send a body.
+const SENT_WITHIN: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The same for those who are not known yet.
+/// The same for those who are not known yet, and log in or out. They take no place of others: what they send is small.
 const STRANGERS_DEADLINE: Duration = Duration::from_secs(15);
 /// What to say of a body of another type.
 const OTHER_TYPE: &str =
@@ -46,13 +49,35 @@ pub(super) struct Door {
     pub(super) site: Site,
     pub(super) callers: Callers,
     places: Semaphore,
-    strangers: Semaphore,
+    /// A place for one body that is not small.
+    large: Semaphore,
 }
 
 impl Door {
     pub(super) fn new(guard: Guard, site: Site, callers: Callers) -> Self {
-        let (places, strangers) = (Semaphore::new(ALL_AT_ONCE), Semaphore::new(STRANGERS_AT_ONCE));
-        Self { guard, site, callers, places, strangers }
+        let (places, large) = (Semaphore::new(ALL_AT_ONCE), Semaphore::new(1));
+        Self { guard, site, callers, places, large }
+    }
+
+    /// The places that a request of this caller takes.
+    ///
+    /// # Errors
+    /// One of them is not free.
+    fn places<'d>(&'d self, seat: &'d Seat, body: &Body) -> Result<Vec<SemaphorePermit<'d>>, Problem> {
+        let busy = |what: String| {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}: try again in a moment"))
+        };
+        let mut taken = Vec::new();
+        for all in [&seat.places, &self.places] {
+            let place = all.try_acquire();
+            taken.push(place.map_err(|_| busy(format!("{AT_ONCE} requests are being answered")))?);
+        }
+        if body.size_hint().upper().is_none_or(|most| most > SMALL) {
+            let place = self.large.try_acquire();
+            let message = || format!("another body of more than {} KiB is being judged", SMALL >> 10);
+            taken.push(place.map_err(|_| busy(message()))?);
+        }
+        Ok(taken)
     }
 
     async fn answer(&self, request: Request, next: Next) -> Response {
@@ -74,17 +99,12 @@ impl Door {
                 Err(problem) => return problem.into_response(),
             },
         };
-        let (own, deadline) = match &caller {
-            Some(seat) => (Some(&seat.places), DEADLINE),
-            // The form and the assets are there at once.
-            None if head.method.is_safe() => (None, DEADLINE),
-            None => (Some(&self.strangers), STRANGERS_DEADLINE),
+        let places = caller.as_ref().map(|seat| self.places(seat, &body)).transpose();
+        let _places = match places {
+            Ok(places) => places,
+            Err(problem) => return problem.into_response(),
         };
-        let own = own.map(Semaphore::try_acquire).transpose();
-        let (Ok(_own), Ok(_place)) = (own, self.places.try_acquire()) else {
-            let message = format!("{AT_ONCE} requests are being answered: try again in a moment");
-            return Problem::new(StatusCode::TOO_MANY_REQUESTS, message).into_response();
-        };
+        let deadline = if caller.is_some() { DEADLINE } else { STRANGERS_DEADLINE };
         if let Some(seat) = &caller {
             head.extensions.insert(seat.clone());
         }
@@ -149,7 +169,12 @@ pub(super) async fn at_most(most: usize, request: Request) -> Result<Bytes, Prob
     if !is_type_taken(request.headers(), request.uri().path()) {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE));
     }
-    match Limited::new(request.into_body(), most).collect().await {
+    let read = Limited::new(request.into_body(), most).collect();
+    let Ok(read) = tokio::time::timeout(SENT_WITHIN, read).await else {
+        let message = format!("the body did not come within {} s", SENT_WITHIN.as_secs());
+        return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
+    };
+    match read {
         Ok(read) => Ok(read.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let message = format!("the body has more than {} KiB", most >> 10);

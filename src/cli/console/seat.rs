@@ -27,15 +27,15 @@ pub(super) struct Seat {
     pub cluster: String,
     /// Where the console is found.
     pub site: Site,
-    /// Places for requests.
-    pub places: Semaphore,
+    /// Places for requests; seats of one holder have the same.
+    pub places: Arc<Semaphore>,
     /// Places for surveys, of all callers together.
     pub surveying: Arc<Semaphore>,
     /// What was seen in the last seconds; one look at a time.
     pub surveys: Mutex<Surveys>,
     /// Places for streams.
     pub streams: Arc<Semaphore>,
-    /// When the console ends, and streams with it.
+    /// When the console or the seat ends, and streams with it.
     pub ended: CancellationToken,
 }
 
@@ -49,7 +49,7 @@ impl Seat {
             named: BTreeSet::new(),
             cluster,
             site: Site::of_run(),
-            places: Semaphore::new(AT_ONCE),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
             surveying: Arc::new(Semaphore::new(1)),
             surveys: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),

@@ -25,8 +25,10 @@ use crate::{
 const SEATS: usize = 20;
 /// How long a seat is kept after its last use. It has the client with the token, and a survey of the last seconds.
 const KEPT: Duration = Duration::from_secs(60);
-/// How many unknown tokens the API server is asked about at once: whoever sends nonsense takes no place of others.
+/// How many unknown tokens the API server is asked about at once.
 const ASKED_AT_ONCE: usize = 8;
+/// How long an unknown token waits for its turn: whoever sends nonsense does not keep others out.
+const TURN: Duration = Duration::from_secs(5);
 /// How many surveys are taken at once, of all callers: each is as large as what its caller may see.
 const SURVEYS_AT_ONCE: usize = 4;
 /// The API server's words for a token that it does not take.
@@ -52,7 +54,33 @@ pub(super) struct Seats {
 
 struct Taken {
     seat: Arc<Seat>,
+    holder: Holder,
     last: Instant,
+}
+
+/// Whose seats are counted together: a person, or all ServiceAccounts of a namespace. Whoever may ask for tokens there gets as many
+/// as they like, of accounts that they make.
+type Holder = Arc<str>;
+
+/// Whom the API server takes a token for.
+struct Known {
+    holder: Holder,
+    /// The namespace that is meant where none is named.
+    home: String,
+}
+
+impl Known {
+    /// By the name of the user; empty where the API server does not say it.
+    fn of(user: &str) -> Self {
+        let account = user.strip_prefix("system:serviceaccount:");
+        match account.and_then(|account| account.split_once(':')) {
+            Some((namespace, _)) => Self {
+                holder: format!("system:serviceaccounts:{namespace}").into(),
+                home: namespace.to_owned(),
+            },
+            None => Self { holder: user.into(), home: NO_HOME.to_owned() },
+        }
+    }
 }
 
 impl Taken {
@@ -91,9 +119,9 @@ impl Seats {
             taken.last = Instant::now();
             return Ok(taken.seat.clone());
         }
-        let home = self.home(token).await?;
-        let seat = Arc::new(self.seat(token, &home)?);
-        self.take(id, seat)
+        let known = self.known(token).await?;
+        let seat = self.seat(token, &known.home)?;
+        self.take(id, seat, known.holder)
     }
 
     /// Gives up what was not used for a minute, and surveys of before.
@@ -108,21 +136,21 @@ impl Seats {
     }
 
     /// Asks the API server who has this token, and so whether it takes it. The namespace of a ServiceAccount is its home.
-    async fn home(&self, token: &Token) -> Result<String, Problem> {
-        let Ok(_turn) = self.asking.try_acquire() else {
+    async fn known(&self, token: &Token) -> Result<Known, Problem> {
+        let Ok(_turn) = tokio::time::timeout(TURN, self.asking.acquire()).await else {
             return Err(crowded("many unknown tokens are being asked about"));
         };
+        // It may have been refused in the meantime.
+        if self.refused.holds(&token.id(), Instant::now()) {
+            return Err(not_taken());
+        }
         let asked = CallerAuthorizer::new(self.seat(token, NO_HOME)?.client).await;
         match asked {
-            Ok(known) => {
-                let account = known.caller().user.strip_prefix("system:serviceaccount:").map(str::to_owned);
-                let namespace = account.as_deref().and_then(|account| account.split(':').next());
-                Ok(namespace.unwrap_or(NO_HOME).to_owned())
-            }
+            Ok(known) => Ok(Known::of(&known.caller().user)),
             Err(error) => match Problem::of(&error) {
                 problem if problem.code() == StatusCode::UNAUTHORIZED => Err(not_taken()),
                 // It is taken, by a cluster where people may not ask who they are.
-                problem if problem.code() == StatusCode::FORBIDDEN => Ok(NO_HOME.to_owned()),
+                problem if problem.code() == StatusCode::FORBIDDEN => Ok(Known::of("")),
                 problem => Err(problem),
             },
         }
@@ -140,28 +168,47 @@ impl Seats {
         Ok(Seat {
             site: self.site.clone(),
             surveying: self.surveying.clone(),
-            ended: self.ended.clone(),
+            ended: self.ended.child_token(),
             ..Seat::new(clients, self.installed.clone(), HERE.to_owned())
         })
     }
 
-    /// Keeps a seat. Where all are taken, whoever has been away longest gives theirs up.
-    fn take(&self, id: TokenId, seat: Arc<Seat>) -> Result<Arc<Seat>, Problem> {
+    /// Keeps a seat. Where all are taken, whoever has been away longest gives theirs up; where all are in use, whoever holds more
+    /// than one above the newcomer's share does.
+    fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
         let mut taken = self.taken();
-        if taken.len() >= SEATS && !taken.contains_key(&id) {
-            let idle = taken.iter().filter(|(_, taken)| !taken.is_in_use());
-            let longest = idle.min_by_key(|(_, taken)| taken.last).map(|(id, _)| *id);
-            let longest =
-                longest.ok_or_else(|| crowded("as many people as this console serves are at it"))?;
-            taken.remove(&longest);
+        if let Some(other) = taken.values().find(|taken| taken.holder == holder) {
+            seat.places = other.seat.places.clone();
         }
-        let kept = taken.entry(id).or_insert_with(|| Taken { seat, last: Instant::now() });
+        if taken.len() >= SEATS && !taken.contains_key(&id) {
+            let leaving = leaving(&taken, &holder)
+                .ok_or_else(|| crowded("as many people as this console serves are at it"))?;
+            if let Some(taken) = taken.remove(&leaving) {
+                taken.seat.ended.cancel();
+            }
+        }
+        let last = Instant::now();
+        let kept = taken.entry(id).or_insert_with(|| Taken { seat: Arc::new(seat), holder, last });
         Ok(kept.seat.clone())
     }
 
     fn taken(&self) -> std::sync::MutexGuard<'_, BTreeMap<TokenId, Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The seat that is given up for one more of this holder.
+fn leaving(taken: &BTreeMap<TokenId, Taken>, newcomer: &Holder) -> Option<TokenId> {
+    let idle = taken.iter().filter(|(_, taken)| !taken.is_in_use());
+    if let Some((id, _)) = idle.min_by_key(|(_, taken)| taken.last) {
+        return Some(*id);
+    }
+    let mut held: BTreeMap<&Holder, usize> = BTreeMap::new();
+    taken.values().for_each(|taken| *held.entry(&taken.holder).or_default() += 1);
+    let own = held.get(newcomer).copied().unwrap_or_default();
+    let (most, number) = held.into_iter().max_by_key(|(_, number)| *number)?;
+    let of_most = taken.iter().filter(|(_, taken)| taken.holder == *most && number > own + 1);
+    of_most.min_by_key(|(_, taken)| taken.last).map(|(id, _)| *id)
 }
 
 fn not_taken() -> Problem {

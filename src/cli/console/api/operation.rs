@@ -24,6 +24,9 @@ use crate::cli::{
 /// Where the API begins.
 pub(super) const ROOT: &str = "/api/v1";
 
+/// How many objects a body may have. Small ones take a hundred times their bytes of memory.
+const OBJECTS: usize = 1_000;
+
 /// The method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -236,10 +239,20 @@ fn version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 /// The manifests of a body. What is said of a wrong one quotes nothing.
 pub(in crate::cli::console) fn read(body: &[u8]) -> Result<Vec<Document>, Problem> {
     let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
+    let too_many = || {
+        let message = format!("the body has more than {OBJECTS} objects");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
     let text = std::str::from_utf8(body).map_err(|_| wrong("the body is not UTF-8".to_owned()))?;
+    if text.lines().filter(|line| line.starts_with("---")).nth(OBJECTS).is_some() {
+        return Err(too_many());
+    }
     let documents = manifests::parse("body", text).map_err(|error| wrong(error.to_string()))?;
     if documents.is_empty() {
         return Err(wrong("there is no object in the body".to_owned()));
+    }
+    if documents.len() > OBJECTS {
+        return Err(too_many());
     }
     Ok(documents)
 }

@@ -1,14 +1,17 @@
 //! The same routes for callers who each bring a token, over an API server that knows some.
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use axum::Router;
+use axum::{Router, body::Body};
+use futures::{future::join_all, stream::pending};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -20,6 +23,7 @@ use crate::{
         guard::Guard,
         routes,
         sealed::Seal,
+        seat::Seat,
         seats::Seats,
         site::{Session, Site},
         token::Token,
@@ -32,7 +36,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// What the API server was sent: the path and the headers of each request.
 type Sent = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
-/// An API server that knows every token that begins with "good", until it is told that they are withdrawn.
+/// An API server that knows every token that begins with "good", until it is told that they are withdrawn. Those with "web" are of
+/// another namespace than others, and those with "alice" of a person.
 fn server(sent: Sent, withdrawn: CancellationToken) -> ApiServer {
     ApiServer::answering(move |request| {
         let path = request.uri().path().to_owned();
@@ -41,7 +46,12 @@ fn server(sent: Sent, withdrawn: CancellationToken) -> ApiServer {
         let is_known = token.starts_with("Bearer good") && !withdrawn.is_cancelled();
         let (code, body) = match is_known {
             true if path.ends_with("selfsubjectreviews") => {
-                let user = json!({ "username": "system:serviceaccount:shop:app", "groups": [] });
+                let user = match token.as_str() {
+                    token if token.contains("alice") => "alice".to_owned(),
+                    token if token.contains("web") => format!("system:serviceaccount:web:{}", token.len()),
+                    _ => "system:serviceaccount:shop:app".to_owned(),
+                };
+                let user = json!({ "username": user, "groups": [] });
                 (201, json!({ "metadata": {}, "status": { "userInfo": user } }))
             }
             true => small_cluster(request.method().as_str(), &path),
@@ -86,10 +96,19 @@ impl Run {
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let is_named = headers.iter().any(|(name, _)| *name == "host");
         let request = if is_named { request } else { request.header(header::HOST, "localhost:8001") };
-        let request = request.body(axum::body::Body::from(body.to_owned())).unwrap();
+        let request = request.body(Body::from(body.to_owned())).unwrap();
         let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
         (head.status.as_u16(), head.headers, String::from_utf8(body).unwrap())
+    }
+
+    /// Sends the head of a request, and of its body nothing.
+    fn begin(&self, tasks: &mut JoinSet<StatusCode>, path: &str, headers: &[(&str, &str)]) {
+        let request = Request::post(path).header(header::HOST, "localhost:8001");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let body = Body::from_stream(pending::<Result<String, Infallible>>());
+        let (router, request) = (self.router.clone(), request.body(body).unwrap());
+        tasks.spawn(async move { router.oneshot(request).await.unwrap().status() });
     }
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
@@ -289,4 +308,90 @@ async fn seats_are_few_and_given_up_after_a_minute() {
     run.seats.sweep(later);
     seat(3).await.unwrap();
     assert_eq!(run.asked(), asked + 1, "it was given up");
+}
+
+#[tokio::test]
+async fn whoever_makes_many_tokens_keeps_no_seat_from_others() {
+    let run = Run::below("");
+    let seat = async |token: &str| run.seats.of(&Token::read(token).unwrap()).await;
+    // Of as many accounts of one namespace, and all in use.
+    let mut taken = Vec::new();
+    for number in 0..20 {
+        taken.push(seat(&format!("good-web{}", "x".repeat(number))).await.unwrap());
+    }
+    assert_eq!(seat("good-web-more").await.err().unwrap().code(), StatusCode::SERVICE_UNAVAILABLE);
+    let alice = seat("good-alice").await.unwrap();
+    let ended: Vec<bool> = taken.iter().map(|seat| seat.ended.is_cancelled()).collect();
+    assert!(ended[0] && !ended[1..].contains(&true), "streams of the seat that was away longest: {ended:?}");
+    assert_eq!(seat("good-web").await.err().unwrap().code(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(Arc::ptr_eq(&alice, &seat("good-alice").await.unwrap()));
+    let all: Vec<_> =
+        join_all((0..9).map(async |number| seat(&format!("good-{number}")).await.unwrap())).await;
+    assert!(all.iter().all(|seat| !seat.ended.is_cancelled()) && !alice.ended.is_cancelled());
+    assert!(
+        seat("good-9").await.is_err() && seat("good-web").await.is_err(),
+        "neither has more than its half"
+    );
+    // What one seat may ask at once, all of a namespace may.
+    let places = |seat: &Seat| seat.places.available_permits();
+    let before = (places(&all[0]), places(&alice));
+    let _held = all[1].places.try_acquire_many(3).unwrap();
+    assert_eq!((places(&all[0]), places(&alice)), (before.0 - 3, before.1));
+}
+
+#[tokio::test]
+async fn many_unknown_tokens_are_asked_about_in_turn() {
+    let run = Run::below("");
+    let tokens = (0..64).map(|number| Token::read(&format!("bad-{number}")).unwrap());
+    let ask = async |token: Token| run.seats.of(&token).await.err().map(|problem| problem.code());
+    let answers = join_all(tokens.chain(Token::read("good")).map(ask)).await;
+    let (last, refused) = answers.split_last().unwrap();
+    assert!(refused.iter().all(|code| *code == Some(StatusCode::UNAUTHORIZED)), "{refused:?}");
+    assert_eq!(*last, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_sends_slowly_keeps_no_place_from_others() {
+    let run = Run::below("");
+    let form = ("content-type", FORM);
+    let (mut logins, mut large) = (JoinSet::new(), JoinSet::new());
+    (0..40).for_each(|_| run.begin(&mut logins, "/login", &[form]));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(run.log_in("", "good").await.0, 303);
+    assert_eq!(run.get("/api/v1/whoami", &[GOOD]).await.0, 200);
+
+    let yaml = ("content-type", "application/yaml");
+    run.begin(&mut large, "/api/v1/check", &[yaml, GOOD]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let small = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n";
+    assert_eq!(run.send("POST", "/api/v1/check", &[yaml, GOOD], small).await.0, 200);
+    let other = [yaml, ("authorization", "Bearer good-alice")];
+    let padded = format!("{small}# {}", "x".repeat(300 << 10));
+    assert_eq!(run.send("POST", "/api/v1/check", &other, &padded).await.0, 429, "one at a time");
+    assert_eq!(large.join_next().await.unwrap().unwrap(), StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(run.send("POST", "/api/v1/check", &other, &padded).await.0, 200);
+    let ended = logins.join_all().await;
+    assert!(ended.len() == 40 && ended.iter().all(|code| !code.is_success() && !code.is_redirection()));
+}
+
+#[tokio::test]
+async fn a_body_has_no_more_objects_than_memory_for_them() {
+    let run = Run::below("");
+    let headers = [GOOD, ("content-type", "application/yaml")];
+    for (objects, code) in [(1_000, 200), (1_001, 413)] {
+        let documents = "---\nkind: A\n".repeat(objects);
+        let list = format!("kind: List\nitems:\n{}", "- kind: A\n".repeat(objects));
+        for body in [documents, list] {
+            assert_eq!(run.send("POST", "/api/v1/check", &headers, &body).await.0, code, "{objects}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_cookies_of_others_are_passed_over_whatever_is_in_them() {
+    let run = Run::below("");
+    let (_, _, cookie) = run.log_in("", "good").await;
+    let ours = cookie.split(';').next().unwrap();
+    let theirs = format!("name=Zoë; {ours}; =; other");
+    assert_eq!(run.get("/api/v1/whoami", &[("cookie", &theirs)]).await.0, 200);
 }

@@ -1,18 +1,21 @@
-//! Limits slow headers without affecting idle connections.
+//! Limits slow headers, and answers that nobody takes, without affecting idle connections.
 //!
 //! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. Here the time
 //! counts from a request's first byte, so it can be short: a client that sends its header in a trickle is cut
 //! off, a client that waits before its next request is not.
+//!
+//! hyper waits for ever for a client that does not read, with the answer in memory.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use super::limits::Limits;
 
 const IDLE: u8 = 0;
 const RECEIVING: u8 = 1;
@@ -43,21 +46,36 @@ impl Phase {
     }
 }
 
-/// A stream whose reads fail once a header takes longer than `limit`.
-pub(super) struct SlowHeader<S> {
+/// A stream whose reads fail once a header takes too long, and its writes once the other end takes nothing for too long.
+pub(super) struct SlowPeer<S> {
     stream: S,
     phase: Phase,
-    limit: Duration,
+    limits: Limits,
     deadline: Pin<Box<Sleep>>,
+    /// When to stop waiting for the other end to read, while it takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> SlowHeader<S> {
-    pub(super) fn new(stream: S, phase: Phase, limit: Duration) -> Self {
-        Self { stream, phase, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
+impl<S> SlowPeer<S> {
+    pub(super) fn new(stream: S, phase: Phase, limits: Limits) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(limits.header));
+        Self { stream, phase, limits, deadline, stalled: None }
+    }
+
+    /// What a write has come to, or that it takes too long.
+    fn in_time<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.limits.stalled;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody takes the answer")))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for SlowHeader<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SlowPeer<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,7 +91,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowHeader<S> {
             Poll::Pending => Poll::Pending,
             Poll::Ready(done) => {
                 if buffer.filled().len() > before && this.phase.begin() {
-                    this.deadline.as_mut().reset(Instant::now() + this.limit);
+                    this.deadline.as_mut().reset(Instant::now() + this.limits.header);
                 }
                 Poll::Ready(done)
             }
@@ -81,17 +99,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowHeader<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for SlowHeader<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SlowPeer<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.in_time(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let written = Pin::new(&mut self.stream).poll_flush(context);
+        self.in_time(written, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -103,7 +123,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SlowHeader<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.in_time(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
