@@ -121,7 +121,6 @@ fn parameter(name: &str, place: &str) -> Value {
         // Any case, plurals, short names, and with a group: as kubectl takes them. Of which kinds something is known, the cluster says.
         "kind" => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9.-]*$" }),
         "dryRun" => json!({ "const": "All" }),
-        "rule" => json!({ "type": "string", "pattern": "^([^/]+/[^/]+)?$" }),
         _ => json!({ "type": "string" }),
     };
     json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
