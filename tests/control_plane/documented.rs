@@ -93,7 +93,9 @@ fn is_registered(name: &str) -> bool {
     let Some(name) = name.strip_prefix("copyrator_") else { return false };
     let name = name.strip_suffix("_total").unwrap_or(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let prefixed = [("admission_", source.join("webhook")), ("webhook_", source.join("serve"))];
+    let served = source.join("serve");
+    let prefixed =
+        [("admission_", source.join("webhook")), ("webhook_", served.clone()), ("console_", served)];
     let of_prefix = prefixed
         .iter()
         .any(|(prefix, folder)| name.strip_prefix(prefix).is_some_and(|stem| registers(folder, stem, &[])));
@@ -114,7 +116,7 @@ fn registers(folder: &Path, stem: &str, but: &[PathBuf]) -> bool {
 #[test]
 fn a_metric_is_known_by_its_whole_name() {
     assert!(is_registered("copyrator_admission_shed_total") && is_registered("copyrator_writes_total"));
-    assert!(is_registered("copyrator_webhook_connections"));
+    assert!(is_registered("copyrator_webhook_connections") && is_registered("copyrator_console_connections"));
     for wrong in ["copyrator_shed_total", "copyrator_webhook_shed_total", "copyrator_admission_writes_total"]
     {
         assert!(!is_registered(wrong), "{wrong}");
