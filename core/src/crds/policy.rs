@@ -38,7 +38,8 @@ pub(super) fn guarding(text: &str, kinds: &[CopyKind]) -> String {
     text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1)
 }
 
-/// An object of ours as it is where templates declare objects of these kinds, which the guard is over; its rules in order.
+/// A manifest of ours as the chart writes it where templates may declare objects of these kinds: the guard has a rule for each. The
+/// guard's rules are sorted, so that two manifests can be compared.
 pub fn guarded(mut object: Value, kinds: impl Iterator<Item = CopyKind>) -> Value {
     if object["kind"] == "ValidatingAdmissionPolicy"
         && object["metadata"]["name"] == GUARD

@@ -34,8 +34,8 @@ pub enum Store {
 
 impl Store {
     /// The store of the objects of a kind that is written. Of kinds that rules do not copy it holds those that templates declare,
-    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts. Kinds that are known at run time only share one,
-    /// which nobody waits for: the API server may not serve them.
+    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts. Kinds that are known at run time only share one.
+    /// No process waits for it, since the API server may not serve these kinds.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ConfigMap => Self::ConfigMaps,

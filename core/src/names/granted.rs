@@ -9,7 +9,10 @@ use crate::api::{CopyKind, GrantedKind, ResourceType};
 
 /// There are more kinds than a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {} kinds are granted to templates", GrantedKinds::MOST)]
+#[error(
+    "more than {} kinds are granted to templates with render: take some out of the chart's value templates.kinds (--template-kinds)",
+    GrantedKinds::MOST
+)]
 pub struct TooManyKinds;
 
 /// The kinds that one process was told of. Names of kinds are part of every key, so they are never given back: what reads flags again

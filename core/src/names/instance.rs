@@ -121,7 +121,7 @@ pub enum NoTemplateKind {
     /// Templates declare objects of too many kinds.
     #[error(transparent)]
     TooMany(#[from] TooManyKinds),
-    /// Two kinds are the same objects in the API, and what is made by one would be nobody's by the other, and be removed.
+    /// Two kinds name the same objects of the API. Copyrator would delete, as orphaned by one kind, what it writes by the other.
     #[error(
         "{} and {} are the same objects, {}: write them by one of these kinds only",
         InstanceKind::of(*.0), InstanceKind::of(*.1), .0.resource().qualified()
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// In two versions, each of an object's slots would have its mark, and be wanted by nobody but for one of them.
+    /// Granted in two versions, an object would have two slots, and its mark would hold in both; a template wants one of them.
     #[test]
     fn the_same_objects_are_not_written_by_two_kinds() {
         let read = |texts: &[&str]| {

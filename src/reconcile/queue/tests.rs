@@ -185,3 +185,18 @@ async fn a_busy_api_server_gets_less_and_during_a_pause_nothing() {
     tokio::time::advance(Duration::from_secs(3)).await;
     assert_eq!(taken(&queue, 100).await.len(), 1 + 8);
 }
+
+#[test]
+fn a_key_that_is_looked_at_regularly_waits_no_longer_but_a_failed_one_keeps_its_backoff() {
+    let hour = Duration::from_secs(3_600);
+    let sooner = Duration::from_secs(60);
+    for (again, within) in [
+        (Again::OnChange, Again::After(hour)),
+        (Again::After(sooner), Again::After(sooner)),
+        (Again::After(2 * hour), Again::After(hour)),
+        (Again::Backoff(None), Again::Backoff(None)),
+        (Again::Refused, Again::Refused),
+    ] {
+        assert_eq!(again.within(hour), within);
+    }
+}

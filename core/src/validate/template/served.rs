@@ -50,7 +50,7 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             invalid(&format!("spec.objects[{}].template.{name}", object.id), what)
         }));
         let at = format!("spec.objects[{}]", object.id);
-        // Everybody who may read a template would read its values.
+        // Every user who may read the template could read the Secret's values in it.
         if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
             let what = "a Secret is not rendered: have a CopyratorRule copy one, so that its values stand in no template";
             problems.push(invalid(&format!("{at}.template.kind"), what));
