@@ -1,14 +1,14 @@
-//! Imports as data: manifests in (`NAME.yaml`), rules, monitors and findings out (`NAME.out`, without the steps at the top).
+//! Imports as data: manifests in (`NAME.yaml`), rules, templates, monitors and findings out (`NAME.out`, without the steps at the top).
 //! `UPDATE_CASES=1` writes what came out into the files. Whatever comes out must be what we take.
 
 use std::{fs, path::Path};
 
 use copyrator::{
-    api::{ConfigMonitor, CopyratorRule},
+    api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
     import::{ImportInput, Imported, Made, Options, import, json, yaml},
-    validate::{CompiledMonitor, CompiledRule},
+    validate::{CompiledMonitor, CompiledRule, CompiledTemplate, Instance, Rendering},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Every value of the cases that must not come out.
 const SECRET: &str = "c2VjcmV0";
@@ -24,7 +24,7 @@ fn read(text: &str) -> ImportInput {
 /// The options that a case's first line says.
 fn options(text: &str) -> Options {
     let said = text.lines().next().and_then(|line| line.strip_prefix("# --source-namespace "));
-    Options { source_namespace: said.map(str::to_owned) }
+    Options { source_namespace: said.map(str::to_owned), home: said.map(str::to_owned) }
 }
 
 /// What comes out below the steps at its top.
@@ -64,7 +64,7 @@ fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
     let at = path.display();
     let documents: Vec<Value> = serde_saphyr::from_multiple(out).unwrap();
     let documents: Vec<&Value> = documents.iter().filter(|one| !one.is_null()).collect();
-    assert_eq!(documents.len(), imported.rules() + imported.monitors(), "{at}");
+    assert_eq!(documents.len(), imported.made().count(), "{at}");
     for (document, made) in documents.into_iter().zip(imported.made()) {
         let read = document.clone();
         assert!(document.get("status").is_none() && document["spec"]["suspend"] == true, "{at}: {document}");
@@ -73,6 +73,11 @@ fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
                 let read: CopyratorRule = serde_json::from_value(read).unwrap();
                 assert_eq!((&read.spec, &read.metadata), (&rule.spec, &rule.metadata), "{at}");
                 CompiledRule::compile(&read.spec).map(drop)
+            }
+            Made::Template(template) => {
+                let read: CopyratorTemplate = serde_json::from_value(read).unwrap();
+                assert_eq!((&read.spec, &read.metadata), (&template.spec, &template.metadata), "{at}");
+                CompiledTemplate::compile_served(&read.spec).map(drop)
             }
             Made::Monitor(monitor) => {
                 let read: ConfigMonitor = serde_json::from_value(read).unwrap();
@@ -85,7 +90,8 @@ fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
     assert!(!out.contains(SECRET), "{at}: a Secret's value came out");
     let machines = json(imported);
     let listed = |what: &str| machines[what].as_array().unwrap().len();
-    assert_eq!((listed("rules"), listed("monitors")), (imported.rules(), imported.monitors()), "{at}");
+    let all = (listed("rules"), listed("templates"), listed("monitors"));
+    assert_eq!(all, (imported.rules(), imported.templates(), imported.monitors()), "{at}");
     assert!(!machines.to_string().contains(SECRET), "{at}: a Secret's value came out");
 }
 
@@ -119,4 +125,67 @@ fn the_steps_are_those_of_the_tools_that_were_found() {
     assert!(!steps(&copies).contains("monitors"), "{}", steps(&copies));
     let both = steps(&format!("{copies}\n---\n{restarts}"));
     assert!(both.contains("Apply these rules") && both.contains("Apply these monitors"), "{both}");
+}
+
+/// A Namespace that each template of the cases with a `.rendered` beside them is rendered for, if it chooses it.
+fn sample() -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a",
+        "labels": {"team": "blue", "stage": "prod", "network": "closed", "multitenant": "true", "example.com/pods": "7"},
+        "annotations": {"example.com/owner": "alice", "starter": "yes", "tier": "gold", "gigabytes": "4"}}})
+}
+
+/// `NAME.rendered` says, written by hand, what the other tool makes for the sample: the templates give the same, in their order.
+#[test]
+fn templates_render_what_the_other_tool_makes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    let sample = sample();
+    for name in ["kyverno", "namespace-config"] {
+        let text = fs::read_to_string(folder.join(name).with_extension("yaml")).unwrap();
+        let imported = import(&read(&text), &options(&text));
+        let mut rendered = Vec::new();
+        for made in imported.made() {
+            let Made::Template(template) = made else { continue };
+            let compiled = CompiledTemplate::compile_served(&template.spec).unwrap();
+            if !compiled.selects("platform", &sample, &sample) {
+                continue;
+            }
+            for object in &compiled.objects {
+                let instance = Instance { namespace: Some(&sample), ..Instance::default() };
+                match compiled.render(object, &instance).unwrap_or_else(|fault| panic!("{name}: {fault}")) {
+                    Rendering::Object(object) => rendered.push(object.body),
+                    other => panic!("{name}: {other:?}"),
+                }
+            }
+        }
+        let expected = fs::read_to_string(folder.join(name).with_extension("rendered")).unwrap();
+        let expected: Vec<Value> = serde_saphyr::from_str(&expected).unwrap();
+        assert_eq!(rendered, expected, "{name}: {}", json!(rendered));
+    }
+}
+
+/// A policy may hold the Secret that it makes.
+#[test]
+fn no_value_of_a_secret_is_kept() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    for name in ["kyverno-none.yaml", "namespace-config-none.yaml"] {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        assert!(text.contains(SECRET) && !format!("{:?}", read(&text)).contains(SECRET), "{name}");
+    }
+}
+
+/// What is needed of the chart, and how Kyverno is to let go, stands among the steps.
+#[test]
+fn the_steps_name_what_the_templates_need() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
+    let text = fs::read_to_string(folder.join("kyverno.yaml")).unwrap();
+    let next = json(&import(&read(&text), &options(&text)))["next"].to_string();
+    for part in [
+        "copies.kinds: [NetworkPolicy, ResourceQuota, RoleBinding]; copies.bind: [admin]; templates.kinds: [{apiVersion: cert-manager.io/v1",
+        "Apply these templates",
+        "Have Kyverno let go",
+        "kubectl patch copyratortemplate NAME",
+    ] {
+        assert!(next.contains(part), "{part} is missing in {next}");
+    }
+    assert!(!next.contains("scale deployment"), "{next}");
 }

@@ -5,7 +5,8 @@ use super::finding::{Finding, Level, Origin, Tool, differs, none};
 use super::imported::{Imported, Made, Proposal};
 use super::monitors::{self, MonitorDraft};
 use super::names::{Names, is_key, is_name, is_namespace};
-use super::targets::{matches, without_system};
+use super::targets::{MOST, listed, matches, without_system};
+use super::templates::{self, TemplateDraft};
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm},
     names::Kind,
@@ -70,10 +71,12 @@ impl DraftRule {
 /// Joins, names and checks the drafts.
 pub(super) fn assemble(
     drafts: Vec<Draft>,
+    templates: Vec<TemplateDraft>,
     monitors: Vec<MonitorDraft>,
     others: Vec<(Origin, Finding)>,
 ) -> Imported {
     let mut proposals = rules(drafts);
+    proposals.extend(templates::proposals(templates));
     proposals.extend(monitors::proposals(monitors));
     proposals.extend(others.into_iter().map(|(origin, finding)| Proposal {
         origins: vec![origin],
@@ -83,7 +86,12 @@ pub(super) fn assemble(
     proposals.sort_by_cached_key(|one| {
         let place = one.made.as_ref().map(|made| {
             let (namespace, name) = made.place();
-            (matches!(made, Made::Monitor(_)), namespace.to_owned(), name.to_owned())
+            let sort = match made {
+                Made::Rule(_) => 0,
+                Made::Template(_) => 1,
+                Made::Monitor(_) => 2,
+            };
+            (sort, namespace.to_owned(), name.to_owned())
         });
         (one.made.is_none(), place, one.origins.clone())
     });
@@ -164,8 +172,8 @@ impl Joined {
     /// The rule, if it can be applied and selects something; otherwise a finding says what is wrong.
     fn check(&mut self, mut rule: DraftRule) -> Option<DraftRule> {
         let findings = &mut self.findings;
-        let placed = |origin: &&Origin| origin.namespace.is_empty() && origin.tool != Tool::ClusterSecret;
-        if self.origins.iter().find(placed).is_some() && self.origins[0].tool != Tool::Seed {
+        let is_lost = |origin: &Origin| origin.namespace.is_empty() && !origin.tool.is_cluster_wide();
+        if self.origins.iter().any(is_lost) && self.origins[0].tool != Tool::Seed {
             findings
                 .push(none("metadata.namespace", "is not said: pass -n NAMESPACE, where the object belongs"));
             return None;
@@ -213,21 +221,6 @@ fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
         names.retain(|one| *one != home);
     }
     rule.spec.targets.retain(|term| term.names.as_ref().is_none_or(|names| !names.is_empty()));
-}
-
-/// As many entries as the schema allows in one list.
-const MOST: usize = 64;
-
-/// Splits long lists of names over as many terms as they need.
-fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
-    let split = |term: TargetTerm| match term.names {
-        Some(ref names) if names.len() > MOST => {
-            let part = |names: &[String]| TargetTerm { names: Some(names.to_vec()), ..term.clone() };
-            names.chunks(MOST).map(part).collect()
-        }
-        names => vec![TargetTerm { names, ..term }],
-    };
-    terms.into_iter().flat_map(split).collect()
 }
 
 /// Refuses what the schema and the API server would refuse and the validator leaves to them, and names that

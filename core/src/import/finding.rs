@@ -18,6 +18,10 @@ pub enum Tool {
     ConfigSyncer,
     /// The tool zakkg3/ClusterSecret, which copies.
     ClusterSecret,
+    /// The tool kyverno/kyverno, as far as its policies generate objects.
+    Kyverno,
+    /// The tool redhat-cop/namespace-configuration-operator, which makes objects in namespaces.
+    NamespaceConfig,
     /// The first Copyrator's rules, which copy.
     Seed,
     /// The tool stakater/Reloader, which restarts.
@@ -32,6 +36,11 @@ impl Tool {
     /// Whether the tool restarts workloads; the others copy.
     pub fn restarts(self) -> bool {
         matches!(self, Self::Reloader | Self::Wave | Self::SeedMonitor)
+    }
+
+    /// Whether the tool is told by objects that are in no namespace.
+    pub(super) fn is_cluster_wide(self) -> bool {
+        matches!(self, Self::ClusterSecret | Self::Kyverno | Self::NamespaceConfig)
     }
 
     /// The tool that an annotation belongs to.
@@ -59,6 +68,8 @@ impl fmt::Display for Tool {
             Self::Replicator => "kubernetes-replicator",
             Self::ConfigSyncer => "config-syncer",
             Self::ClusterSecret => "ClusterSecret",
+            Self::Kyverno => "Kyverno",
+            Self::NamespaceConfig => "namespace-configuration-operator",
             Self::Seed | Self::SeedMonitor => "the first Copyrator",
             Self::Reloader => "Reloader",
             Self::Wave => "wave",
@@ -77,11 +88,14 @@ pub struct Origin {
     pub namespace: String,
     /// The name of the object, as it is written.
     pub name: String,
+    /// The rule in it, where the object has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 impl Origin {
     pub(super) fn new(tool: Tool, kind: impl Into<String>, namespace: &str, name: &str) -> Self {
-        Self { tool, kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        Self { tool, kind: kind.into(), namespace: namespace.into(), name: name.into(), rule: None }
     }
 
     pub(super) fn object(tool: Tool, kind: Kind, namespace: &str, name: &str) -> Self {
@@ -92,7 +106,9 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = [self.namespace.as_str(), self.name.as_str()].join("/");
-        write!(f, "{} {} ({})", self.kind, path.trim_start_matches('/'), self.tool)
+        write!(f, "{} {}", self.kind, path.trim_start_matches('/'))?;
+        self.rule.iter().try_for_each(|rule| write!(f, ", rule {rule}"))?;
+        write!(f, " ({})", self.tool)
     }
 }
 

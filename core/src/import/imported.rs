@@ -1,19 +1,19 @@
-//! What an import comes to: rules and monitors that can be applied, with what differs.
+//! What an import comes to: rules, templates and monitors that can be applied, with what differs.
 
 use kube::core::ObjectMeta;
 use serde::Serialize;
 
 use super::finding::{Finding, Level, Origin};
-use crate::api::{ConfigMonitor, CopyratorRule};
+use crate::api::{ConfigMonitor, CopyratorRule, CopyratorTemplate};
 
 /// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Rules first, in order of namespace and name; objects from which nothing was made come last.
+    /// Rules first, then templates and monitors, in order of namespace and name; objects from which nothing was made come last.
     pub proposals: Vec<Proposal>,
 }
 
-/// A rule or monitor, or why there is none.
+/// A rule, template or monitor, or why there is none.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The objects that ask for it, each with the tool that it was written for.
@@ -24,12 +24,14 @@ pub struct Proposal {
     pub made: Option<Made>,
 }
 
-/// A rule or monitor that can be applied.
+/// A rule, template or monitor that can be applied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Made {
     /// A rule, which copies.
     Rule(CopyratorRule),
+    /// A template, which declares objects.
+    Template(CopyratorTemplate),
     /// A monitor, which restarts workloads.
     Monitor(ConfigMonitor),
 }
@@ -38,6 +40,7 @@ impl Made {
     fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Rule(rule) => &rule.metadata,
+            Self::Template(template) => &template.metadata,
             Self::Monitor(monitor) => &monitor.metadata,
         }
     }
@@ -63,6 +66,11 @@ impl Imported {
     /// How many rules there are.
     pub fn rules(&self) -> usize {
         self.made().filter(|one| matches!(one, Made::Rule(_))).count()
+    }
+
+    /// How many templates there are.
+    pub fn templates(&self) -> usize {
+        self.made().filter(|one| matches!(one, Made::Template(_))).count()
     }
 
     /// How many monitors there are.

@@ -1,15 +1,22 @@
-//! Other tools' annotations and manifests, as rules and monitors of ours, with every difference in behaviour.
+//! Other tools' annotations and manifests, as rules, templates and monitors of ours, with every difference in behaviour.
 //! Pure: values in, values out. Each tool has one file. `read` and `workload` know the shapes of the input,
-//! `pattern` and `targets` how tools select objects; `assemble` and `monitors` make what the validator
-//! accepts.
+//! `pattern` and `targets` how tools select objects, `jmespath` and `go_template` how they write expressions;
+//! `assemble`, `templates` and `monitors` make what the validator accepts.
 
 mod assemble;
+mod chart;
 mod clustersecret;
 mod config_syncer;
+mod elsewhere;
+mod expressions;
 mod finding;
+mod go_template;
 mod imported;
+mod jmespath;
+mod kyverno;
 mod monitors;
 mod names;
+mod namespace_config;
 mod pattern;
 mod print;
 mod read;
@@ -18,7 +25,9 @@ mod reloader;
 mod replicator;
 mod seed;
 mod seed_monitor;
+mod steps;
 mod targets;
+mod templates;
 mod texts;
 mod wave;
 mod workload;
@@ -26,12 +35,14 @@ mod workload;
 pub use clustersecret::Options;
 pub use finding::{Finding, Level, Origin, Tool, is_of_interest};
 pub use imported::{Imported, Made, Proposal};
+pub use kyverno::GenerateRule;
+pub use namespace_config::NamespaceConfig;
 pub use pattern::{Anchoring, globs};
 pub use print::{json, yaml};
 pub use read::{AnnotatedObject, ClusterSecret, ImportInput, SeedRule};
 pub use workload::{AnnotatedWorkload, SeedMonitor};
 
-/// Converts the input to rules and monitors, with every difference in behaviour.
+/// Converts the input to rules, templates and monitors, with every difference in behaviour.
 pub fn import(found: &ImportInput, options: &Options) -> Imported {
     let mut drafts = Vec::new();
     drafts.extend(found.objects.iter().filter_map(|object| reflector::draft(found, object)));
@@ -39,10 +50,15 @@ pub fn import(found: &ImportInput, options: &Options) -> Imported {
     drafts.extend(found.objects.iter().filter_map(config_syncer::draft));
     drafts.extend(found.cluster_secrets.iter().map(|secret| clustersecret::draft(secret, options)));
     drafts.extend(found.seed_rules.iter().map(seed::draft));
+    let mut templates = Vec::new();
+    for rule in &found.generate_rules {
+        kyverno::draft(rule, options, &mut drafts, &mut templates);
+    }
+    templates.extend(found.namespace_configs.iter().map(|config| namespace_config::draft(config, options)));
     let mut monitors = Vec::new();
     monitors.extend(found.workloads.iter().filter_map(|workload| reloader::draft(found, workload)));
     monitors.extend(found.workloads.iter().filter_map(wave::draft));
     monitors.extend(found.seed_monitors.iter().map(seed_monitor::draft));
     monitors.extend(found.objects.iter().filter_map(reloader::ignored));
-    assemble::assemble(drafts, monitors, found.others.clone())
+    assemble::assemble(drafts, templates, monitors, found.others.clone())
 }

@@ -45,6 +45,8 @@ impl Names {
             Tool::Replicator => "replicator",
             Tool::ConfigSyncer => "config-syncer",
             Tool::ClusterSecret => "clustersecret",
+            Tool::Kyverno => "kyverno",
+            Tool::NamespaceConfig => "namespaceconfig",
             Tool::Reloader => "reloader",
             Tool::Wave => "wave",
             Tool::Seed | Tool::SeedMonitor => "seed",

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
+    elsewhere,
     finding::{Finding, Origin, Tool, is_of_interest, none},
+    kyverno::GenerateRule,
+    namespace_config::NamespaceConfig,
     texts::{Texts, texts},
     workload::{AnnotatedWorkload, SeedMonitor},
 };
@@ -21,6 +24,10 @@ pub struct ImportInput {
     pub cluster_secrets: Vec<ClusterSecret>,
     /// Rules of the first Copyrator.
     pub seed_rules: Vec<SeedRule>,
+    /// Rules of Kyverno's policies that generate objects, without values of Secrets.
+    pub generate_rules: Vec<GenerateRule>,
+    /// NamespaceConfigs, without values of Secrets.
+    pub namespace_configs: Vec<NamespaceConfig>,
     /// Workloads with annotations of a tool that restarts.
     pub workloads: Vec<AnnotatedWorkload>,
     /// Monitors of the first Copyrator.
@@ -120,11 +127,21 @@ impl ImportInput {
             ("magalix.com", "ConfigMonitor") => {
                 self.seed_monitors.push(SeedMonitor::read(&document, meta.namespace, meta.name));
             }
+            ("kyverno.io", "ClusterPolicy") => {
+                self.generate_rules.extend(GenerateRule::all(&document, &meta.name))
+            }
+            ("redhatcop.redhat.io", "NamespaceConfig") => {
+                self.namespace_configs.push(NamespaceConfig::read(&document, &meta.name));
+            }
             ("cert-manager.io", "Certificate") => self.certificate(&document, &meta),
             ("apps", "Deployment") => self.workload(WorkloadKind::Deployment, document, meta),
             ("apps", "StatefulSet") => self.workload(WorkloadKind::StatefulSet, document, meta),
             ("apps", "DaemonSet") => self.workload(WorkloadKind::DaemonSet, document, meta),
-            _ => self.other(&kind, &document, meta),
+            _ => match elsewhere::unsaid(group, &kind, &document, &meta.namespace, &meta.name) {
+                Some(unsaid) if self.others.contains(&unsaid) => {}
+                Some(unsaid) => self.others.push(unsaid),
+                None => self.other(&kind, &document, meta),
+            },
         }
     }
 

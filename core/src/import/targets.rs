@@ -1,6 +1,6 @@
 //! How other tools select namespaces, as terms of a rule.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::{
     finding::{Finding, differs, none},
@@ -132,13 +132,23 @@ pub(super) fn both(
 }
 
 fn labels_of_both(left: &LabelSelector, right: &LabelSelector) -> LabelSelector {
-    let mut all: Vec<_> = left.match_expressions.iter().flatten().cloned().collect();
-    for one in right.match_expressions.iter().flatten() {
-        if !all.contains(one) {
-            all.push(one.clone());
+    let mut all = requirements(left);
+    for one in requirements(right) {
+        if !all.contains(&one) {
+            all.push(one);
         }
     }
     LabelSelector { match_labels: None, match_expressions: (!all.is_empty()).then_some(all) }
+}
+
+/// What a selector asks for, one by one: `a: b` as `a in (b)`.
+pub(super) fn requirements(selector: &LabelSelector) -> Vec<LabelSelectorRequirement> {
+    let labels = selector.match_labels.iter().flatten().map(|(key, value)| LabelSelectorRequirement {
+        key: key.clone(),
+        operator: "In".into(),
+        values: Some(vec![value.clone()]),
+    });
+    labels.chain(selector.match_expressions.iter().flatten().cloned()).collect()
 }
 
 fn names_of_both(left: &[String], right: &[String], findings: &mut Vec<Finding>) -> Vec<String> {
@@ -172,6 +182,21 @@ fn is_glob(name: &str) -> bool {
 
 fn start(glob: &str) -> &str {
     glob.split(['*', '?', '[']).next().unwrap_or_default()
+}
+
+/// As many entries as the schema allows in one list.
+pub(super) const MOST: usize = 64;
+
+/// Splits long lists of names over as many terms as they need.
+pub(super) fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
+    let split = |term: TargetTerm| match term.names {
+        Some(ref names) if names.len() > MOST => {
+            let part = |names: &[String]| TargetTerm { names: Some(names.to_vec()), ..term.clone() };
+            names.chunks(MOST).map(part).collect()
+        }
+        names => vec![TargetTerm { names, ..term }],
+    };
+    terms.into_iter().flat_map(split).collect()
 }
 
 /// Whether a glob matches a name.

@@ -64,10 +64,24 @@ const fn restarted(group: &'static str, kind: &'static str, plural: &'static str
     Looked { group, whole: true, optional: Some(Tool::Reloader), ..core(kind, plural) }
 }
 
+/// A kind of policies in no namespace.
+const fn policy(tool: Tool, group: &'static str, kind: &'static str, plural: &'static str) -> Looked {
+    Looked { group, in_namespaces: false, whole: true, optional: Some(tool), ..core(kind, plural) }
+}
+
+/// A kind of Kyverno that is named, and not translated.
+const fn generating(kind: &'static str, plural: &'static str) -> Looked {
+    Looked { whole: false, ..policy(Tool::Kyverno, "policies.kyverno.io", kind, plural) }
+}
+
+const fn onboarding(kind: &'static str, plural: &'static str) -> Looked {
+    Looked { version: "v1alpha1", ..policy(Tool::NamespaceConfig, "redhatcop.redhat.io", kind, plural) }
+}
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 const REPLICATOR: Option<Tool> = Some(Tool::Replicator);
 
-const KINDS: [Looked; 13] = [
+const KINDS: [Looked; 21] = [
     core("ConfigMap", "configmaps"),
     core("Secret", "secrets"),
     Looked { optional: REPLICATOR, ..core("ServiceAccount", "serviceaccounts") },
@@ -80,6 +94,18 @@ const KINDS: [Looked; 13] = [
         optional: Some(Tool::ClusterSecret),
         ..core("ClusterSecret", "clustersecrets")
     },
+    policy(Tool::Kyverno, "kyverno.io", "ClusterPolicy", "clusterpolicies"),
+    Looked { in_namespaces: true, ..policy(Tool::Kyverno, "kyverno.io", "Policy", "policies") },
+    // Both versions may be served, or one.
+    Looked { version: "v1alpha1", ..generating("GeneratingPolicy", "generatingpolicies") },
+    generating("GeneratingPolicy", "generatingpolicies"),
+    Looked {
+        in_namespaces: true,
+        ..generating("NamespacedGeneratingPolicy", "namespacedgeneratingpolicies")
+    },
+    onboarding("NamespaceConfig", "namespaceconfigs"),
+    onboarding("GroupConfig", "groupconfigs"),
+    onboarding("UserConfig", "userconfigs"),
     Looked {
         group: "flant.com",
         whole: true,

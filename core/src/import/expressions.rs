@@ -1,0 +1,115 @@
+//! Texts with another tool's expressions in `{{…}}`, as texts of a template, with expressions of CEL in `${…}`.
+
+use serde_json::Value;
+
+/// How one tool's expressions are said in CEL, and which could not be.
+pub(super) struct Expressions {
+    /// The expression in CEL; `None` where it has no equivalent that is certain.
+    cel: fn(&str) -> Option<String>,
+    /// What else the tool would read in a text.
+    others: &'static [&'static str],
+    /// The expressions without an equivalent, as they are written.
+    pub(super) lost: Vec<String>,
+}
+
+impl Expressions {
+    pub(super) fn new(cel: fn(&str) -> Option<String>, others: &'static [&'static str]) -> Self {
+        Self { cel, others, lost: Vec::new() }
+    }
+
+    /// The same value, with each text translated. Keys are literal in a template.
+    pub(super) fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.text(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(key, value)| {
+                    if key.contains("{{") || key.starts_with("+(") {
+                        self.lost.push(format!("the key {key:?}"));
+                    }
+                    (key.clone(), self.value(value))
+                });
+                fields.collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// The same text.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        self.lost.extend(self.others.iter().filter(|one| text.contains(*one)).map(|_| text.to_owned()));
+        let (mut written, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find("{{") {
+            written.push_str(&literal(&rest[..at]));
+            let inner = &rest[at + 2..];
+            let end = inner.find("}}").unwrap_or(inner.len());
+            let expression = inner[..end].trim();
+            match (self.cel)(expression) {
+                Some(cel) => written = followed_by(&written, &cel),
+                None => self.lost.push(format!("{{{{ {expression} }}}}")),
+            }
+            rest = inner.get(end + 2..).unwrap_or_default();
+        }
+        written.push_str(&literal(rest));
+        written
+    }
+}
+
+/// Text that has no expression, also where it looks like one.
+fn literal(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// A text and an expression after it. Dollars at the text's end would make the expression a text.
+fn followed_by(text: &str, cel: &str) -> String {
+    let before = text.trim_end_matches('$');
+    match &text[before.len()..] {
+        "" => format!("{text}${{{cel}}}"),
+        dollars => format!("{before}${{'{dollars}' + ({cel})}}"),
+    }
+}
+
+/// A text as CEL has it.
+pub(super) fn quoted(text: &str) -> String {
+    match text.contains(|one: char| one == '\'' || one == '\\' || one.is_control()) {
+        true => Value::from(text).to_string(),
+        false => format!("'{text}'"),
+    }
+}
+
+/// The name of the namespace.
+pub(super) const NAME: &str = "namespaceObject.metadata.name";
+
+/// A label or annotation of the namespace; `or` stands for one that is missing.
+pub(super) fn entry(map: &str, key: &str, or: Option<&str>) -> String {
+    let key = quoted(key);
+    match or {
+        None => format!("namespaceObject.metadata.{map}[{key}]"),
+        Some(or) => format!("namespaceObject.metadata.?{map}[{key}].orValue({})", quoted(or)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_its_meaning() {
+        let cel = |expression: &str| (expression == "a").then(|| "x".to_owned());
+        for (text, written, lost) in [
+            ("plain $HOME", "plain $HOME", 0),
+            ("{{ a }}-{{a}}", "${x}-${x}", 0),
+            ("${HOME} {{a}}", "$${HOME} ${x}", 0),
+            ("$${HOME}", "$$${HOME}", 0),
+            ("a $${{a}}", "a ${'$$' + (x)}", 0),
+            ("{{ b }}", "", 1),
+            ("{{ a", "${x}", 0),
+            ("$(ref)", "$(ref)", 1),
+        ] {
+            let mut expressions = Expressions::new(cel, &["$("]);
+            assert_eq!(expressions.text(text), written, "{text}");
+            assert_eq!(expressions.lost.len(), lost, "{text}: {:?}", expressions.lost);
+        }
+        assert_eq!(quoted("it's"), r#""it's""#);
+    }
+}

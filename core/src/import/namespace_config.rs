@@ -1,0 +1,189 @@
+//! namespace-configuration-operator: a NamespaceConfig chooses namespaces by labels and annotations, and writes manifests
+//! that are texts of Go's templates.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use serde_json::Value;
+
+use super::{
+    Options,
+    expressions::{Expressions, quoted},
+    finding::{Finding, Origin, Tool, differs, none},
+    go_template::{Manifest, cel, manifest},
+    targets::requirements,
+    templates::{DraftObject, DraftTemplate, TemplateDraft, lacks},
+};
+use crate::api::TargetTerm;
+
+/// What the operator lets others change, whatever a template says.
+const ALWAYS_EXCLUDED: [&str; 3] = [".metadata", ".status", ".spec.replicas"];
+
+/// A NamespaceConfig.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamespaceConfig {
+    name: String,
+    /// Its spec without the templates.
+    spec: Value,
+    templates: Vec<Manifested>,
+}
+
+/// A template of a NamespaceConfig.
+#[derive(Clone, Debug, PartialEq)]
+enum Manifested {
+    /// The text is a manifest of a Secret, of which nothing is kept.
+    Secret,
+    /// The text is no manifest beside its actions.
+    Unread,
+    /// The text, read, and the paths that others may change.
+    Read(Manifest, Vec<String>),
+}
+
+impl NamespaceConfig {
+    pub(super) fn read(document: &Value, name: &str) -> Self {
+        let mut spec = document["spec"].clone();
+        let templates =
+            spec.as_object_mut().and_then(|fields| fields.remove("templates")).unwrap_or_default();
+        let read = |template: &Value| {
+            let paths = template["excludedPaths"].as_array().into_iter().flatten();
+            let paths = paths.filter_map(|path| path.as_str().map(str::to_owned)).collect();
+            match manifest(template["objectTemplate"].as_str().unwrap_or_default()) {
+                Some(manifest) if manifest.object["kind"] == "Secret" => Manifested::Secret,
+                Some(manifest) => Manifested::Read(manifest, paths),
+                None => Manifested::Unread,
+            }
+        };
+        let templates = templates.as_array().into_iter().flatten().map(read).collect();
+        Self { name: name.into(), spec, templates }
+    }
+}
+
+/// What a NamespaceConfig asks for.
+pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraft {
+    let origin = Origin::new(Tool::NamespaceConfig, "NamespaceConfig", "", &config.name);
+    let mut findings = Vec::new();
+    let mut draft = DraftTemplate::of(config.name.clone(), options);
+    let known = ["labelSelector", "annotationSelector"];
+    for field in config.spec.as_object().into_iter().flat_map(|fields| fields.keys()) {
+        if !known.contains(&field.as_str()) {
+            let told = "is not understood, so that no template is made: it may choose fewer namespaces";
+            findings.push(none(&format!("spec.{field}"), told));
+        }
+    }
+    let mut selector = |field: &str| match &config.spec[field] {
+        Value::Null => Some(LabelSelector::default()),
+        value => serde_json::from_value(value.clone())
+            .map_err(|_| findings.push(none(&format!("spec.{field}"), "is no selector: no template is made")))
+            .ok(),
+    };
+    let (labels, annotations) = (selector("labelSelector"), selector("annotationSelector"));
+    let (Some(labels), Some(annotations), false) = (labels, annotations, lacks(&findings)) else {
+        return TemplateDraft { origin, findings, template: None };
+    };
+    if config.templates.is_empty() {
+        findings.push(differs("spec.templates", "is empty, so that nothing is made"));
+        return TemplateDraft { origin, findings, template: None };
+    }
+    draft.terms = vec![TargetTerm { namespace_selector: Some(labels), names: None }];
+    draft.exclude = ["default", "kube-*", "openshift-*"].map(str::to_owned).to_vec();
+    draft.conditions = requirements(&annotations).iter().map(annotated).collect();
+    for (index, template) in config.templates.iter().enumerate() {
+        let about = format!("spec.templates[{index}]");
+        match template {
+            Manifested::Secret => findings.push(none(&about, SECRET)),
+            Manifested::Unread => findings.push(none(
+                &about,
+                "is no manifest without its actions ({{ if }}, {{ range }} and the like around lines): write an object for each case, \
+                 with includeWhen",
+            )),
+            Manifested::Read(manifest, paths) => {
+                let said = said(&about, manifest, &mut findings);
+                draft.objects.extend(said.map(|mut object| {
+                    object.findings.push(excluded(&about, paths));
+                    object
+                }));
+            }
+        }
+    }
+    findings.extend([
+        differs(
+            "excludeNamespaces",
+            "default, kube-* and openshift-* are left out, as the operator does; with its ALLOW_SYSTEM_NAMESPACES it does not",
+        ),
+        differs(
+            "deletionGrace",
+            "what a namespace is to have no longer goes after 5 minutes, not at once (deletionGrace: 0s)",
+        ),
+        differs(
+            "uninstall",
+            "the operator deletes what it made when a NamespaceConfig is deleted, also what Copyrator has taken over: stop the \
+             operator, take the finalizers off the NamespaceConfig, then delete it",
+        ),
+    ]);
+    TemplateDraft { origin, findings, template: Some(draft) }
+}
+
+pub(super) const SECRET: &str = "a Secret is not rendered, since everybody who may read the template could read its values: make it once, in a \
+     namespace of yours, and have a CopyratorRule copy it";
+
+/// The object of a template; `None` where it cannot be said.
+fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option<DraftObject> {
+    let namespace = &manifest.object["metadata"]["namespace"];
+    if namespace != "{{ .Name }}" {
+        let where_ = match namespace.as_str() {
+            Some(_) => "its namespace is not {{ .Name }}",
+            None => "it names no namespace, as objects that are in none",
+        };
+        let told = format!(
+            "{where_}: a template makes objects in the namespace that it is rendered for, and nowhere else"
+        );
+        findings.push(none(about, told));
+        return None;
+    }
+    let mut expressions = Expressions::new(cel, &[]);
+    let body = expressions.value(&manifest.object);
+    if !expressions.lost.is_empty() {
+        let lost = expressions.lost.join(", ");
+        findings.push(none(
+            about,
+            format!("it is not made, since these have no equivalent that is certain: {lost}. Write the object by hand, with CEL in ${{…}}"),
+        ));
+        return None;
+    }
+    let name = body["metadata"]["name"].clone();
+    let mut object = DraftObject::of(about, &body, name);
+    if !manifest.bare.is_empty() {
+        let bare = manifest.bare.join(", ");
+        let told = format!(
+            "{bare} stands without quotes, so that a value like 3 or true is a number or a boolean there, and a text here: where the \
+             field takes no text, write ${{int(…)}} or ${{bool(…)}}"
+        );
+        object.findings.push(differs(about, told));
+    }
+    Some(object)
+}
+
+fn excluded(about: &str, paths: &[String]) -> Finding {
+    let mut all: Vec<&str> = ALWAYS_EXCLUDED.to_vec();
+    all.extend(paths.iter().map(String::as_str).filter(|path| !ALWAYS_EXCLUDED.contains(path)));
+    differs(
+        &format!("{about}.excludedPaths"),
+        format!(
+            "others may change {} there; here a field that the template names is put right: leave out what others are to change",
+            all.join(", ")
+        ),
+    )
+}
+
+/// Whether the namespace's annotations meet a requirement, in CEL.
+fn annotated(one: &LabelSelectorRequirement) -> String {
+    let all = "namespaceObject.metadata.annotations";
+    let key = quoted(&one.key);
+    let values = one.values.iter().flatten().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+    match one.operator.as_str() {
+        "In" => format!("{key} in {all} && {all}[{key}] in [{values}]"),
+        "NotIn" => format!("!({key} in {all} && {all}[{key}] in [{values}])"),
+        "Exists" => format!("{key} in {all}"),
+        "DoesNotExist" => format!("!({key} in {all})"),
+        // The API server refuses others; where it does not, no namespace is chosen.
+        _ => "false".into(),
+    }
+}

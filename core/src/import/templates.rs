@@ -1,0 +1,316 @@
+//! From what policies make in namespaces to templates that can be applied: each object is put to the validator, and none
+//! is given out that it would refuse.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Options,
+    finding::{Finding, Level, Origin, Tool, differs, none},
+    imported::{Made, Proposal},
+    names::{Names, is_name, is_namespace},
+    targets::{MOST, listed, without_system},
+};
+use crate::{
+    api::{
+        ConflictPolicy, CopyratorTemplate, CopyratorTemplateSpec, DeletionPolicy, ForEach, TargetTerm,
+        TemplateObject,
+    },
+    marks::never_carried,
+    names::Kind,
+    validate::CompiledTemplate,
+};
+
+/// What one policy asks for, before it is checked.
+pub(super) struct TemplateDraft {
+    pub(super) origin: Origin,
+    pub(super) findings: Vec<Finding>,
+    pub(super) template: Option<DraftTemplate>,
+}
+
+/// A template without a name that was not checked yet.
+pub(super) struct DraftTemplate {
+    /// The end of its name.
+    pub(super) stem: String,
+    /// The namespace that it will be in, if the user named one.
+    pub(super) home: Option<String>,
+    pub(super) terms: Vec<TargetTerm>,
+    pub(super) exclude: Vec<String>,
+    /// Conditions on the namespace in CEL, all of which must hold.
+    pub(super) conditions: Vec<String>,
+    pub(super) objects: Vec<DraftObject>,
+    pub(super) deletion: DeletionPolicy,
+}
+
+/// An object of a template.
+pub(super) struct DraftObject {
+    /// The field of the policy that it stems from.
+    pub(super) about: String,
+    pub(super) body: Value,
+    /// What matters if it is made.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl DraftTemplate {
+    pub(super) fn of(stem: String, options: &Options) -> Self {
+        Self {
+            stem,
+            home: options.home.clone(),
+            terms: Vec::new(),
+            exclude: Vec::new(),
+            conditions: Vec::new(),
+            objects: Vec::new(),
+            deletion: DeletionPolicy::Delete,
+        }
+    }
+
+    fn spec(&self, objects: Vec<TemplateObject>) -> CopyratorTemplateSpec {
+        let for_each = ForEach {
+            namespaces: Some(self.terms.clone()),
+            exclude_namespaces: self.exclude.clone(),
+            objects: None,
+        };
+        CopyratorTemplateSpec {
+            for_each,
+            objects,
+            deletion_policy: self.deletion,
+            suspend: true,
+            ..CopyratorTemplateSpec::default()
+        }
+    }
+}
+
+impl DraftObject {
+    /// An object of this name, without what only the other tool or Kubernetes sets.
+    pub(super) fn of(about: &str, body: &Value, name: Value) -> Self {
+        let mut findings = Vec::new();
+        let mut object: Map<String, Value> = without_nulls(body).as_object().cloned().unwrap_or_default();
+        let mut metadata = body["metadata"].as_object().cloned().unwrap_or_default();
+        metadata.retain(|field, _| !["namespace", "creationTimestamp"].contains(&field.as_str()));
+        metadata.insert("name".into(), name);
+        for field in ["labels", "annotations"] {
+            let Some(entries) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
+            let marks: Vec<String> = entries.keys().filter(|key| never_carried(key)).cloned().collect();
+            entries.retain(|key, _| !never_carried(key));
+            if !marks.is_empty() {
+                let told = "left out: the tool that it belongs to would take the object for its own";
+                findings.push(differs(about, format!("{} is {told}", marks.join(", "))));
+            }
+        }
+        object.insert("metadata".into(), metadata.into());
+        Self { about: about.into(), body: object.into(), findings }
+    }
+}
+
+/// The same without fields that are null, as if they were not there.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !value.is_null());
+            kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Names and checks the drafts.
+pub(super) fn proposals(mut drafts: Vec<TemplateDraft>) -> Vec<Proposal> {
+    drafts.sort_by_cached_key(|draft| draft.origin.clone());
+    let mut names = Names::default();
+    drafts.into_iter().map(|draft| draft.finish(&mut names)).collect()
+}
+
+impl TemplateDraft {
+    fn finish(mut self, names: &mut Names) -> Proposal {
+        let template =
+            self.template.take().and_then(|draft| checked(draft, self.origin.tool, &mut self.findings));
+        if template.is_none() {
+            // If no template is made, only the reason matters, not how it would behave.
+            let why = self.findings.iter().map(|finding| finding.level).min();
+            self.findings.retain(|finding| Some(finding.level) == why);
+        }
+        let made = template.map(|(home, stem, spec)| {
+            let metadata = names.take(&home, None, self.origin.tool, &stem);
+            Made::Template(CopyratorTemplate { metadata, spec, status: None })
+        });
+        self.findings.sort();
+        self.findings.dedup();
+        Proposal { origins: vec![self.origin], findings: self.findings, made }
+    }
+}
+
+/// The template, if it can be applied and selects something; otherwise a finding says what is wrong.
+fn checked(
+    mut draft: DraftTemplate,
+    tool: Tool,
+    findings: &mut Vec<Finding>,
+) -> Option<(String, String, CopyratorTemplateSpec)> {
+    draft.terms = listed(without_system(std::mem::take(&mut draft.terms), findings));
+    if draft.terms.is_empty() {
+        findings.push(none("namespaces", "no namespace is chosen, so that no template is made"));
+        return None;
+    }
+    let condition = match draft.conditions.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" && ")),
+    };
+    if let Some(wrong) = bounds(&draft, condition.as_deref()) {
+        findings.push(none("template", format!("no template is made: {wrong}")));
+        return None;
+    }
+    let mut objects: Vec<TemplateObject> = Vec::new();
+    for DraftObject { about, body, findings: if_made } in std::mem::take(&mut draft.objects) {
+        let id = id(&body, &objects);
+        let object = TemplateObject {
+            id,
+            include_when: condition.clone(),
+            template: body,
+            ..TemplateObject::default()
+        };
+        match CompiledTemplate::compile_served(&draft.spec(vec![object.clone()])) {
+            Ok(_) => {
+                objects.push(object);
+                findings.extend(if_made);
+            }
+            Err(problems) => {
+                findings.extend(
+                    problems
+                        .iter()
+                        .map(|one| none(&about, format!("it is not made: {}", field(&one.message)))),
+                );
+            }
+        }
+    }
+    if objects.is_empty() {
+        return None;
+    }
+    let Some(home) = draft.home.clone().filter(|home| is_namespace(home)) else {
+        let told = "no template is made, since a template is in a namespace, and this is in none: pass --source-namespace \
+            NAMESPACE (or -n), where you will apply it";
+        findings.push(none("metadata.namespace", told));
+        return None;
+    };
+    findings.extend(behaviour(&objects, tool));
+    let mut spec = draft.spec(objects);
+    if spec.objects.iter().all(is_taken_over) {
+        spec.conflict_policy = ConflictPolicy::Adopt;
+    }
+    match CompiledTemplate::compile_served(&spec) {
+        Ok(_) => Some((home, draft.stem, spec)),
+        Err(problems) => {
+            let told = problems
+                .into_iter()
+                .map(|one| none("template", format!("no template is made: {}", one.message)));
+            findings.extend(told);
+            None
+        }
+    }
+}
+
+/// What the schema and the API server would refuse and the validator leaves to them.
+fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str> {
+    let mut globs = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten().chain(&draft.exclude);
+    if !is_name(&draft.stem) {
+        Some("its name would not be an object's name")
+    } else if draft.terms.len() > MOST || draft.exclude.len() > MOST {
+        Some("it has more than 64 terms or exclusions: choose the namespaces by label")
+    } else if globs.any(|glob| glob.len() > 253) {
+        Some("a glob in it has more than 253 characters")
+    } else if condition.is_some_and(|condition| condition.len() > 4096) {
+        Some("its conditions have more than 4,096 characters")
+    } else {
+        None
+    }
+}
+
+/// A problem without the place among the template's objects, which nobody sees.
+fn field(message: &str) -> &str {
+    let inside = message.strip_prefix("spec.objects[").and_then(|rest| rest.split_once("].template."));
+    inside.map_or(message, |(_, rest)| rest)
+}
+
+/// Whether an object of its kind that is there and holds the same is taken over.
+fn is_taken_over(object: &TemplateObject) -> bool {
+    kind(object).is_some_and(Kind::is_copied)
+}
+
+/// The kind of an object, if it has a name here.
+pub(super) fn kind(object: &TemplateObject) -> Option<Kind> {
+    let text = |field: &str| object.template[field].as_str().unwrap_or_default();
+    Kind::written_as(text("apiVersion"), text("kind"))
+}
+
+/// An identifier that none of the others has: the kind, with a number if there are several.
+fn id(template: &Value, others: &[TemplateObject]) -> String {
+    let kind = template["kind"].as_str().unwrap_or_default();
+    let kind: String = kind.chars().filter(char::is_ascii_alphanumeric).take(50).collect();
+    let mut letters = kind.chars();
+    let stem: String =
+        letters.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(letters).collect();
+    let taken = |id: &String| others.iter().any(|other| other.id == *id);
+    let numbered = (2..=others.len() + 1).map(|number| format!("{stem}{number}"));
+    std::iter::once(stem.clone()).chain(numbered).find(|id| !taken(id)).unwrap_or(stem)
+}
+
+/// The differences that apply to every template, and those that its expressions make.
+fn behaviour(objects: &[TemplateObject], tool: Tool) -> Vec<Finding> {
+    let mut findings = vec![differs(
+        "authority",
+        format!(
+            "the user who applies the template must be allowed to create, patch and delete the objects in every namespace that it \
+             chooses; {tool} uses the rights of its own account"
+        ),
+    )];
+    let foreign: Vec<&str> = objects
+        .iter()
+        .filter(|one| !is_taken_over(one))
+        .filter_map(|one| one.template["kind"].as_str())
+        .collect();
+    findings.push(match foreign.is_empty() {
+        true => differs(
+            "conflictPolicy",
+            format!("an object that is there and holds the same is taken over; what holds something else is reported and stays. \
+                {tool} writes over it"),
+        ),
+        false => differs(
+            "conflictPolicy",
+            format!(
+                "what is there is not taken over, since a template has a {} in it: it is reported (Conflict) until you delete it, once \
+                 {tool} has let it go; ours is made after that, five minutes later at most",
+                foreign.join(", ")
+            ),
+        ),
+    });
+    let of = |object: &TemplateObject| {
+        object.template.to_string() + object.include_when.as_deref().unwrap_or_default()
+    };
+    let text = objects.iter().map(of).collect::<String>();
+    if text.contains(".labels[") || text.contains(".annotations[") {
+        let there = match tool {
+            Tool::NamespaceConfig => {
+                "writes <no value>, or nothing for an annotation or label that is read by index"
+            }
+            _ => "lets its rule fail",
+        };
+        findings.push(differs(
+            "expressions",
+            format!(
+                "in a namespace that lacks a label or annotation which an expression reads without a default, the template keeps \
+                 everything as it is and says so (RenderFailed); {tool} {there}"
+            ),
+        ));
+    }
+    if text.split(".orValue(").skip(1).any(|rest| !rest.starts_with("'')")) {
+        findings.push(differs(
+            "expressions",
+            "a default is for what is missing; in JMESPath also for an empty label",
+        ));
+    }
+    findings
+}
+
+/// Whether any finding says that something has no equivalent.
+pub(super) fn lacks(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.level == Level::NoEquivalent)
+}
