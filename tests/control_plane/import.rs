@@ -5,7 +5,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, config_map, label, secret, uid, version};
-use crate::bed::{Story, eventually, peaceful};
+use crate::bed::{Bed, Story, eventually, peaceful};
+use crate::plan::run;
 
 const REFLECTOR: &str = "reflector.v1.k8s.emberstack.com";
 const REPLICATOR: &str = "replicator.v1.mittwald.de";
@@ -124,4 +125,54 @@ fn an_import_that_may_not_look_says_so() {
     let nobody = nobody.path().to_string_lossy().into_owned();
     assert_eq!(run(&["--kubeconfig", &nobody]).status.code(), Some(3));
     assert_eq!(run(&["-f", "/nonexistent.yaml"]).status.code(), Some(2));
+}
+
+/// Not in the cluster of the others: a NamespaceConfig is in no namespace, and each import there would read it.
+pub fn a_namespace_config_becomes_a_template(bed: &Bed) {
+    let story = Story::new(bed, "namespaceconfig");
+    let (first, second) = (story.target("first"), story.target("second"));
+    let admin = story.admin();
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    admin
+        .create(&json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": "namespaceconfigs.redhatcop.redhat.io" },
+            "spec": {
+                "group": "redhatcop.redhat.io", "scope": "Cluster",
+                "names": { "plural": "namespaceconfigs", "singular": "namespaceconfig", "kind": "NamespaceConfig" },
+                "versions": [{ "name": "v1alpha1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": open } } } }],
+            },
+        }))
+        .ok();
+    eventually("the kind is served", || {
+        let listed = admin.try_list("NamespaceConfig");
+        if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
+    });
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: about, namespace: {{ .Name }}}\ndata: {of: \"{{ .Name }}\"}\n";
+    admin
+        .create(&json!({
+            "apiVersion": "redhatcop.redhat.io/v1alpha1", "kind": "NamespaceConfig", "metadata": { "name": "about" },
+            "spec": { "labelSelector": story.selector(), "templates": [{ "objectTemplate": text }] },
+        }))
+        .ok();
+    // What its operator has made.
+    let before = admin.create(&config_map(&first, "about", [("of", first.as_str())])).ok();
+
+    let said = run(&story, None, &["import", "-n", &story.home, "-o", "json"], "");
+    assert_eq!(said.code, Some(0), "{}{}", said.text, said.notes);
+    let printed: Value = serde_json::from_str(&said.text).expect("it is JSON");
+    let mut template = printed["templates"][0].clone();
+    assert_eq!(template["metadata"]["namespace"], json!(story.home), "{printed}");
+    template["spec"]["suspend"] = false.into();
+    admin.create(&template).ok();
+    story.until("ConfigMap", &second, "about", [("of", second.as_str())]);
+    let now = eventually("what is there is taken over", || {
+        let now = admin.get("ConfigMap", &first, "about").ok_or("it is gone")?;
+        match label(&now, "app.kubernetes.io/managed-by") {
+            Some("copyrator") => Ok(now),
+            _ => Err(now["metadata"].to_string()),
+        }
+    });
+    assert_eq!(uid(&now), uid(&before), "it was made anew");
 }

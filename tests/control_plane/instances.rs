@@ -6,6 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::any_kind;
 use crate::bed::objects::{binding, data_of, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
+use crate::import;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
@@ -29,6 +30,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     who_makes_one_chooses_values_only(&bed);
     who_may_not_list_them_gets_nothing(&bed);
     any_kind::objects_of_any_granted_kind(&bed);
+    import::a_namespace_config_becomes_a_template(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);
     the_definition_goes_and_comes(&bed);
