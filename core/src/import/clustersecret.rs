@@ -5,6 +5,7 @@ use super::{
     assemble::{Draft, DraftRule},
     finding::{Origin, Tool, differs, none},
     names::is_name,
+    options::Options,
     pattern::Anchoring,
     read::ClusterSecret,
     targets::{named, patterns},
@@ -14,16 +15,6 @@ use crate::{
     marks::never_carried,
     names::Kind,
 };
-
-/// The options of the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` where the user
-    /// named none.
-    pub source_namespace: Option<String>,
-    /// The namespace of the templates that cluster-wide policies become; `None` where the user named none.
-    pub home: Option<String>,
-}
 
 /// What a ClusterSecret asks for.
 pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use self::choice::{Choice, choice};
 pub use self::read::GenerateRule;
 use super::{
-    Options,
     assemble::{Draft, DraftRule},
     expressions::Expressions,
     finding::{Finding, Origin, Tool, differs, none},
     jmespath::cel,
     namespace_config::SECRET,
+    options::Options,
     templates::{DraftObject, DraftTemplate, TemplateDraft, lacks},
 };
 use crate::{

@@ -5,10 +5,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use serde_json::Value;
 
 use super::{
-    Options,
     expressions::{Expressions, quoted},
     finding::{Finding, Origin, Tool, differs, none},
     go_template::{Manifest, cel, manifest},
+    options::Options,
     targets::requirements,
     templates::{DraftObject, DraftTemplate, TemplateDraft, lacks},
 };

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Options,
     finding::{Finding, Level, Origin, Tool, differs, none},
     imported::{Made, Proposal},
     names::{Names, is_name, is_namespace},
+    options::Options,
     targets::{MOST, listed, without_system},
 };
 use crate::{
