@@ -13,7 +13,7 @@ use super::{Again, context::Context};
 use crate::{model::Authority, plan::Key};
 
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
-/// A status that took so long to plan is planned again after this many times as long: a sweep asks for it at each slot, and
+/// A status that took so long to plan is planned again after this many times as long: a fan-out asks for it at each slot, and
 /// each time it plans all of them.
 const REST: u32 = 20;
 /// The longest such pause.

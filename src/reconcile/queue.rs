@@ -247,6 +247,11 @@ impl Queue {
         self.lock().running.get(key).map_or(Duration::ZERO, |running| running.since.elapsed())
     }
 
+    /// Whether a key is being looked at for the sweep alone.
+    pub(crate) fn is_swept(&self, key: &Key) -> bool {
+        self.lock().running.get(key).is_some_and(|running| running.lane == Lane::Sweep)
+    }
+
     /// What bounds how much is under way.
     pub(crate) fn throttle(&self) -> &Throttle {
         &self.throttle

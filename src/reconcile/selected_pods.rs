@@ -65,7 +65,7 @@ impl SelectedPods {
             .planner
             .planned(|world, now| (plan_selected_pods(world, monitor, now), Recorded::of(world, monitor)));
         let (plan, recorded) = match planned.await {
-            Ok(planned) => planned,
+            Ok(planned) => planned.plan,
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Failed(_, error)) => {
                 tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");

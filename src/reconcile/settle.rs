@@ -62,6 +62,13 @@ pub(super) enum Unplanned<P> {
     Failed(P, FetchError),
 }
 
+/// A plan that lacks nothing.
+pub(super) struct Planned<P> {
+    pub(super) plan: P,
+    /// Whether facts were fetched for it.
+    pub(super) is_news: bool,
+}
+
 /// Plans, and fetches what plans lack.
 pub(super) struct Planner {
     pub(super) context: Context,
@@ -73,11 +80,11 @@ impl Planner {
     pub(super) async fn planned<P: Plan>(
         &self,
         plan: impl Fn(&World, Timestamp) -> P,
-    ) -> Result<P, Unplanned<P>> {
-        for _ in 0..ROUNDS {
+    ) -> Result<Planned<P>, Unplanned<P>> {
+        for round in 0..ROUNDS {
             let plan = plan(&self.context.world(), now());
             if plan.needs().is_empty() {
-                return Ok(plan);
+                return Ok(Planned { plan, is_news: round > 0 });
             }
             match self.fetcher.fetch(plan.needs()).await {
                 Ok(Fetched::All) => {}

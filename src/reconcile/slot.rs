@@ -8,7 +8,7 @@ use super::{
     context::{Context, now},
     guard::CopyGuard,
     lag::Lag,
-    settle::{Planner, SOON, Unplanned},
+    settle::{Planned, Planner, SOON, Unplanned},
 };
 use crate::{
     act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
@@ -40,8 +40,9 @@ pub(super) struct SlotHandler {
 
 impl SlotHandler {
     pub(super) async fn handle(&self, slot: &ObjectKey) -> Again {
-        let plan = match self.planner.planned(|world, now| plan_slot(world, slot, now)).await {
-            Ok(plan) => plan,
+        let planned = self.planner.planned(|world, now| plan_slot(world, slot, now)).await;
+        let Planned { plan, is_news } = match planned {
+            Ok(planned) => planned,
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Failed(plan, error)) => {
                 tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
@@ -55,9 +56,20 @@ impl SlotHandler {
             return Again::After(SOON);
         }
         self.lag.planned(slot, &plan, self.context.queue().waited(&Key::Slot(slot.clone())));
+        let is_news = is_news || self.is_news(slot, &plan);
         let again = self.carry_out(slot, &plan).await;
-        self.tell_rules(slot, &plan);
+        if is_news {
+            self.tell_rules(slot, &plan);
+        }
         again
+    }
+
+    /// Whether the statuses of the slot's rules may have to say something else. A sweep that finds nothing to do has no news: each
+    /// status plans all slots of its rule, and the sweep asks for each status itself.
+    fn is_news(&self, slot: &ObjectKey, plan: &SlotPlan) -> bool {
+        plan.action.is_some()
+            || self.context.world().memory().slot(slot).attempt.is_some()
+            || !self.context.queue().is_swept(&Key::Slot(slot.clone()))
     }
 
     /// The rule behind a write, where what it was allowed can be withdrawn and the last answer about it is

@@ -47,7 +47,7 @@ impl WorkloadHandler {
             (plan, (facts.cloned(), asking.unwrap_or_default()))
         });
         let (plan, (facts, asking)) = match planned.await {
-            Ok(planned) => planned,
+            Ok(planned) => planned.plan,
             Err(Unplanned::Soon) => return Again::After(SOON),
             Err(Unplanned::Failed(_, error)) => {
                 tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
