@@ -7,7 +7,7 @@ use copyrator::testing::{Target, clients};
 use devcluster::{Component, Options};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::{Operator, RELEASE, Role, Testbed};
 
 use crate::Outcome;
@@ -155,6 +155,20 @@ impl Arena {
         let requests: Outcome<Vec<Prepared>> =
             objects.into_iter().map(|object| writes::create(collection, &object)).collect();
         writes::set_up(&self.admin, requests?, IN_FLIGHT).await
+    }
+
+    /// Gives the reconciler's account all verbs for these resources, as the chart does for the kinds that it is told of.
+    pub(crate) async fn grant(&self, name: &str, groups: &[&str], resources: &[&str]) -> Outcome<()> {
+        let rbac = "rbac.authorization.k8s.io";
+        let rules = json!([{ "apiGroups": groups, "resources": resources, "verbs": ["*"] }]);
+        let subject = json!({ "kind": "ServiceAccount", "namespace": testbed::NAMESPACE, "name": "copyrator-reconciler" });
+        let role = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": { "name": name },
+            "rules": rules });
+        let binding = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": { "name": name }, "subjects": [subject],
+            "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": name } });
+        self.create(&format!("/apis/{rbac}/v1/clusterroles"), [role]).await?;
+        self.create(&format!("/apis/{rbac}/v1/clusterrolebindings"), [binding]).await
     }
 
     /// Creates a Secret in the home namespace, for rules to copy.

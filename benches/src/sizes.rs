@@ -62,6 +62,8 @@ pub(crate) struct Sizes {
     pub(crate) places: usize,
     /// Deployments that are there.
     pub(crate) workloads: usize,
+    /// Deployments of other people.
+    pub(crate) foreign: usize,
     /// Seconds in which is written again and again.
     pub(crate) seconds: u64,
     /// Reviews that are due a second.
@@ -104,6 +106,7 @@ impl From<&Wishes> for Sizes {
             restarts: wishes.workloads.map_or_else(|| sizes(&[50, 500], &[5]), |only| vec![only]),
             places: wishes.workloads.unwrap_or(size(100, 5)).max(1),
             workloads: wishes.workloads.unwrap_or(size(1000, 20)).max(1),
+            foreign: size(20_000, 50),
             seconds: wishes.seconds.unwrap_or(if quick { 5 } else { 30 }).max(1),
             rates: wishes.rate.map_or_else(
                 || if quick { vec![100, 1000] } else { vec![100, 500, 1000, 2000, 5000, 10_000, 20_000] },

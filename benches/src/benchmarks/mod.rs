@@ -5,6 +5,7 @@ mod admission_load;
 mod bare;
 mod bystander;
 mod fan_out;
+mod instances;
 mod memory;
 mod new_namespace;
 mod new_namespace_bare;
@@ -33,6 +34,8 @@ pub(crate) enum Benchmark {
     FanOut,
     /// A template of five objects to many namespaces: created, and changed; beside a bare client
     StarterKit,
+    /// 1,000 custom objects with a Deployment each: one changes; and memory beside other people's Deployments
+    Instances,
     /// From a new namespace to the last of its copies; beside a bare client
     NewNamespace,
     /// A start with every copy in place
@@ -70,9 +73,10 @@ pub(crate) enum Benchmark {
 }
 
 /// All of them, in the order of their tables.
-pub(crate) const ALL: [Benchmark; 19] = [
+pub(crate) const ALL: [Benchmark; 20] = [
     Benchmark::FanOut,
     Benchmark::StarterKit,
+    Benchmark::Instances,
     Benchmark::NewNamespace,
     Benchmark::StartUp,
     Benchmark::Memory,
@@ -98,6 +102,7 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => "fan-out",
             Benchmark::StarterKit => "starter-kit",
+            Benchmark::Instances => "instances",
             Benchmark::NewNamespace => "new-namespace",
             Benchmark::StartUp => "start-up",
             Benchmark::Memory => "memory",
@@ -123,6 +128,9 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => "One source to many namespaces, beside a bare client",
             Benchmark::StarterKit => "A template of five objects to many namespaces, beside a bare client",
+            Benchmark::Instances => {
+                "Custom objects with a Deployment each, beside other people's Deployments"
+            }
             Benchmark::NewNamespace => "From a new namespace to the last of its copies, beside a bare client",
             Benchmark::StartUp => "A start with every copy in place",
             Benchmark::Memory => "Memory beside other people's Secrets of 32 KiB",
@@ -148,6 +156,7 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => fan_out::run(program, sizes).await,
             Benchmark::StarterKit => starter_kit::run(program, sizes).await,
+            Benchmark::Instances => instances::run(program, sizes).await,
             Benchmark::NewNamespace => new_namespace::run(program, sizes).await,
             Benchmark::StartUp => start_up::run(program, sizes).await,
             Benchmark::Memory => memory::run(program, sizes).await,

@@ -7,7 +7,7 @@ use copyrator::marks::{COPY_MANAGER, DIGEST, MARK};
 use devcluster::Component;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testbed::{NAMESPACE, Role};
+use testbed::Role;
 
 use crate::Outcome;
 use crate::arena::{Arena, IN_FLIGHT};
@@ -50,7 +50,9 @@ struct Field {
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut arena = Arena::start(program, sizes).await?;
-    grant(&arena).await?;
+    let groups: BTreeSet<&str> = KIT.iter().map(|(_, version, _)| group(version)).collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    arena.grant("starter-kit", &groups, &KIT.map(|(.., plural)| plural)).await?;
     let mut granted = program.clone();
     granted.serve_flags.push(GRANTED);
     arena.restart_as(Role::Reconciler, &granted)?;
@@ -73,20 +75,6 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         }
     }
     Ok(figures)
-}
-
-/// The rights that the chart gives for these kinds (`copies.kinds`).
-async fn grant(arena: &Arena) -> Outcome<()> {
-    let groups: BTreeSet<&str> = KIT.iter().map(|(_, version, _)| group(version)).collect();
-    let rules = json!([{ "apiGroups": groups, "resources": KIT.map(|(.., plural)| plural), "verbs": ["*"] }]);
-    let subject = json!({ "kind": "ServiceAccount", "namespace": NAMESPACE, "name": "copyrator-reconciler" });
-    let named = json!({ "name": "starter-kit" });
-    let rbac = "rbac.authorization.k8s.io";
-    let role = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": named, "rules": rules });
-    let binding = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": named,
-        "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": "starter-kit" }, "subjects": [subject] });
-    arena.create(&format!("/apis/{rbac}/v1/clusterroles"), [role]).await?;
-    arena.create(&format!("/apis/{rbac}/v1/clusterrolebindings"), [binding]).await
 }
 
 fn group(version: &str) -> &str {
