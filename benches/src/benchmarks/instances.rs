@@ -81,10 +81,12 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         arena.create(&deployments(&team(home)), foreign.collect::<Vec<Value>>()).await?;
     }
     let beside = at_rest(&mut arena, sizes, &granted).await?;
-    for (without, beside) in without.into_iter().zip(beside) {
+    let watched_anyway = at_rest(&mut arena, sizes, program).await?;
+    for ((without, beside), anyway) in without.into_iter().zip(beside).zip(watched_anyway) {
         figures.add("resident, without other people's Deployments", "MB", without);
         figures.add("resident, beside them", "MB", beside);
         figures.add_with("beside them: more", "MB", Budget::median(BESIDE), beside - without);
+        figures.add("resident, beside them, where no template may declare Deployments", "MB", anyway);
     }
     arena.hold_controllers(false)?;
     Ok(figures)
