@@ -6,6 +6,7 @@ mod call;
 mod cost;
 mod environment;
 mod error;
+mod json;
 mod parse;
 mod pattern;
 mod re2;
@@ -17,10 +18,10 @@ mod typing;
 pub use budget::{Budget, Exhausted};
 pub use environment::{Environment, Expression};
 pub use error::{CompileError, EvaluationError};
+pub use json::to_value;
 pub use kube_cel::cel::{
     Value,
     objects::{Key, Map},
-    to_value,
 };
 pub use pattern::{Pattern, PatternError};
 pub use run::{Evaluation, held};
