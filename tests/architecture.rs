@@ -279,8 +279,8 @@ fn no_task_is_detached_and_no_channel_unbounded() {
         "run it under run::tasks::Tasks, and give the channel a size",
     ));
     // The webhook judges on such threads, since it may take long; each judgement is awaited, ends by its own budget, and
-    // counts as a request under way until then. So does the scan, one object at a time, and what is written or rendered, one key a
-    // worker.
+    // counts as a request under way until then. So does the scan, one object at a time, and what is written, rendered or held against
+    // schemas, one key a worker.
     assert_none(forbidden(
         &product(),
         &[
@@ -288,6 +288,7 @@ fn no_task_is_detached_and_no_channel_unbounded() {
             "src/reconcile/scan.rs",
             "src/reconcile/guard.rs",
             "src/reconcile/rendering.rs",
+            "src/reconcile/typed.rs",
         ],
         r"\bspawn_blocking\b|\bblock_in_place\b",
         "invariant 9: no task is detached",

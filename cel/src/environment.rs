@@ -11,6 +11,7 @@ use kube_cel::{
 };
 
 use crate::{
+    always::{Always, always},
     error::CompileError,
     parse, standard,
     terms::{Path, Terms},
@@ -104,6 +105,11 @@ impl Expression {
     /// What the expression reads of its variables.
     pub fn paths(&self) -> &BTreeSet<Path> {
         &self.paths
+    }
+
+    /// What the expression gives each time that it gives a value; `None` where that depends on its variables, or is not known.
+    pub fn always(&self) -> Option<Always> {
+        always(&self.program)
     }
 
     /// Whether the expression reads a variable.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(unreachable_pub)]
 
+mod always;
 mod budget;
 mod call;
 mod cost;
@@ -15,6 +16,7 @@ mod standard;
 mod terms;
 mod typing;
 
+pub use always::Always;
 pub use budget::{Budget, Exhausted};
 pub use environment::{Environment, Expression};
 pub use error::{CompileError, EvaluationError};

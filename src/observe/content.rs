@@ -228,7 +228,7 @@ impl Contents {
 }
 
 /// Reads on, up to this many bytes. Returns whether the body has ended.
-async fn fill(
+pub(super) async fn fill(
     mut stream: Pin<&mut impl AsyncBufRead>,
     text: &mut Vec<u8>,
     most: usize,

@@ -14,6 +14,7 @@ pub(crate) mod listing;
 pub(crate) mod made;
 pub(crate) mod mounted;
 pub(crate) mod namespace;
+pub(crate) mod openapi;
 pub(crate) mod pages;
 pub(crate) mod pods;
 pub(crate) mod served;

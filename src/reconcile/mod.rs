@@ -31,6 +31,7 @@ mod stamps;
 mod status;
 #[cfg(test)]
 mod tests;
+pub(crate) mod typed;
 mod verify;
 mod workload;
 
@@ -69,6 +70,7 @@ use self::{
     source_index::SourceIndexHandler,
     stamps::StampCheck,
     status::StatusHandler,
+    typed::TypeJudge,
     verify::Verifier,
     workload::WorkloadHandler,
 };
@@ -186,7 +188,11 @@ impl Reconciler {
                 reporter: reporter.clone(),
                 lag: lag.clone(),
             },
-            rules: RuleHandler { context: shared(), asker: asker.clone() },
+            rules: RuleHandler {
+                context: shared(),
+                asker: asker.clone(),
+                types: TypeJudge::new(shared(), client.clone()),
+            },
             renderings: RenderingHandler {
                 context: shared(),
                 client: client.clone(),
@@ -309,6 +315,7 @@ impl Reconciler {
     /// Drops what nothing under way can be using any more.
     pub(crate) fn expire(&self) {
         self.contents.expire();
+        self.rules.types.expire();
         let now = now();
         let world = &mut *self.context.world_mut();
         world.forget_old_fingerprints(FETCHED_WITHIN, now);

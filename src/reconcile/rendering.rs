@@ -12,6 +12,8 @@ mod properties;
 mod reading;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod typed;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,5 @@
-//! One rule or template: is its identity allowed to? Where the answer is a new one, every one of its slots is looked at.
+//! One rule or template: does its text have the right types, and is its identity allowed to? Where an answer is a new one, every one of
+//! its slots is looked at.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use super::{
     asker::Asker,
     authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     context::{Context, now},
+    typed::TypeJudge,
 };
 use crate::{
     names::NamespacedName,
@@ -17,10 +19,21 @@ use crate::{
 pub(super) struct RuleHandler {
     pub(super) context: Context,
     pub(super) asker: Arc<Asker>,
+    pub(super) types: TypeJudge,
 }
 
 impl RuleHandler {
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
+        // First: nothing is written before it is known whether its identity may.
+        let typed = match rule.template() {
+            Some(_) => self.types.judge(rule).await,
+            None => None,
+        };
+        let again = self.authorize(rule).await;
+        typed.map_or(again, |typed| again.within(typed))
+    }
+
+    async fn authorize(&self, rule: &NamespacedName) -> Again {
         let queue = self.context.queue();
         let before = self.context.world().rule_authority(rule).cloned();
         let settled = self.asker.rule(rule).await;

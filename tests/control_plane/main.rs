@@ -84,6 +84,7 @@ mod rolling;
 mod scale;
 mod stages;
 mod stamps;
+mod statuses;
 mod strategies;
 mod teardown;
 mod templates;

@@ -5,6 +5,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{label, uid};
 use crate::bed::{Bed, Story, eventually, private, same};
+use crate::statuses;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
@@ -15,7 +16,8 @@ const FLAGS: [&str; 4] = [
     "Deployment,Service",
     "--template-kinds",
     "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+statusField,\
-     web.example.com/v1/NginxServer/nginxservers/forEach+statusField",
+     web.example.com/v1/NginxServer/nginxservers/forEach+statusField,\
+     pairs.example.com/v1/Pair/pairs/forEach+status",
 ];
 
 #[test]
@@ -24,6 +26,7 @@ fn operators_without_code() {
     let kinds = json!([
         { "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "statusField"] },
         { "apiVersion": "web.example.com/v1", "kind": "NginxServer", "resource": "nginxservers", "use": ["forEach", "statusField"] },
+        statuses::granted(),
     ]);
     let granted = format!("templates.kinds={kinds}");
     let args = [
@@ -42,6 +45,9 @@ fn operators_without_code() {
     drop(crew);
     let crew = nginx(&bed);
     a_field_of_somebody_else(&bed);
+    statuses::define(&bed);
+    statuses::types_are_told_once(&bed);
+    statuses::no_type_error_is_one_that_the_api_server_takes(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -19,10 +19,11 @@ use crate::{
     plan::copy::{
         CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
         claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-        granted::{KIND_NOT_GRANTED, not_granted, not_granted_to, not_listed},
+        granted::{KIND_NOT_GRANTED, mistyped, not_granted, not_granted_to, not_listed},
         targets::{is_named, takes_copies},
         templates::is_rendered,
     },
+    validate::TYPE_ERROR,
 };
 
 /// What is going to happen to a copy; the worst first.
@@ -227,6 +228,11 @@ fn inert(
             let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
             let (reason, why) = template.and_then(|it| not_listed(world, it)).unwrap_or_default();
             outlook(Course::Unknown, reason, why)
+        }
+        Inert::Mistyped => {
+            let report = rule.and_then(|rule| world.typed(rule));
+            let why = report.map(|report| mistyped(&report.faults)).unwrap_or_default();
+            outlook(Course::Refuse, TYPE_ERROR, why)
         }
         Inert::Suspended => outlook(Course::Wait, "Suspended", format!("the {noun} is suspended")),
         Inert::Unseen => {

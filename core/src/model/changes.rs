@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult,
-    StatusFault, Store, TemplateFacts, WorkloadFacts, World,
+    StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -168,10 +168,18 @@ impl World {
     /// Forgets a template that was deleted, and what it declared.
     pub fn forget_template(&mut self, template: &NamespacedName) {
         self.cluster.templates.remove(template);
+        self.cluster.typed.remove(template);
         self.cluster.rendered.forget(template);
         self.cluster.rule_authority.remove(template);
         self.cluster.deletions.remove(template);
         self.cluster.rules_gone += 1;
+    }
+
+    /// Notes what published schemas say of a template; nothing where there is no such template.
+    pub fn set_typed(&mut self, template: &NamespacedName, report: TypeReport) {
+        if self.cluster.templates.contains_key(template) {
+            self.cluster.typed.insert(template.clone(), report);
+        }
     }
 
     /// Sets what a template declares for a namespace or object; `None`: it does not select that. What was rendered from

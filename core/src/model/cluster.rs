@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
-    TemplateFacts, WorkloadFacts,
+    TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
     rendered::Rendered,
 };
@@ -41,6 +41,8 @@ pub(super) struct Cluster {
     pub(super) rules: Rules,
     /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
+    /// What published schemas say of templates.
+    pub(super) typed: BTreeMap<NamespacedName, TypeReport>,
     /// The objects that templates are rendered for.
     pub(super) instances: Instances,
     /// The objects that templates declare.

@@ -23,6 +23,7 @@ mod settings;
 mod spread;
 mod store;
 mod track;
+mod typed;
 mod under_way;
 mod waits;
 mod workload;
@@ -50,6 +51,7 @@ pub use settings::Settings;
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use store::Store;
 pub use track::TrackRecord;
+pub use typed::TypeReport;
 pub use under_way::UnderWay;
 pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{

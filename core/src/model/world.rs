@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord,
     Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings,
-    Store, TemplateFacts, Unseen, WorkloadFacts, cluster::Cluster,
+    Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -115,6 +115,14 @@ impl World {
     /// All templates, by the names that they have among rules.
     pub fn templates(&self) -> &BTreeMap<NamespacedName, TemplateFacts> {
         &self.cluster.templates
+    }
+
+    /// What published schemas say of a template as it is now; `None` where that is not known.
+    pub fn typed(&self, template: &NamespacedName) -> Option<&TypeReport> {
+        let facts = self.cluster.templates.get(template)?;
+        let is_of =
+            |report: &&TypeReport| (&report.template.0, report.template.1) == (&facts.uid, facts.generation);
+        self.cluster.typed.get(template).filter(is_of)
     }
 
     /// What is known of the objects of a kind that templates are rendered for.

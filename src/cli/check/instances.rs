@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{
+    definitions::components,
     input::Item,
     report::{Becomes, Finding, Rendered, Report, title},
 };
 use crate::{
-    api::CopyratorTemplateSpec,
+    api::{CopyratorTemplateSpec, Problem},
     cli::arguments::{UsageError, manifests::Document},
+    names::InstanceKind,
     validate::{CompiledTemplate, Instance, Rendering, unserved},
 };
 
@@ -24,15 +26,22 @@ pub(super) struct Given {
     objects: Vec<Value>,
     /// Namespaces by name, for their labels.
     namespaces: BTreeMap<String, Value>,
+    /// What is known of the types of custom resources.
+    components: BTreeMap<String, String>,
 }
 
 impl Given {
-    /// Objects without a namespace belong to `home`.
+    /// Objects without a namespace belong to `home`. CustomResourceDefinitions are looked for in `others`, too.
     ///
     /// # Errors
     /// A document that is no object.
-    pub(super) fn new(documents: Vec<Document>, home: &str) -> Result<Self, UsageError> {
-        let mut given = Self { objects: Vec::new(), namespaces: BTreeMap::new() };
+    pub(super) fn new(
+        documents: Vec<Document>,
+        others: &[&[Document]],
+        home: &str,
+    ) -> Result<Self, UsageError> {
+        let components = components(documents.iter().chain(others.iter().copied().flatten()));
+        let mut given = Self { objects: Vec::new(), namespaces: BTreeMap::new(), components };
         for Document { mut value, place, .. } in documents {
             let labels = &value["metadata"]["labels"];
             if !value["metadata"].is_object() || !(labels.is_null() || labels.is_object()) {
@@ -53,8 +62,14 @@ impl Given {
     }
 
     /// Renders a template that was found valid for each object that it selects. What is rendered and what must be said
-    /// goes to the report; returned is what cannot be rendered.
-    pub(super) fn render(&self, item: &Item, report: &mut Report) -> Vec<Finding> {
+    /// goes to the report, kinds whose types are not known to `unjudged`; returned is what is of another type than its place, and what
+    /// cannot be rendered.
+    pub(super) fn render(
+        &self,
+        item: &Item,
+        report: &mut Report,
+        unjudged: &mut BTreeSet<InstanceKind>,
+    ) -> Vec<Finding> {
         let of = title(item.kind, &item.namespace, &item.name);
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
@@ -66,7 +81,11 @@ impl Given {
                 format!("{of}: cannot be rendered: its spec cannot be read"),
             )];
         };
-        let (mut faults, mut selected) = (Vec::new(), 0);
+        let typed = template.held_against(&self.components);
+        unjudged.extend(typed.unjudged);
+        let mistyped = |fault: Problem| Finding::refused("types", None, format!("{of}: {}", fault.message));
+        let (mut faults, mut selected): (Vec<Finding>, _) =
+            (typed.faults.into_iter().map(mistyped).collect(), 0);
         for object in &self.objects {
             let namespace = self.namespace_of(object);
             if template.selects(&item.namespace, object, &namespace) {

@@ -12,24 +12,27 @@ use super::{
     report::{Finding, Judged, Level, Report, title},
     stored::stored,
 };
-use crate::{api::PolicyKind, config::system_namespaces, model::World, validate::Candidate};
+use crate::{
+    api::PolicyKind, config::system_namespaces, model::World, names::InstanceKind, validate::Candidate,
+};
 
 /// Judges everything that is in the files.
 pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let Input { items, skipped, misspelt, own_namespace } = scene;
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
-    let mut cluster = Cluster::default();
+    let (mut cluster, mut unjudged) = (Cluster::default(), BTreeSet::new());
     for item in ours {
         let mut findings = ask::own_kind(&item);
         if item.kind == "ConfigPolicy" && is_allowed(&findings) {
             report.notices.extend(cluster.put(&item));
         }
         if item.kind == "CopyratorTemplate" && is_allowed(&findings) {
-            findings.extend(given.render(&item, &mut report));
+            findings.extend(given.render(&item, &mut report, &mut unjudged));
         }
         report.objects.push(judged(item, findings));
     }
+    report.notices.extend(types_unknown(&unjudged));
     learn_namespaces(&mut cluster, &others);
     let system = system_namespaces(&own_namespace, &BTreeSet::new());
     let mut worlds = BTreeMap::new();
@@ -52,6 +55,14 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
         true => Vec::new(),
         false => vec![format!("skipped, since the webhook does not judge them: {}", kinds.join(", "))],
     }
+}
+
+fn types_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
+    let named: Vec<String> = kinds.iter().map(InstanceKind::to_string).collect();
+    let named = named.join(", ");
+    (!kinds.is_empty()).then(|| {
+        format!("types of fields are not judged of {named}: no file has the definition; copyrator plan -f asks the cluster")
+    })
 }
 
 /// Takes the labels of namespaces as they would be once written, with those that policies add.

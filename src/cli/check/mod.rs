@@ -2,6 +2,7 @@
 
 mod ask;
 mod cluster;
+mod definitions;
 mod input;
 mod instances;
 mod judge;
@@ -104,11 +105,11 @@ impl Args {
             let message = format!("there is no object in {}: nothing would be judged", names.join(", "));
             return fail(&UsageError::Value { flag: "filename", message }, Exit::Usage);
         }
-        let scene = Input::new(files, policies, &self.namespace, &self.copyrator_namespace);
-        let given = match Given::new(objects, &self.namespace) {
+        let given = match Given::new(objects, &[&files, &policies], &self.namespace) {
             Ok(given) => given,
             Err(error) => return fail(&error, Exit::Usage),
         };
+        let scene = Input::new(files, policies, &self.namespace, &self.copyrator_namespace);
         let report = judge(scene, &given);
         report.notices.iter().for_each(|said| self.console.note(said));
         let text = match self.output {
@@ -136,6 +137,6 @@ pub(super) fn verdicts(
     home: &str,
     own_namespace: &str,
 ) -> Result<Report, UsageError> {
-    let scene = Input::new(documents, Vec::new(), home, own_namespace);
-    Ok(judge(scene, &Given::new(Vec::new(), home)?))
+    let given = Given::new(Vec::new(), &[&documents], home)?;
+    Ok(judge(Input::new(documents, Vec::new(), home, own_namespace), &given))
 }

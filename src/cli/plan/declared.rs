@@ -12,6 +12,7 @@ use crate::{
     model::{Declared, RuleFacts, Unseen, World},
     names::NamespacedName,
     plan::copy::{ProblemReason, claims::unseen_source, rule_status, status_of, targets::unseen},
+    validate::TYPE_ERROR,
 };
 
 /// A row of a rule, template or monitor.
@@ -148,7 +149,7 @@ pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRo
     let status = status_of(world, template, survey.now).unwrap_or_default();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
     let action = match ready.map(|ready| &*ready.reason) {
-        Some("KindNotGranted") => Course::Refuse,
+        Some("KindNotGranted" | TYPE_ERROR) => Course::Refuse,
         Some("NoInstance" | "Suspended") => Course::Wait,
         _ => {
             let fault = status.problems.iter().find(|one| one.reason == ProblemReason::RenderFailed.as_str());

@@ -39,7 +39,7 @@ use crate::{
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{Need, copy::SlotPlan},
-    reconcile::rendering::render_everything,
+    reconcile::{rendering::render_everything, typed::judge_all},
 };
 
 /// The cluster, read once, and what will happen to every copy and workload.
@@ -136,6 +136,9 @@ pub(super) async fn survey(
     let (applied, applied_content) =
         objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
+    let unjudged = judge_all(client, &mut world).await;
+    notes
+        .extend(unjudged.iter().map(|error| format!("types of fields in templates are not judged: {error}")));
     let unread_objects = render_everything(client, &mut world).await;
     notes.extend(
         unread_objects.iter().map(|error| format!("of what a template reads nothing can be told: {error}")),

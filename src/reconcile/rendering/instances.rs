@@ -93,18 +93,18 @@ fn slot(name: &str) -> ObjectKey {
     ObjectKey::new(Kind::ConfigMap, "shop", name)
 }
 
-fn actions(world: &World) -> Vec<CopyAction> {
+pub(super) fn actions(world: &World) -> Vec<CopyAction> {
     plans(world).into_values().filter_map(|plan| plan.action).collect()
 }
 
-fn settle(world: &mut World) -> Vec<String> {
+pub(super) fn settle(world: &mut World) -> Vec<String> {
     render_all(world);
     let plans = plans(world);
     carry_out(world, &plans, at(100));
     world.objects().map(|(key, _)| key.to_string()).collect()
 }
 
-fn ready(world: &World, template: &NamespacedName) -> (String, String, String) {
+pub(super) fn ready(world: &World, template: &NamespacedName) -> (String, String, String) {
     let report = template_report(world, template, at(100)).unwrap();
     let ready = report.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap().clone();
     (ready.status, ready.reason, ready.message)

@@ -77,6 +77,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("CopyratorTemplate", "copyratortemplates", "/apis/copyrator.dev/v1alpha1", true),
     ("Ingress", "ingresses", "/apis/networking.k8s.io/v1", true),
     ("Memcached", "memcacheds", "/apis/cache.example.com/v1alpha1", true),
+    ("Pair", "pairs", "/apis/pairs.example.com/v1", true),
     ("NginxServer", "nginxservers", "/apis/web.example.com/v1", true),
 ];
 

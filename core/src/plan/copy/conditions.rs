@@ -24,22 +24,20 @@ pub(super) struct Conditions {
     pub(super) degraded: Option<(String, String)>,
 }
 
-/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. `located` puts the place
-/// before a problem's message.
+/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. What is wrong with the spec,
+/// `refused`, comes first: then nothing is done, and nothing hinders it. `located` puts the place before a problem's message.
 pub(super) fn begun<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
-    authority: Option<&Authority>,
+    (authority, refused): (Option<&Authority>, &[Problem]),
     count: &mut Count,
     located: impl Fn(&Problem) -> String,
 ) -> (CopyratorRuleStatus, Option<(String, String)>) {
     let mut status = facts.status.clone().unwrap_or_default();
     let mut problems = std::mem::take(&mut count.problems);
     let mut number = count.conflicting + count.failed;
-    if let Err(found) = &facts.compiled {
-        problems.splice(0..0, found.iter().cloned());
-        number += found.len();
-    }
-    let first = problems.first().filter(|_| facts.compiled.is_ok());
+    problems.splice(0..0, refused.iter().cloned());
+    number += refused.len();
+    let first = problems.first().filter(|_| refused.is_empty());
     let degraded = first.map(|first| {
         let message = match number {
             1 => located(first),

@@ -1,7 +1,8 @@
-//! What is said where a kind is not granted, or its objects are not known.
+//! What is said where a kind is not granted, its objects are not known, or its schema has no place for what a template says.
 
 use super::templates::{not_granted_object, not_read_kind, unknown_kind};
 use crate::{
+    api::Problem,
     model::{InstancesRead, World},
     names::{InstanceKind, Kind},
     validate::{CompiledObject, CompiledTemplate},
@@ -64,4 +65,17 @@ pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(
             ("KindUnread", format!("{kind} has not been listed yet"))
         }
     })
+}
+
+/// What is said where the API server would refuse what a template says.
+pub(crate) fn mistyped(faults: &[Problem]) -> String {
+    let first = faults.first().map(|fault| fault.message.as_str()).unwrap_or_default();
+    let more = match faults.len() {
+        0 | 1 => String::new(),
+        2 => "; and 1 more".to_owned(),
+        number => format!("; and {} more", number - 1),
+    };
+    format!(
+        "{first}{more}; nothing is written or removed until the template or the definition of the kind is changed"
+    )
 }

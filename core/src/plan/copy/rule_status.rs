@@ -165,7 +165,9 @@ fn status(
     now: Timestamp,
 ) -> CopyratorRuleStatus {
     let authority = authority(world, rule, facts);
-    let (mut status, degraded) = begun(facts, authority, &mut count, |problem| located(facts, problem));
+    let refused = facts.compiled.as_ref().err().map(Vec::as_slice).unwrap_or_default();
+    let located = |problem: &Problem| located(facts, problem);
+    let (mut status, degraded) = begun(facts, (authority, refused), &mut count, located);
     if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
         (authority, &facts.compiled, world.key())
     {
@@ -186,7 +188,7 @@ fn status(
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
         }
-        (Some(Inert::Unseen | Inert::NotListed), _) => {
+        (Some(Inert::Unseen | Inert::NotListed | Inert::Mistyped), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));

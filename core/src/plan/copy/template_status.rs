@@ -1,8 +1,8 @@
 //! A template's status, from what is known, in the fields of a rule's: `sources` are the namespaces or objects that it is
 //! rendered for.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `Suspended`, `IdentityRequired`, `Forbidden`,
-//! `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`. Reasons of problems: those of
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
+//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`. Reasons of problems: those of
 //! copies ([`super::rule_status`]), and `RenderFailed`.
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::{
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::Count,
-    granted::{KIND_NOT_GRANTED, not_granted_to, not_listed},
+    granted::{KIND_NOT_GRANTED, mistyped, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, rule_status, unread},
     slot_plan::SlotState,
@@ -24,7 +24,7 @@ use crate::{
     authority::NOT_ASKED,
     model::{Authority, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
-    validate::{CompiledTemplate, quarantine_reason},
+    validate::{CompiledTemplate, TYPE_ERROR, quarantine_reason},
 };
 
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
@@ -152,7 +152,11 @@ fn status(
     now: Timestamp,
 ) -> CopyratorRuleStatus {
     let authority = authority(world, template, facts);
-    let (mut status, degraded) = begun(facts, authority, &mut count, located);
+    let stopped = inert_template(world, template, facts);
+    let typed = world.typed(template).filter(|_| stopped == Some(Inert::Mistyped));
+    let refused = facts.compiled.as_ref().err().or_else(|| typed.map(|report| &report.faults));
+    let refused = refused.map(Vec::as_slice).unwrap_or_default();
+    let (mut status, degraded) = begun(facts, (authority, refused), &mut count, located);
     if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
         (authority, &facts.compiled, world.key())
     {
@@ -160,7 +164,6 @@ fn status(
     }
     let authorized = authorized(authority, |identity| allowed(facts, identity, &status));
     let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
-    let stopped = inert_template(world, template, facts);
     let rendering = || being_written(&count, ("object", "objects"));
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
@@ -175,6 +178,7 @@ fn status(
             let (reason, why) = compiled.and_then(|compiled| not_listed(world, compiled)).unwrap_or_default();
             (false, reason, why)
         }
+        (Some(Inert::Mistyped), _) => (false, TYPE_ERROR, mistyped(refused)),
         (Some(Inert::Suspended), _) => {
             (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
         }
@@ -186,7 +190,7 @@ fn status(
             settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
         }
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted))
+    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Mistyped))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let reconciling = match count.waiting.clone() {

@@ -2,9 +2,11 @@
 
 mod literal;
 mod manifest;
+mod mistyped;
 mod node;
 mod object;
 mod order;
+mod published;
 mod references;
 mod render;
 mod select;
@@ -17,6 +19,7 @@ mod visible;
 use std::{collections::BTreeSet, time::Duration};
 
 use copyrator_cel::{Environment, Type};
+pub use mistyped::{TYPE_ERROR, Typed};
 pub use object::CompiledObject;
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;

@@ -1,0 +1,97 @@
+//! Templates whose text does not have the types of a kind.
+
+use http::{Request, Response};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+
+use super::{
+    all::render_all,
+    instances::{actions, put, ready, settle, template_for_each, world_with_kind},
+    tests::at,
+};
+use crate::{plan::copy::template_report, reconcile::typed::judge_all};
+
+/// An API server that publishes the schemas of these groups and versions, and refuses to all others.
+fn publishing(schemas: Value) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let path = request.uri().path().trim_start_matches("/openapi/v3").to_owned();
+        let paths: serde_json::Map<String, Value> = schemas
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|path| (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash=1")})))
+            .collect();
+        let found = match path.trim_start_matches('/') {
+            "" => Some(json!({"paths": paths})),
+            path => schemas
+                .get(path)
+                .filter(|schemas| !schemas.is_null())
+                .map(|it| json!({"components": {"schemas": it}})),
+        };
+        async move {
+            let (code, body) = found.map_or((404, json!({})), |body| (200, body));
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn maps() -> Value {
+    let data = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({"ConfigMap": {"type": "object", "properties": {"data": data},
+        "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "ConfigMap"}]}})
+}
+
+fn objects(name: &str, size: Value) -> Value {
+    let metadata = json!({"name": format!("{name}-${{object.metadata.name}}")});
+    json!([{"id": "cache", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size}}}])
+}
+
+#[tokio::test]
+async fn what_the_api_server_would_refuse_is_told_once_and_leaves_everything_as_it_is() {
+    let mut world = world_with_kind();
+    let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+    put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+    put(&mut world, ("shop", "b"), 1, json!({"spec": {"size": 3}}));
+    assert_eq!(settle(&mut world), ["ConfigMap shop/cache-a", "ConfigMap shop/cache-b"]);
+
+    // Under another name, so that the old ones would have to go.
+    template_for_each(&mut world, ("each", 1, 2), json!({"objects": objects("new", json!(3))}));
+    assert!(judge_all(&publishing(json!({"api/v1": maps()})), &mut world).await.is_empty());
+    render_all(&mut world);
+    assert_eq!(actions(&world), []);
+    let (status, reason, message) = ready(&world, &each);
+    assert_eq!((&*status, &*reason), ("False", "TypeError"));
+    let said = "spec.objects[cache].template.data.size: is 3, and ConfigMap of v1 takes a text here: write it in quotes, \"3\"; nothing is \
+                written or removed until the template or the definition of the kind is changed";
+    assert_eq!(message, said);
+    let report = template_report(&world, &each, at(100)).unwrap();
+    let types: Vec<&str> = report.status.conditions.iter().map(|one| &*one.type_).collect();
+    assert_eq!((types, report.status.problem_count), (vec!["Ready", "Authorized", "Stalled"], 1));
+
+    // Another text is another matter.
+    template_for_each(&mut world, ("each", 1, 3), json!({"objects": objects("cache", json!("3"))}));
+    assert!(judge_all(&publishing(json!({"api/v1": maps()})), &mut world).await.is_empty());
+    settle(&mut world);
+    assert_eq!(ready(&world, &each).1, "AllRendered");
+}
+
+#[tokio::test]
+async fn where_schemas_are_not_known_nothing_waits_for_them() {
+    let mut world = world_with_kind();
+    let each = template_for_each(
+        &mut world,
+        ("each", 1, 1),
+        json!({"objects": objects("new", json!("${string(object.spec.size)}"))}),
+    );
+    put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+    for (published, unread) in [(json!({}), 0), (json!({"api/v1": {}}), 0), (json!({"api/v1": null}), 1)] {
+        let unknown = judge_all(&publishing(published.clone()), &mut world).await;
+        assert_eq!(unknown.len(), unread, "{published}: {unknown:?}");
+        let report = world.typed(&each).unwrap();
+        assert_eq!((report.faults.len(), report.is_whole), (0, false));
+        settle(&mut world);
+        assert_eq!(ready(&world, &each).1, "AllRendered");
+    }
+}

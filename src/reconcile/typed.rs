@@ -1,0 +1,172 @@
+//! Whether the texts of templates have the types that the API server takes, by the schemas that it publishes. Where these are not
+//! known, nothing is judged, and nothing waits for them: the API server judges each write anyway.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use tokio::sync::Mutex;
+
+use super::{Lane, context::Context};
+use crate::{
+    model::{TypeReport, World},
+    names::NamespacedName,
+    observe::openapi::{OpenApi, OpenApiError},
+    plan::{
+        Key,
+        copy::claims::{Inert, inert_template},
+        slots_to_check,
+    },
+    validate::{CompiledTemplate, TYPE_ERROR, Typed},
+};
+
+/// When to look whether the schemas have changed by which a template is stopped.
+const STOPPED_AGAIN: Duration = Duration::from_secs(20);
+/// When to look again for schemas that are not known.
+const UNKNOWN_AGAIN: Duration = Duration::from_secs(60);
+
+/// How many bytes of schemas one template is held against. The kinds of a template that come beyond are not judged.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Judges the types of templates, one at a time: schemas are large, and users who may write definitions choose how large.
+pub(super) struct TypeJudge {
+    context: Context,
+    openapi: OpenApi,
+    turn: Mutex<()>,
+}
+
+impl TypeJudge {
+    /// Reads schemas with this client.
+    pub(super) fn new(context: Context, client: Client) -> Self {
+        Self { context, openapi: OpenApi::new(client), turn: Mutex::default() }
+    }
+
+    /// Judges a template where it, or one of its schemas, is another one than the last time. Returns when to look again.
+    pub(super) async fn judge(&self, template: &NamespacedName) -> Option<Duration> {
+        let _turn = self.turn.lock().await;
+        let (asked, before) = {
+            let world = self.context.world();
+            (Asked::of(&world, template)?, world.typed(template).cloned())
+        };
+        let (report, errors) = asked.judged(&self.openapi, before.as_ref()).await;
+        for error in errors {
+            tracing::debug!(%template, error = &error as &dyn std::error::Error, "types are not judged");
+        }
+        let again = match (report.faults.is_empty(), report.is_whole) {
+            (false, _) => Some(STOPPED_AGAIN),
+            (true, false) => Some(UNKNOWN_AGAIN),
+            (true, true) => None,
+        };
+        let faults =
+            |report: Option<&TypeReport>| report.map(|report| report.faults.clone()).unwrap_or_default();
+        let is_news = faults(before.as_ref()) != report.faults;
+        self.context.world_mut().set_typed(template, report);
+        if is_news {
+            let slots = slots_to_check(&self.context.world(), template);
+            for key in slots.into_iter().chain([Key::RuleStatus(template.clone())]) {
+                self.context.queue().add(key, Lane::Change);
+            }
+        }
+        again
+    }
+
+    /// Drops what nobody is using any more.
+    pub(super) fn expire(&self) {
+        self.openapi.expire();
+    }
+}
+
+/// A template to be judged.
+struct Asked {
+    version: (Box<str>, i64),
+    compiled: Arc<CompiledTemplate>,
+}
+
+impl Asked {
+    /// `None` where there is no such template, or it does nothing before its kinds are granted and served.
+    fn of(world: &World, template: &NamespacedName) -> Option<Self> {
+        let facts = world.templates().get(template)?;
+        let inert = inert_template(world, template, facts);
+        if matches!(inert, Some(Inert::Quarantined | Inert::NotGranted | Inert::NotListed)) {
+            return None;
+        }
+        let compiled = facts.compiled.as_ref().ok()?.clone();
+        Some(Self { version: (facts.uid.clone(), facts.generation), compiled })
+    }
+
+    fn unknown(&self, schemas: u64) -> TypeReport {
+        TypeReport { template: self.version.clone(), schemas, faults: Vec::new(), is_whole: false }
+    }
+
+    /// What the template's status says, if that is about this very version.
+    fn told(&self, world: &World, template: &NamespacedName) -> Option<TypeReport> {
+        let status = world.templates().get(template)?.status.as_ref()?;
+        let is_told = status.observed_generation == Some(self.version.1);
+        let faults = status.problems.iter().filter(|problem| problem.reason == TYPE_ERROR).cloned();
+        is_told.then(|| TypeReport { faults: faults.collect(), ..self.unknown(0) })
+    }
+
+    /// What the schemas say, and why some of them are not known; the report of `before` where that was made by the same.
+    async fn judged(
+        &self,
+        openapi: &OpenApi,
+        before: Option<&TypeReport>,
+    ) -> (TypeReport, Vec<OpenApiError>) {
+        let addresses = match openapi.addresses().await {
+            Ok(addresses) => addresses,
+            Err(error) => return (self.unknown(0), vec![error]),
+        };
+        let kinds = self.compiled.typed_kinds();
+        let address = |api_version: &str| Some((api_version.to_owned(), addresses.get(api_version)?));
+        let needed: BTreeMap<String, &String> =
+            kinds.iter().filter_map(|kind| address(&kind.api_version)).collect();
+        let mut hasher = DefaultHasher::new();
+        needed.hash(&mut hasher);
+        let schemas = hasher.finish();
+        if let Some(before) = before.filter(|before| before.schemas == schemas && before.is_whole) {
+            return (before.clone(), Vec::new());
+        }
+        let (mut components, mut errors) = (BTreeMap::new(), Vec::new());
+        let mut room = MOST_BYTES;
+        for (api_version, address) in needed {
+            match openapi.components(address).await {
+                Ok(text) => {
+                    if let Some(left) = room.checked_sub(text.len()) {
+                        room = left;
+                        components.insert(api_version, text);
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        let compiled = self.compiled.clone();
+        let held = tokio::task::spawn_blocking(move || compiled.held_against(&components)).await;
+        let Ok(Typed { faults, unjudged }) = held else { return (self.unknown(schemas), errors) };
+        let report = TypeReport { faults, is_whole: unjudged.is_empty(), ..self.unknown(schemas) };
+        (report, errors)
+    }
+}
+
+/// Judges every template of a world, for a command. What the reconciler has told of a template as it is now is taken from the template's
+/// status. Returns why something could not be judged.
+pub(crate) async fn judge_all(client: &Client, world: &mut World) -> Vec<OpenApiError> {
+    let (openapi, mut unknown) = (OpenApi::new(client.clone()), BTreeMap::new());
+    let templates: Vec<NamespacedName> = world.templates().keys().cloned().collect();
+    for template in templates {
+        let Some(asked) = Asked::of(world, &template) else { continue };
+        let report = match asked.told(world, &template) {
+            Some(told) => told,
+            None => {
+                let (report, errors) = asked.judged(&openapi, None).await;
+                unknown.extend(errors.into_iter().map(|error| (error.to_string(), error)));
+                report
+            }
+        };
+        world.set_typed(&template, report);
+    }
+    unknown.into_values().collect()
+}

@@ -1,0 +1,201 @@
+//! Types of fields, and statuses that templates write, in the cluster of [`super::operators`].
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{ours, uid};
+use crate::bed::{Bed, Story, eventually, same};
+use crate::plan::run;
+
+/// What the chart grants.
+pub fn granted() -> Value {
+    json!({ "apiVersion": "pairs.example.com/v1", "kind": "Pair", "resource": "pairs", "use": ["forEach", "status"] })
+}
+
+fn definition(status: &Value) -> Value {
+    let spec = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
+    let schema = json!({ "type": "object", "properties": { "spec": spec, "status": { "type": "object", "properties": status } } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "pairs.pairs.example.com" },
+        "spec": {
+            "group": "pairs.example.com", "scope": "Namespaced",
+            "names": { "plural": "pairs", "singular": "pair", "kind": "Pair" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": schema } }],
+        },
+    })
+}
+
+pub fn define(bed: &Bed) {
+    let number = json!({ "type": "integer" });
+    bed.admin.create(&definition(&json!({ "a": number, "b": number }))).ok();
+    eventually("the kind is served", || {
+        let listed = bed.admin.try_list("Pair");
+        if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
+    });
+}
+
+fn pair(namespace: &str) -> Value {
+    json!({ "apiVersion": "pairs.example.com/v1", "kind": "Pair", "metadata": { "namespace": namespace, "name": "one" }, "spec": { "size": 1 } })
+}
+
+fn deployment(name: &str, replicas: Value, more: Value) -> Value {
+    let pods = json!({ "metadata": { "labels": { "app": name } }, "spec": { "containers": [{ "name": "a", "image": "example.com/a" }] } });
+    let mut spec =
+        json!({ "replicas": replicas, "selector": { "matchLabels": { "app": name } }, "template": pods });
+    more.as_object().into_iter().flatten().for_each(|(field, value)| spec[field] = value.clone());
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name }, "spec": spec })
+}
+
+/// A template of the story's home for each Pair of its namespaces.
+fn template(story: &Story<'_>, name: &str, object: Value, status: Value) -> Value {
+    let namespaces = json!([{ "namespaceSelector": story.selector() }]);
+    let mut spec = json!({
+        "forEach": { "objects": { "apiVersion": "pairs.example.com/v1", "kind": "Pair", "namespaces": namespaces } },
+        "objects": [{ "id": "made", "template": object }],
+        "deletionGrace": "0s",
+    });
+    if !status.is_null() {
+        spec["writeStatus"] = status;
+    }
+    ours("CopyratorTemplate", &story.home, name, spec)
+}
+
+fn config_map(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": "b" } })
+}
+
+/// Told once, before anything is written, with the way out; mended by another text, or another definition.
+pub fn types_are_told_once(bed: &Bed) {
+    let story = Story::new(bed, "mistyped");
+    let (admin, place) = (story.admin(), story.target("a"));
+    admin.create(&pair(&place)).ok();
+    admin
+        .create(&template(
+            &story,
+            "web",
+            deployment("web", json!("three"), json!({ "replicsa": 3 })),
+            Value::Null,
+        ))
+        .ok();
+    let told = story.until_condition("CopyratorTemplate", "web", "Ready", "False", "TypeError")["status"]
+        .to_string();
+    for said in [
+        "spec.objects[made].template.spec.replicas: is the text \\\"three\\\", and Deployment of apps/v1 takes a whole number here",
+        "spec.objects[made].template.spec.replicsa: is no field that Deployment of apps/v1 has there; did you mean replicas?",
+    ] {
+        assert!(told.contains(said), "{told}");
+    }
+    story.marker("told");
+    assert!(admin.get("Deployment", &place, "web").is_none());
+
+    // Another text ends it, and a wrong one leaves what is there.
+    let mended =
+        template(&story, "web", deployment("web", json!("${object.spec.size}"), json!({})), Value::Null);
+    admin.apply(&mended).ok();
+    story.until_condition("CopyratorTemplate", "web", "Ready", "True", "AllRendered");
+    let made = admin.get("Deployment", &place, "web").expect("it is there");
+    assert_eq!(made["spec"]["replicas"], 1);
+    let wrong =
+        template(&story, "web", deployment("web", json!("${object.spec.size}0"), json!({})), Value::Null);
+    admin.apply(&wrong).ok();
+    story.until_condition("CopyratorTemplate", "web", "Ready", "False", "TypeError");
+    admin.merge("Pair", &place, "one", &json!({ "spec": { "size": 2 } })).ok();
+    story.marker("stays");
+    let still = admin.get("Deployment", &place, "web").expect("it is there");
+    assert_eq!((uid(&still), &still["spec"]), (uid(&made), &made["spec"]));
+    let said = run(&story, None, &["plan", "-n", &story.home, "-f", "-"], &wrong.to_string());
+    assert!(said.code == Some(1) && said.text.contains("TypeError"), "{}{}", said.text, said.notes);
+    let mut other = wrong.clone();
+    other["metadata"]["name"] = "other".into();
+    let said = run(&story, None, &["plan", "-n", &story.home, "-f", "-"], &other.to_string());
+    assert!(
+        said.text.contains("TypeError") && said.text.contains("keeps its type"),
+        "{}{}",
+        said.text,
+        said.notes
+    );
+    admin.delete("CopyratorTemplate", &story.home, "web").ok();
+    story.until_gone("Deployment", &place, "web");
+
+    // What the definition lacks it may have later.
+    admin
+        .create(&template(
+            &story,
+            "phases",
+            config_map("phases"),
+            json!({ "phase": "size ${object.spec.size}" }),
+        ))
+        .ok();
+    let told = story.until_condition("CopyratorTemplate", "phases", "Ready", "False", "TypeError")["status"]
+        .to_string();
+    assert!(
+        told.contains(
+            "spec.writeStatus.phase: is no field that Pair of pairs.example.com/v1 has there; it has a, b"
+        ),
+        "{told}"
+    );
+    let (number, text) = (json!({ "type": "integer" }), json!({ "type": "string" }));
+    admin.apply(&definition(&json!({ "a": number, "b": number, "phase": text }))).ok();
+    eventually("the status is written", || {
+        let pair = admin.get("Pair", &place, "one").ok_or("it is gone")?;
+        same(pair["status"]["phase"].clone(), json!("size 2"))
+    });
+    story.until_condition("CopyratorTemplate", "phases", "Ready", "True", "AllRendered");
+    admin.delete("CopyratorTemplate", &story.home, "phases").ok();
+}
+
+/// The API server is the judge of what is called a type error, and of what is not.
+pub fn no_type_error_is_one_that_the_api_server_takes(bed: &Bed) {
+    let story = Story::new(bed, "judged");
+    let container = |more: Value| {
+        let mut container = json!({ "name": "a", "image": "example.com/a" });
+        more.as_object().into_iter().flatten().for_each(|(field, value)| container[field] = value.clone());
+        json!({ "template": { "metadata": { "labels": { "app": "x" } }, "spec": { "containers": [container] } } })
+    };
+    let refused = [
+        json!({ "replicas": "3" }),
+        json!({ "replicas": 1.5 }),
+        json!({ "replicsa": 3 }),
+        json!({ "paused": "true" }),
+        json!({ "strategy": { "type": "Rolling" } }),
+        json!({ "strategy": [] }),
+        json!({ "strategy": { "rollingUpdate": { "maxSurge": true } } }),
+        json!({ "selector": { "matchLabels": { "app": 1 } } }),
+        container(json!({ "ports": [{ "containerPort": "http" }] })),
+        container(json!({ "ports": { "containerPort": 80 } })),
+        container(json!({ "imagePullPolicy": "Sometimes" })),
+        container(json!({ "env": [{ "name": "A", "value": 1 }] })),
+        container(json!({ "resources": { "limits": [] } })),
+        container(json!({ "livenessProbe": { "httpGet": { "port": 80, "paths": "/" } } })),
+    ];
+    let taken = [
+        json!({ "replicas": null, "paused": null }),
+        json!({ "replicas": 3.0 }),
+        json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "20%", "maxUnavailable": 1 } } }),
+        container(json!({ "imagePullPolicy": "", "ports": [{ "containerPort": 80, "protocol": "" }] })),
+        container(
+            json!({ "resources": { "limits": { "cpu": 1, "memory": "1Gi" }, "requests": { "cpu": 0.5 } } }),
+        ),
+        container(json!({ "livenessProbe": { "httpGet": { "port": "http", "path": "/" } } })),
+        container(json!({ "ports": null, "env": [] })),
+    ];
+    for (index, (spec, is_refused)) in
+        refused.iter().map(|spec| (spec, true)).chain(taken.iter().map(|spec| (spec, false))).enumerate()
+    {
+        let object = deployment("x", json!(1), spec.clone());
+        let mut placed = object.clone();
+        placed["metadata"]["namespace"] = story.home.as_str().into();
+        let answer = story.admin().try_apply(&placed);
+        let template = template(&story, &format!("t{index}"), object, Value::Null);
+        let said = run(&story, None, &["plan", "-n", &story.home, "-f", "-"], &template.to_string());
+        let is_told = said.text.contains("TypeError");
+        assert_eq!(
+            (answer.code >= 400, is_told),
+            (is_refused, is_refused),
+            "{spec}: {}\n{}{}",
+            answer.body,
+            said.text,
+            said.notes
+        );
+    }
+}
