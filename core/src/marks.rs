@@ -310,6 +310,11 @@ pub fn rule_label(rule: &NamespacedName) -> String {
     crate::digest::hex(&digest.as_ref()[..16])
 }
 
+/// The field manager of a template that writes a status.
+pub fn status_manager(template: &NamespacedName) -> String {
+    format!("{STATUS_MANAGER}-{}", rule_label(template))
+}
+
 /// A time in the form that annotations carry.
 pub fn write_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()

@@ -12,7 +12,7 @@ use super::{
     writer::{WriteError, Writer},
 };
 use crate::{
-    marks::{STATUS_MANAGER, rule_label},
+    marks::status_manager,
     names::{NamespacedName, StatusPlace, TemplateKind},
     observe::instances::resource,
 };
@@ -38,23 +38,26 @@ pub(crate) struct InstanceVersion<'v> {
     pub(crate) resource_version: &'v str,
 }
 
-/// Writes a status by server-side apply, to the subresource or to the object itself.
+/// Writes a status by server-side apply, to the subresource or to the object itself; without one, what the template has written is
+/// taken back.
 pub(crate) async fn write_instance_status(
     writer: &Writer,
     (kind, place): (&TemplateKind, StatusPlace),
     template: &NamespacedName,
     of: InstanceVersion<'_>,
-    status: &Value,
+    status: Option<&Value>,
 ) -> StatusWritten {
     let resource = resource(kind);
     let (namespace, name) = (&*of.name.namespace, &*of.name.name);
-    let body = json!({
+    let mut body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {"namespace": namespace, "name": name, "uid": of.uid, "resourceVersion": of.resource_version},
-        "status": status,
     });
-    let params = PatchParams::apply(&format!("{STATUS_MANAGER}-{}", rule_label(template)));
+    if let Some(status) = status {
+        body["status"] = status.clone();
+    }
+    let params = PatchParams::apply(&status_manager(template));
     let (patch, resource) = (Patch::Apply(&body), &resource);
     let written = writer.send(|client| {
         let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, resource);

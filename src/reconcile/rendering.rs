@@ -14,6 +14,8 @@ mod reading;
 mod tests;
 #[cfg(test)]
 mod typed;
+#[cfg(test)]
+mod unstable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,10 +39,13 @@ use crate::{
         outcome::Outcome,
         writer::Writer,
     },
-    model::{RenderedSet, StatusFault},
+    model::{RenderedSet, StatusFault, StatusFaultKind},
     names::{InstanceName, NamespacedName, ObjectKey},
     observe::made::ReadError,
-    plan::{Key, copy::templates::is_known},
+    plan::{
+        Key,
+        copy::{templates::is_known, unstable::StatusTurn},
+    },
 };
 
 /// How long a status waits for further namespaces.
@@ -100,7 +105,8 @@ impl RenderingHandler {
             }
         };
         let again = self.keep(template, instance, set, lane);
-        let Some(inputs) = inputs.filter(|inputs| inputs.compiled.writes_status()) else { return again };
+        let writes = |inputs: &Arc<Inputs>| inputs.compiled.writes_status() || inputs.has_left_over;
+        let Some(inputs) = inputs.filter(writes) else { return again };
         match wait {
             Some(wait) => Again::After(wait),
             None => self.write_status(&inputs, template, instance).await.unwrap_or(again),
@@ -171,7 +177,8 @@ impl RenderingHandler {
         if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }
     }
 
-    /// Writes the object's status, where it is another one; `None` where nothing is left to do.
+    /// Writes the object's status, where it is another one, or has fields that an earlier text of the template wrote; `None` where
+    /// nothing is left to do.
     async fn write_status(
         &self,
         inputs: &Inputs,
@@ -180,42 +187,77 @@ impl RenderingHandler {
     ) -> Option<Again> {
         let (kind, name) = (inputs.compiled.instance_kind()?, instance.object()?);
         let object = inputs.object.as_ref()?;
-        let (kind, place, status) = {
+        let (kind, place, status, is_current, turn) = {
             let world = self.context.world();
             let set = world.rendered(template, instance)?;
             let granted = world.settings().template_kind(kind)?.clone();
             let seen = serde_json::from_str::<Value>(object.body.as_ref()?.expose()).ok()?;
-            let status = set.status.as_ref().filter(|_| !set.is_written(&seen));
+            let turn = StatusTurn::of(&world, template, instance, &seen);
+            // Of a text without a value nothing is taken back.
+            let is_whole = set.status.is_some() || !inputs.compiled.writes_status();
+            let is_current = set.is_written(&seen) && !(inputs.has_left_over && is_whole);
+            let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
-            (granted.clone(), granted.status?, status)
+            (granted.clone(), granted.status?, status, is_current, turn)
         };
         self.looked().insert((template.clone(), instance.clone()), Instant::now());
-        let Some(status) = status else {
-            self.note(template, instance, None);
-            return None;
-        };
+        if is_current {
+            return self.settled(template, instance, (turn.as_ref(), false));
+        }
+        if let Some(until) = turn.as_ref().and_then(|turn| turn.braked(&self.context.world(), now())) {
+            self.told(template, instance, turn.as_ref());
+            return Some(Again::After(until.duration_since(now()).unsigned_abs()));
+        }
         let version =
             InstanceVersion { name: &name, uid: &object.uid, resource_version: &object.resource_version };
-        match write_instance_status(&self.writer, (&kind, place), template, version, &status).await {
-            StatusWritten::Done => self.note(template, instance, None),
+        let status = status.as_ref();
+        match write_instance_status(&self.writer, (&kind, place), template, version, status).await {
+            StatusWritten::Done => return self.settled(template, instance, (turn.as_ref(), true)),
             StatusWritten::Owned(message) => {
                 let message = format!("{message}: leave the field out, or have its owner let it go");
-                self.note(template, instance, Some(StatusFault { is_owned: true, message }));
+                self.note(template, instance, Some(StatusFault { kind: StatusFaultKind::Owned, message }));
                 return Some(Again::After(OWNED_AGAIN));
             }
-            // An event of a newer version is on its way.
-            StatusWritten::Failed(Outcome::Stale | Outcome::NotLeading | Outcome::NamespaceGone) => {}
+            // An event of a newer version is on its way; where it is no news, it asks for nothing.
+            StatusWritten::Failed(Outcome::Stale) => return Some(Again::After(LOOK_AGAIN)),
+            StatusWritten::Failed(Outcome::NotLeading | Outcome::NamespaceGone) => {}
             StatusWritten::Failed(Outcome::Retry { message, after, .. }) => {
-                self.note(template, instance, Some(StatusFault { is_owned: false, message }));
+                self.note(template, instance, Some(StatusFault { kind: StatusFaultKind::Failed, message }));
                 return Some(Again::Backoff(after));
             }
             StatusWritten::Failed(Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message)) => {
-                self.note(template, instance, Some(StatusFault { is_owned: false, message }));
+                self.note(template, instance, Some(StatusFault { kind: StatusFaultKind::Failed, message }));
                 return Some(Again::Refused);
             }
             StatusWritten::Failed(_) => {}
         }
         None
+    }
+
+    /// Notes that a status is as it should be, or was written.
+    fn settled(
+        &self,
+        template: &NamespacedName,
+        instance: &InstanceName,
+        (turn, is_written): (Option<&StatusTurn>, bool),
+    ) -> Option<Again> {
+        if let Some(turn) = turn {
+            turn.remember(&mut self.context.world_mut(), is_written, now());
+        }
+        self.told(template, instance, turn)
+    }
+
+    /// Tells of templates that drive each other, or that there is nothing to tell. Returns when to look whether they have come to rest.
+    fn told(
+        &self,
+        template: &NamespacedName,
+        instance: &InstanceName,
+        turn: Option<&StatusTurn>,
+    ) -> Option<Again> {
+        let fault = turn.and_then(|turn| turn.fault(&self.context.world(), now()));
+        let (fault, until) = fault.unzip();
+        self.note(template, instance, fault);
+        until.map(|until| Again::After(until.duration_since(now()).unsigned_abs()))
     }
 
     /// Notes why a status is not as it should be, and has that told.

@@ -48,6 +48,8 @@ fn operators_without_code() {
     statuses::define(&bed);
     statuses::types_are_told_once(&bed);
     statuses::no_type_error_is_one_that_the_api_server_takes(&bed);
+    statuses::fields_that_are_written_no_more_go(&bed);
+    statuses::templates_that_drive_each_other_are_braked(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{ours, uid};
+use crate::bed::objects::{condition, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, same};
 use crate::plan::run;
 
@@ -197,5 +197,60 @@ pub fn no_type_error_is_one_that_the_api_server_takes(bed: &Bed) {
             said.text,
             said.notes
         );
+    }
+}
+
+/// A field goes with the text that named it, and all of them with the last one.
+pub fn fields_that_are_written_no_more_go(bed: &Bed) {
+    let story = Story::new(bed, "fewer");
+    let (admin, place) = (story.admin(), story.target("a"));
+    admin.create(&pair(&place)).ok();
+    let write = |status: Value| admin.apply(&template(&story, "sizes", config_map("sizes"), status)).ok();
+    let until = |wanted: Value| {
+        eventually(&format!("the status is {wanted}"), || {
+            let pair = admin.get("Pair", &place, "one").ok_or("it is gone")?;
+            same(pair["status"].clone(), wanted.clone()).map(|()| pair)
+        })
+    };
+    write(json!({ "a": "${object.spec.size}", "b": "${object.spec.size + 1}" }));
+    until(json!({ "a": 1, "b": 2 }));
+    write(json!({ "b": "${object.spec.size + 1}" }));
+    until(json!({ "b": 2 }));
+    admin.merge_status("Pair", &place, "one", &json!({ "a": 9 })).ok();
+    write(Value::Null);
+    let pair = until(json!({ "a": 9 }));
+    let managers = pair["metadata"]["managedFields"].to_string();
+    assert!(!managers.contains("copyrator-status"), "{managers}");
+    story.marker("quiet");
+    let still = admin.get("Pair", &place, "one").expect("it is there");
+    assert_eq!(version(&still), version(&pair), "it was written again");
+    admin.delete("CopyratorTemplate", &story.home, "sizes").ok();
+}
+
+/// Two templates that make of each other's word a larger one each time. They are told, and one that is changed ends it.
+pub fn templates_that_drive_each_other_are_braked(bed: &Bed) {
+    let story = Story::new(bed, "unstable");
+    let (admin, place) = (story.admin(), story.target("a"));
+    admin.create(&pair(&place)).ok();
+    let next = |of: &str| format!("${{object.?status.?{of}.orValue(0) + 1}}");
+    admin.create(&template(&story, "first", config_map("first"), json!({ "a": next("b") }))).ok();
+    admin.create(&template(&story, "second", config_map("second"), json!({ "b": next("a") }))).ok();
+    let told = story.until_condition("CopyratorTemplate", "first", "Degraded", "True", "Unstable")["status"]
+        .to_string();
+    assert!(told.contains("for Pair one: this template reads status.b, which CopyratorTemplate"), "{told}");
+    admin.apply(&template(&story, "first", config_map("first"), json!({ "a": "${object.spec.size}" }))).ok();
+    eventually("it has come to rest", || {
+        let pair = admin.get("Pair", &place, "one").ok_or("it is gone")?;
+        same(pair["status"].clone(), json!({ "a": 1, "b": 2 }))
+    });
+    eventually("nothing is wrong", || {
+        for name in ["first", "second"] {
+            let template = admin.get("CopyratorTemplate", &story.home, name).ok_or("it is gone")?;
+            same(condition(&template, "Degraded"), None).map_err(|_| template["status"].to_string())?;
+        }
+        Ok(())
+    });
+    for name in ["first", "second"] {
+        admin.delete("CopyratorTemplate", &story.home, name).ok();
     }
 }

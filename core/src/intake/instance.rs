@@ -1,13 +1,14 @@
 //! Objects that templates are rendered for. Their kinds are known at run time only, and nothing is kept of them but what
 //! expressions can read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::{
-    marks::MARK,
+    marks::{MARK, STATUS_MANAGER},
     model::{Body, InstanceFacts, World},
     names::{InstanceKind, NamespacedName},
     validate::visible,
@@ -27,6 +28,8 @@ impl Instance {
         let DynamicObject { metadata: meta, mut data, .. } = object;
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().to_owned();
         let labels: BTreeMap<String, String> = meta.labels.clone().unwrap_or_default();
+        let managers = meta.managed_fields.iter().flatten().filter_map(status_written);
+        let status_written = managers.collect();
         let is_marked = meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));
         let mut metadata = json!({
             "name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "labels": labels,
@@ -48,6 +51,7 @@ impl Instance {
             labels,
             is_marked,
             terminating: meta.deletion_timestamp.is_some(),
+            status_written,
             body: Some(Body::new(&seen)),
         };
         let name = NamespacedName::new(text(&meta.namespace), text(&meta.name));
@@ -67,5 +71,36 @@ impl Instance {
     /// Takes it into the world; returns whether anything has changed that a template reads.
     pub fn put(self, kind: &InstanceKind, world: &mut World) -> bool {
         world.set_instance(kind, &self.name, self.facts, &self.seen)
+    }
+}
+
+/// What a template of ours has applied of the status, if that is its entry. An entry can be forged; it leads to no more than an apply
+/// that changes nothing.
+fn status_written(entry: &ManagedFieldsEntry) -> Option<(Box<str>, BTreeSet<Box<str>>)> {
+    let manager = entry.manager.as_deref().filter(|manager| manager.starts_with(STATUS_MANAGER))?;
+    let fields = entry.fields_v1.as_ref().filter(|_| entry.operation.as_deref() == Some("Apply"))?;
+    let named = fields.0["f:status"].as_object()?.keys().filter_map(|key| key.strip_prefix("f:"));
+    Some((manager.into(), named.map(Box::from).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_templates_have_written_of_a_status_is_known() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
+        let fields = json!({"f:status": {"f:nodes": {}, "f:ready": {"f:deep": {}}, ".": {}}, "f:spec": {"f:size": {}}});
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a", "namespace": "shop", "managedFields": [
+                entry("copyrator-status-1234", "Apply", fields.clone()), entry("copyrator-status-99", "Update", fields.clone()),
+                entry("kubectl", "Apply", fields), entry("copyrator-status-5", "Apply", json!({"f:spec": {}})),
+            ]},
+        }))
+        .unwrap();
+        let instance = Instance::new(&InstanceKind::new("a.b/v1", "A"), object);
+        let known =
+            BTreeMap::from([("copyrator-status-1234".into(), ["nodes".into(), "ready".into()].into())]);
+        assert_eq!(instance.facts.status_written, known);
     }
 }

@@ -1,6 +1,6 @@
 //! The objects that templates are rendered for, by kind, as far as expressions can read them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Body, rendered::KEY_BYTES, room::Room};
 use crate::names::{InstanceKind, NamespacedName};
@@ -23,6 +23,8 @@ pub struct InstanceFacts {
     pub is_marked: bool,
     /// Whether it is marked for deletion. Until it is gone, everything of it stays as it is.
     pub terminating: bool,
+    /// The fields of its status that templates of ours have written, by field manager.
+    pub status_written: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
     /// What expressions see of it; `None` where that is too large to be kept.
     pub body: Option<Body>,
 }
@@ -109,6 +111,11 @@ impl Instances {
 impl InstanceFacts {
     fn bytes(&self) -> usize {
         let labels = self.labels.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES);
-        self.body.as_ref().map_or(0, |body| body.expose().len()) + labels.sum::<usize>()
+        let written = self.status_written.iter().flat_map(|(manager, fields)| {
+            fields.iter().map(|field| field.len() + KEY_BYTES).chain([manager.len() + KEY_BYTES])
+        });
+        self.body.as_ref().map_or(0, |body| body.expose().len())
+            + labels.sum::<usize>()
+            + written.sum::<usize>()
     }
 }

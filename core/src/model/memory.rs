@@ -12,12 +12,13 @@ use super::{
     Attempt, LastRestart, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay, WaitReason, Waiting,
     WorkloadFacts, WriteFault,
 };
-use crate::names::{NamespacedName, ObjectKey, WorkloadKey};
+use crate::names::{InstanceName, NamespacedName, ObjectKey, WorkloadKey};
 
 /// What this process remembers of its own actions.
 #[derive(Debug, Default)]
 pub struct Memory {
     slots: BTreeMap<ObjectKey, SlotMemory>,
+    statuses: BTreeMap<(NamespacedName, InstanceName), StatusMemory>,
     sources: BTreeMap<ObjectKey, SourceMemory>,
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
@@ -32,6 +33,15 @@ pub struct SlotMemory {
     pub attempt: Option<Box<Attempt>>,
     /// The recent writes, so that a fight with another writer is noticed.
     pub repairs: Option<Repairs>,
+}
+
+/// What is remembered of a status that a template writes and reads what other templates make of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusMemory {
+    /// What the others had written when this was last looked at, as a hash.
+    pub others: u64,
+    /// The writes that followed a change of that.
+    pub repairs: Repairs,
 }
 
 /// What is remembered of one ConfigMap or Secret that rules copy or workloads use.
@@ -125,6 +135,16 @@ impl Memory {
         self.slots.get(slot).unwrap_or(SlotMemory::NOTHING)
     }
 
+    /// What is remembered of a status that a template writes for this.
+    pub fn status(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&StatusMemory> {
+        self.statuses.get(&(template.clone(), instance.clone()))
+    }
+
+    /// Remembers this of such a status.
+    pub fn set_status(&mut self, template: &NamespacedName, instance: &InstanceName, memory: StatusMemory) {
+        self.statuses.insert((template.clone(), instance.clone()), memory);
+    }
+
     /// The failed attempts to write copies.
     pub fn attempts(&self) -> impl Iterator<Item = (&ObjectKey, &Attempt)> {
         self.slots.iter().filter_map(|(slot, memory)| Some((slot, memory.attempt.as_deref()?)))
@@ -215,6 +235,7 @@ impl Memory {
         let before = std::mem::take(self);
         *self = Self {
             slots: before.slots,
+            statuses: before.statuses,
             sources: before.sources,
             under_way: before.under_way,
             ..Self::default()
@@ -238,6 +259,7 @@ impl Memory {
             memory.repairs.take_if(|repairs| is_over(repairs));
             memory != SlotMemory::NOTHING
         });
+        self.statuses.retain(|_, memory| !is_over(&memory.repairs));
         self.sources.retain(|_, memory| {
             memory.spread.take_if(|spread| is_calm(spread));
             memory != SourceMemory::NOTHING

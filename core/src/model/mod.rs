@@ -34,14 +34,16 @@ pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use instances::{InstanceFacts, InstancesRead};
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
-pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory};
+pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory, StatusMemory};
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
     Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
 };
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
-pub use rendered::{Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, hash_of};
+pub use rendered::{
+    Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, StatusFaultKind, hash_of,
+};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

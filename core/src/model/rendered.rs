@@ -44,10 +44,21 @@ pub struct RenderedSet {
 /// Why the status of an object is not as a template says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusFault {
-    /// Whether somebody else owns a field of it.
-    pub is_owned: bool,
+    /// Of what sort it is.
+    pub kind: StatusFaultKind,
     /// What is wrong. Never a value.
     pub message: String,
+}
+
+/// The sorts of such faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusFaultKind {
+    /// It could not be rendered or written.
+    Failed,
+    /// Somebody else owns a field of it.
+    Owned,
+    /// Templates drive each other to ever new values.
+    Unstable,
 }
 
 impl RenderedSet {

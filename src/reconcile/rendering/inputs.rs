@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::existing::{Existing, Lacking};
 use crate::{
     digest::DigestKey,
+    marks::status_manager,
     model::{
         Body, InstanceFacts, NamespaceFacts, ReadInstance, RenderedFault, RenderedObject, RenderedSet,
-        StatusFault, World, hash_of,
+        StatusFault, StatusFaultKind, World, hash_of,
     },
     names::{InstanceName, Kind, NamespacedName, ObjectKey},
     observe::content::decode,
@@ -28,6 +29,8 @@ pub(super) struct Inputs {
     /// The kinds of the template's objects, in their order.
     kinds: Vec<Kind>,
     key: DigestKey,
+    /// Whether an earlier text of the template has written fields of the object's status that this one does not name.
+    pub(super) has_left_over: bool,
 }
 
 impl Inputs {
@@ -41,6 +44,10 @@ impl Inputs {
             return None;
         }
         let object = compiled.instance_kind().zip(instance.object());
+        let object = object.and_then(|(kind, name)| world.instance(kind, &name).cloned());
+        let written = object.as_ref().and_then(|facts| facts.status_written.get(&*status_manager(template)));
+        let is_named = |field: &str| compiled.status_fields().any(|named| named == field);
+        let has_left_over = written.into_iter().flatten().any(|field| !is_named(field));
         let granted = &world.settings().template_kinds;
         let kinds = compiled.objects.iter().map(|object| declared_kind(object, granted));
         Some(Self {
@@ -48,7 +55,8 @@ impl Inputs {
             compiled: compiled.clone(),
             namespace: instance.namespace.clone(),
             facts: world.namespaces().get(&instance.namespace)?.clone(),
-            object: object.and_then(|(kind, name)| world.instance(kind, &name).cloned()),
+            object,
+            has_left_over,
             kinds: kinds.collect::<Option<_>>()?,
             key: world.key()?.clone(),
         })
@@ -129,7 +137,8 @@ impl Inputs {
         match self.compiled.render_status(&instance) {
             Ok(status) => set.status = status.map(|status| Body::new(&status)),
             Err(fault) => {
-                set.status_fault = Some(StatusFault { is_owned: false, message: fault.to_string() })
+                set.status_fault =
+                    Some(StatusFault { kind: StatusFaultKind::Failed, message: fault.to_string() })
             }
         }
         (set, lacking)

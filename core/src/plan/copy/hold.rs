@@ -22,7 +22,7 @@ pub const AGAIN: Duration = Duration::from_secs(300);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
 /// After this long without a repair, the count begins anew.
-const CALM: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const CALM: SignedDuration = SignedDuration::from_secs(60);
 /// Time between two creations of a copy that somebody keeps deleting. It is short, since meanwhile anybody
 /// may create another object there.
 const MADE_AGAIN: Duration = Duration::from_secs(1);
@@ -44,12 +44,25 @@ pub(super) fn held(
     }
     let repairs =
         world.memory().slot(slot).repairs.as_ref().filter(|repairs| repairs.digest == intent.marks.digest)?;
-    let (count, until) = match existing {
-        Some(_) => (repairs.count, repairs.from),
-        None => (repairs.made, at_after(repairs.made_at, MADE_AGAIN)),
+    let until = match existing {
+        Some(_) => braked(repairs, now)?,
+        None => {
+            let until = at_after(repairs.made_at, MADE_AGAIN);
+            Some(until).filter(|until| repairs.made >= REPAIRS && now < *until)?
+        }
     };
-    (count >= REPAIRS && now < until && until <= at_after(now, LONGEST_WAIT))
-        .then(|| (contested(slot, existing), until))
+    Some((contested(slot, existing), until))
+}
+
+/// Until when what is there is not changed again, if it was changed too often.
+pub(super) fn braked(repairs: &Repairs, now: Timestamp) -> Option<Timestamp> {
+    let until = repairs.from;
+    (is_fought(repairs) && now < until && until <= at_after(now, LONGEST_WAIT)).then_some(until)
+}
+
+/// Whether what is there was changed too often.
+pub(super) fn is_fought(repairs: &Repairs) -> bool {
+    repairs.count >= REPAIRS
 }
 
 /// The record of a failed write.

@@ -22,6 +22,7 @@ mod template_status;
 pub mod templates;
 #[cfg(test)]
 mod tests;
+pub mod unstable;
 
 pub use copies::{as_declared, plan_slot};
 pub use count::Tally;

@@ -39,6 +39,8 @@ pub enum ProblemReason {
     RenderFailed,
     /// A field of a status that a template writes is somebody else's.
     FieldOwned,
+    /// Templates drive each other to ever new values of a status.
+    Unstable,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
 }
@@ -56,6 +58,7 @@ impl ProblemReason {
             Self::Held => "Held",
             Self::RenderFailed => "RenderFailed",
             Self::FieldOwned => "FieldOwned",
+            Self::Unstable => "Unstable",
             Self::Unseen(unseen) => unseen.as_str(),
         }
     }
@@ -67,6 +70,7 @@ impl ProblemReason {
             | Self::OtherRule
             | Self::DuplicateName
             | Self::FieldOwned
+            | Self::Unstable
             | Self::Contested => true,
             Self::Fault(
                 WriteFault::Forbidden

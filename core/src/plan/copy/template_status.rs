@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::NOT_ASKED,
-    model::{Authority, TemplateFacts, World, WriteFault},
+    model::{Authority, StatusFaultKind, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
     validate::{CompiledTemplate, TYPE_ERROR, quarantine_reason},
 };
@@ -83,7 +83,11 @@ fn counted(
             continue;
         };
         if let Some(fault) = &set.status_fault {
-            let reason = if fault.is_owned { ProblemReason::FieldOwned } else { ProblemReason::RenderFailed };
+            let reason = match fault.kind {
+                StatusFaultKind::Failed => ProblemReason::RenderFailed,
+                StatusFaultKind::Owned => ProblemReason::FieldOwned,
+                StatusFaultKind::Unstable => ProblemReason::Unstable,
+            };
             let problem = Problem {
                 namespace: instance.namespace.to_string(),
                 name: "writeStatus".into(),

@@ -47,6 +47,24 @@ impl CompiledTemplate {
         self.status.is_some()
     }
 
+    /// The fields of a status that it writes.
+    pub fn status_fields(&self) -> impl Iterator<Item = &str> {
+        let (fields, literal) = match &self.status {
+            Some(Node::Fields(fields)) => (Some(fields), None),
+            Some(Node::Literal(value)) => (None, value.as_object()),
+            _ => (None, None),
+        };
+        let fields = fields.into_iter().flatten().map(|(name, _)| name.as_str());
+        fields.chain(literal.into_iter().flat_map(|fields| fields.keys().map(String::as_str)))
+    }
+
+    /// The fields of the status that expressions read of the object that it is rendered for. A template that writes a status reads
+    /// neither all of the object nor all of its status.
+    pub fn status_read(&self) -> impl Iterator<Item = &str> {
+        let paths = self.reads_object.iter().filter(|path| path.first().is_some_and(|step| step == "status"));
+        paths.filter_map(|path| path.get(1)).map(String::as_str)
+    }
+
     fn all_formulas(&self) -> impl Iterator<Item = &Formula> {
         let status = self.status.iter().flat_map(Node::formulas);
         self.objects.iter().flat_map(CompiledObject::formulas).chain(status)

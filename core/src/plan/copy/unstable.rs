@@ -1,0 +1,183 @@
+//! Statuses that templates drive round in circles: each writes what the next one reads, and the last one what the first one reads. Most
+//! such circles come to rest. One that does not would be written for ever, so its writes are braked like those of copies that somebody
+//! keeps changing ([`super::hold`]).
+
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{
+    claims::inert_template,
+    hold::{CALM, braked, is_fought, is_over, repaired},
+    templates::selects,
+};
+use crate::{
+    model::{Repairs, StatusFault, StatusFaultKind, StatusMemory, World},
+    names::{InstanceName, NamespacedName},
+    plan::at_after,
+    validate::CompiledTemplate,
+};
+
+/// How many templates are looked at that write one status: each look at it holds the world.
+const MOST_BESIDE: usize = 16;
+/// How many templates and fields a message names.
+const MOST_NAMED: usize = 4;
+
+/// One look at a status that a template writes, and whose values it reads as other templates make them of what it wrote before.
+#[derive(Debug)]
+pub struct StatusTurn {
+    template: NamespacedName,
+    instance: InstanceName,
+    /// The other templates of the circle.
+    others: Vec<NamespacedName>,
+    /// What they write and the template reads, by name.
+    fields: BTreeSet<String>,
+    /// The values of that, as a hash.
+    written: u64,
+    /// Stands for the template, and for all of the object but its status: when they have changed, counting begins anew.
+    digest: String,
+}
+
+impl StatusTurn {
+    /// A look at this status; `seen` is what expressions see of the object. `None` where the template is in no circle.
+    pub fn of(
+        world: &World,
+        template: &NamespacedName,
+        instance: &InstanceName,
+        seen: &Value,
+    ) -> Option<Self> {
+        let facts = world.templates().get(template)?;
+        let own = Exchange::of(facts.compiled.as_deref().ok()?)?;
+        let beside = beside(world, template, instance);
+        // From the template on, and back to it.
+        let driven = reached(&own, &beside, |one, other| one.drives(other));
+        let driving = reached(&own, &beside, |one, other| other.drives(one));
+        let circle: Vec<&(&NamespacedName, Exchange<'_>)> =
+            driven.intersection(&driving).filter_map(|index| beside.get(*index)).collect();
+        let written = circle.iter().flat_map(|(_, other)| other.writes.intersection(&own.reads));
+        let fields: BTreeSet<String> = written.map(|field| (*field).to_owned()).collect();
+        if fields.is_empty() {
+            return None;
+        }
+        let others = circle.iter().map(|(name, _)| (*name).clone()).collect();
+        let mut written = DefaultHasher::new();
+        for field in &fields {
+            seen["status"].get(field).map(Value::to_string).hash(&mut written);
+        }
+        let mut rest = DefaultHasher::new();
+        for (name, value) in seen.as_object().into_iter().flatten().filter(|(name, _)| *name != "status") {
+            (name, value.to_string()).hash(&mut rest);
+        }
+        Some(Self {
+            template: template.clone(),
+            instance: instance.clone(),
+            others,
+            fields,
+            written: written.finish(),
+            digest: format!("{}/{}/{:x}", facts.uid, facts.generation, rest.finish()),
+        })
+    }
+
+    /// Until when nothing is to be written.
+    pub fn braked(&self, world: &World, now: Timestamp) -> Option<Timestamp> {
+        self.known(world, now).and_then(|repairs| braked(repairs, now))
+    }
+
+    /// Remembers this look, at which the status was written or was as it should be. A write counts if since the last look the others
+    /// have written something else.
+    pub fn remember(&self, world: &mut World, is_written: bool, now: Timestamp) {
+        let memory = world.memory();
+        let before = memory.status(&self.template, &self.instance);
+        let is_driven = before.is_some_and(|before| before.others != self.written);
+        let known = self.known(world, now).cloned();
+        let repairs = match known {
+            Some(known) if !(is_written && is_driven) => known,
+            known if is_written && is_driven => repaired(known, &self.digest, false, now),
+            _ => Repairs { digest: self.digest.clone(), count: 0, from: now, made: 0, made_at: now },
+        };
+        let memory = StatusMemory { others: self.written, repairs };
+        world.memory_mut().set_status(&self.template, &self.instance, memory);
+    }
+
+    /// What is to be told while the circle does not come to rest, and when that is over if it does.
+    pub fn fault(&self, world: &World, now: Timestamp) -> Option<(StatusFault, Timestamp)> {
+        let repairs = self.known(world, now).filter(|repairs| is_fought(repairs))?;
+        let named = |words: Vec<String>| {
+            let more = words.len().saturating_sub(MOST_NAMED);
+            let named = words.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+            if more == 0 { named } else { format!("{named} and {more} more") }
+        };
+        let fields = named(self.fields.iter().map(|field| format!("status.{field}")).collect());
+        let others = named(self.others.iter().map(NamespacedName::said).collect());
+        let message = format!(
+            "this template reads {fields}, which {others} writes from what this template writes, so that each write causes the next: they \
+             are written more and more slowly, every 5 minutes at last; have one of the templates read the spec or the objects instead"
+        );
+        let fault = StatusFault { kind: StatusFaultKind::Unstable, message };
+        Some((fault, at_after(repairs.from, CALM.unsigned_abs()).max(now + SignedDuration::from_secs(1))))
+    }
+
+    fn known<'w>(&self, world: &'w World, now: Timestamp) -> Option<&'w Repairs> {
+        let memory = world.memory().status(&self.template, &self.instance)?;
+        (memory.repairs.digest == self.digest && !is_over(&memory.repairs, now)).then_some(&memory.repairs)
+    }
+}
+
+/// What one template reads and writes of a status.
+struct Exchange<'w> {
+    reads: BTreeSet<&'w str>,
+    writes: BTreeSet<&'w str>,
+}
+
+impl<'w> Exchange<'w> {
+    /// `None` where it does not do both.
+    fn of(compiled: &'w CompiledTemplate) -> Option<Self> {
+        let exchange =
+            Self { reads: compiled.status_read().collect(), writes: compiled.status_fields().collect() };
+        (!exchange.reads.is_empty() && !exchange.writes.is_empty()).then_some(exchange)
+    }
+
+    /// Whether another one reads what this one writes.
+    fn drives(&self, other: &Self) -> bool {
+        !self.writes.is_disjoint(&other.reads)
+    }
+}
+
+/// The other templates that read and write the status of an object.
+fn beside<'w>(
+    world: &'w World,
+    template: &NamespacedName,
+    instance: &InstanceName,
+) -> Vec<(&'w NamespacedName, Exchange<'w>)> {
+    let of =
+        |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());
+    let Some(kind) = of(template).and_then(CompiledTemplate::instance_kind) else { return Vec::new() };
+    let others = world.templates().iter().filter_map(|(name, facts)| {
+        let compiled = facts.compiled.as_deref().ok().filter(|other| other.instance_kind() == Some(kind))?;
+        let exchange = Exchange::of(compiled).filter(|_| name != template)?;
+        let acts = selects(world, name, compiled, instance) && inert_template(world, name, facts).is_none();
+        acts.then_some((name, exchange))
+    });
+    others.take(MOST_BESIDE).collect()
+}
+
+/// Which of these are reached from one of them, by one or more steps.
+fn reached<'w>(
+    own: &Exchange<'w>,
+    all: &[(&'w NamespacedName, Exchange<'w>)],
+    leads: impl Fn(&Exchange<'w>, &Exchange<'w>) -> bool,
+) -> BTreeSet<usize> {
+    let (mut found, mut left) = (BTreeSet::new(), vec![own]);
+    while let Some(next) = left.pop() {
+        for (index, (_, other)) in all.iter().enumerate() {
+            if leads(next, other) && found.insert(index) {
+                left.push(other);
+            }
+        }
+    }
+    found
+}
