@@ -114,6 +114,11 @@ impl Arena {
         slot.as_ref().ok_or_else(|| format!("the {} does not run", role.name()).into())
     }
 
+    /// The cluster, and the programs in it.
+    pub(crate) fn bed(&self) -> &Testbed {
+        &self.bed
+    }
+
     /// The process id of a component.
     pub(crate) fn component(&self, component: Component) -> Outcome<u32> {
         Ok(self.bed.cluster().component(component).pid().ok_or("a component does not run")?)

@@ -24,6 +24,7 @@ mod reviews;
 mod sizes;
 mod statistics;
 mod table;
+mod visitors;
 mod wire;
 mod workloads;
 mod writes;

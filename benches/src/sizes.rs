@@ -29,6 +29,12 @@ pub(crate) struct Wishes {
     /// memory: how many foreign Secrets there are, instead of 0, 5000 and 20000.
     #[arg(long, value_name = "N")]
     secrets: Option<usize>,
+    /// console: how many rules there are, each with a copy in every namespace.
+    #[arg(long, value_name = "N")]
+    rules: Option<usize>,
+    /// console: how many pages are open at once, of a third as many people.
+    #[arg(long, value_name = "N")]
+    pages: Option<usize>,
     /// admission-load: only this many reviews a second, instead of 100 to 20000.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
@@ -78,6 +84,12 @@ pub(crate) struct Sizes {
     pub(crate) scale_sources: usize,
     /// Objects in one namespace, where there are very many.
     pub(crate) scale_objects: usize,
+    /// Rules of which each has a copy in every namespace.
+    pub(crate) rules: usize,
+    /// Pages of the console that are open at once.
+    pub(crate) pages: usize,
+    /// For how many seconds they are.
+    pub(crate) pages_seconds: u64,
     /// Seconds without anything to do, before memory is looked at.
     pub(crate) rest_seconds: u64,
     /// Milliseconds without a write of ours, before the next measurement begins: statuses wait for up to two seconds.
@@ -117,6 +129,9 @@ impl From<&Wishes> for Sizes {
             scale_namespaces: wishes.namespaces.unwrap_or(size(5000, 50)),
             scale_sources: size(10_000, 100),
             scale_objects: size(20_000, 200),
+            rules: wishes.rules.unwrap_or(size(50, 3)).max(1),
+            pages: wishes.pages.unwrap_or(size(50, 4)).max(1),
+            pages_seconds: if quick { 5 } else { 60 },
             rest_seconds: if quick { 1 } else { 15 },
             quiet_ms: if quick { 300 } else { 2500 },
         }

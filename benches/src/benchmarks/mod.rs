@@ -4,6 +4,7 @@ mod admission_hook;
 mod admission_load;
 mod bare;
 mod bystander;
+mod console;
 mod fan_out;
 mod instances;
 mod memory;
@@ -70,6 +71,8 @@ pub(crate) enum Benchmark {
     AdmissionHook,
     /// What being installed costs writes that have nothing to do with us, beside an API server before the chart
     Bystander,
+    /// The console where there is much to see: one person's pages, and many open ones
+    Console,
 }
 
 /// All of them, in the order of their tables.
@@ -94,6 +97,7 @@ pub(crate) const ALL: [Benchmark; 20] = [
     Benchmark::AdmissionLoad,
     Benchmark::AdmissionHook,
     Benchmark::Bystander,
+    Benchmark::Console,
 ];
 
 impl Benchmark {
@@ -120,6 +124,7 @@ impl Benchmark {
             Benchmark::AdmissionLoad => "admission-load",
             Benchmark::AdmissionHook => "admission-hook",
             Benchmark::Bystander => "bystander",
+            Benchmark::Console => "console",
         }
     }
 
@@ -148,6 +153,7 @@ impl Benchmark {
             Benchmark::AdmissionLoad => "The webhook's endpoint under load, open loop",
             Benchmark::AdmissionHook => "Writes through the API server, with hooks and without",
             Benchmark::Bystander => "Writes that are not ours, beside an API server before the chart",
+            Benchmark::Console => "The console where there is much to see",
         }
     }
 
@@ -174,6 +180,7 @@ impl Benchmark {
             Benchmark::AdmissionLoad => admission_load::run(program, sizes).await,
             Benchmark::AdmissionHook => admission_hook::run(program, sizes).await,
             Benchmark::Bystander => bystander::run(program, sizes).await,
+            Benchmark::Console => console::run(program, sizes).await,
         }
     }
 }
