@@ -106,6 +106,19 @@ fn every_object_says_whose_it_is() {
     }
 }
 
+/// Annotations of an account give it rights in a cloud, which would be those of everybody who gets around the console.
+#[test]
+fn the_console_has_no_rights_in_a_cloud() {
+    let annotations = json!({ "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x" });
+    let values = json!({ "console": { "enabled": true }, "serviceAccount": { "annotations": annotations } });
+    let objects = objects("copyrator", &values);
+    let accounts = objects.iter().filter(|object| object["kind"] == "ServiceAccount");
+    let told = accounts.map(|account| (name(account), account["metadata"]["annotations"].is_object()));
+    let expected = [("console", false), ("reconciler", true), ("webhook", true)];
+    let expected = expected.map(|(component, has)| (format!("ServiceAccount copyrator-{component}"), has));
+    assert_eq!(told.collect::<BTreeSet<_>>(), BTreeSet::from(expected));
+}
+
 /// A selector that a value changes is an upgrade that the API server refuses.
 #[test]
 fn nothing_is_selected_by_what_may_change() {
