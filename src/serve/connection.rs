@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,7 +26,8 @@ use super::client_trust::{Caller, ClientTrust};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
-use super::peers::{OpenByPeer, PeerRate};
+use super::peers::PeerRate;
+use super::room::Places;
 use super::slow_peer::{Phase, SlowPeer};
 
 /// How often the log says that a client certificate is refused, at most.
@@ -56,8 +58,7 @@ pub(super) struct Connections {
     pub(super) metrics: ConnectionMetrics,
     /// Cancelled when the listener has closed: connections finish the current request and end.
     pub(super) finish: CancellationToken,
-    /// The number of open connections by address.
-    pub(super) open: OpenByPeer,
+    pub(super) places: Arc<Places>,
     /// When the log last reported a refused certificate.
     pub(super) told: Mutex<Option<Instant>>,
 }
@@ -71,12 +72,12 @@ struct Client {
 
 impl Connections {
     /// Serves one connection until either side ends it. Failures are counted, not returned.
-    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr) {
+    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, phase: Phase) {
         // A response is one small write; waiting to fill a packet would only delay it.
         if let Err(error) = socket.set_nodelay(true) {
             debug!(%error, "cannot set TCP_NODELAY");
         }
-        let client = |caller| Client { phase: Phase::default(), peer, caller };
+        let client = |caller| Client { phase, peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
         // Before the handshake, so that a bundle installed during it is checked at the next request.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
@@ -144,6 +145,16 @@ impl Connections {
             None => self.router.clone().call(request).await?,
         };
         self.drain.mark(&mut response);
+        if self.limits.makes_room {
+            // A stream of events is an answer for minutes.
+            let answering = Answering(client.phase.clone());
+            return Ok(response.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _answering = &answering;
+                    frame
+                }))
+            }));
+        }
         client.phase.idle();
         Ok(response)
     }
@@ -165,6 +176,15 @@ impl Connections {
             return Some(response);
         }
         None
+    }
+}
+
+/// An answer on its way: it is dropped with the body.
+struct Answering(Phase);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.idle();
     }
 }
 

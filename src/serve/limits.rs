@@ -11,6 +11,9 @@ pub struct Limits {
     /// How many of them one address may have, so that an address that hoards connections leaves some for
     /// others. Behind NAT, all API servers can be one address.
     pub max_connections_a_peer: usize,
+    /// Whether a connection on which nothing is asked, the oldest first, ends when one more comes and there is no place. A client
+    /// that sends a request at this very moment loses it.
+    pub makes_room: bool,
     /// Time from accepting to the end of the TLS handshake.
     pub handshake: Duration,
     /// Time from the first byte of a request to the end of its header.
@@ -29,6 +32,7 @@ impl Default for Limits {
         Self {
             max_connections: 1024,
             max_connections_a_peer: 512,
+            makes_room: false,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(10),
             stalled: Duration::from_secs(30),

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use super::connection::{Callers, Connections, Transport};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
-use super::peers::OpenByPeer;
+use super::room::Places;
 
 /// The pause after `accept` failed for a local reason (no file descriptor, no memory): it would fail again at
 /// once, and a busy loop would make it worse.
@@ -64,7 +63,6 @@ async fn serve(
     limits: Limits,
     metrics: ConnectionMetrics,
 ) -> Drained {
-    let slots = Arc::new(Semaphore::new(limits.max_connections.min(Semaphore::MAX_PERMITS)));
     let finish = CancellationToken::new();
     let shared = Arc::new(Connections {
         transport,
@@ -74,7 +72,7 @@ async fn serve(
         limits,
         metrics,
         finish: finish.clone(),
-        open: OpenByPeer::default(),
+        places: Arc::new(Places::new(limits)),
         told: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -85,7 +83,7 @@ async fn serve(
             () = &mut closing => break,
             Some(ended) = connections.join_next() => report(ended),
             accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => admit(socket, peer.ip(), &slots, &shared, &mut connections),
+                Ok((socket, peer)) => admit(socket, peer.ip(), &shared, &mut connections),
                 Err(failure) => pause_after(&failure, &shared.metrics).await,
             },
         }
@@ -104,20 +102,10 @@ async fn serve(
     Drained { cut_off }
 }
 
-fn admit(
-    socket: TcpStream,
-    peer: IpAddr,
-    slots: &Arc<Semaphore>,
-    shared: &Arc<Connections>,
-    connections: &mut JoinSet<()>,
-) {
-    let Ok(slot) = slots.clone().try_acquire_owned() else {
+fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections: &mut JoinSet<()>) {
+    let Some(place) = shared.places.take(peer) else {
         shared.metrics.refused.inc();
         return; // closing the socket is the fastest refusal there is
-    };
-    let Some(of_peer) = shared.open.take(peer, shared.limits.max_connections_a_peer) else {
-        shared.metrics.refused.inc();
-        return;
     };
     // A handshake costs more than a request, and a client that fails it never gets to send one.
     if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
@@ -127,8 +115,12 @@ fn admit(
     let shared = shared.clone();
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
-        shared.serve(socket, peer).await;
-        drop((of_peer, slot, open)); // a place is free before it stops counting
+        tokio::select! {
+            biased;
+            () = place.leave.cancelled() => {}
+            () = shared.serve(socket, peer, place.phase.clone()) => {}
+        }
+        drop((place, open)); // a place is free before it stops counting
     });
 }
 

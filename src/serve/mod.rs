@@ -9,6 +9,7 @@ pub(crate) mod listener;
 pub(crate) mod metrics;
 mod peers;
 pub(crate) mod readiness;
+mod room;
 mod slow_peer;
 pub(crate) mod tls;
 

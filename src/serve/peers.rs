@@ -91,6 +91,13 @@ impl OpenByPeer {
     }
 }
 
+impl OpenOfPeer {
+    /// Whether it is of the same machine as this address.
+    pub(super) fn is_of(&self, peer: IpAddr) -> bool {
+        self.peer == network(peer)
+    }
+}
+
 impl Drop for OpenOfPeer {
     fn drop(&mut self) {
         let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,6 +36,11 @@ impl Phase {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 
+    /// Nothing of a request is there, and no answer is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == IDLE
+    }
+
     fn is_receiving(&self) -> bool {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }

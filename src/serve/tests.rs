@@ -251,6 +251,35 @@ async fn one_address_cannot_have_all_connections() {
     soon(server.connect()).await.unwrap();
 }
 
+/// One more takes the place of one that asks nothing; those who ask, or are being answered, keep theirs.
+#[tokio::test]
+async fn where_room_is_made_the_oldest_idle_connection_ends_and_no_other() {
+    let limits =
+        Limits { max_connections: 3, max_connections_a_peer: 3, makes_room: true, ..Limits::default() };
+    let server = Server::start(limits, Duration::ZERO).await;
+    let mut asking = soon(server.connect()).await.unwrap();
+    asking.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    let mut idle = [soon(server.connect()).await.unwrap(), soon(server.connect()).await.unwrap()];
+    for one in &mut idle {
+        soon(ask(one, "/")).await.unwrap();
+    }
+    let mut more = Vec::new();
+    for _ in 0..10 {
+        let mut one = soon(server.connect()).await.unwrap();
+        soon(ask(&mut one, "/")).await.unwrap();
+        more.push(one);
+    }
+    for one in &mut idle {
+        soon(ask(one, "/")).await.unwrap_err();
+    }
+    asking.write_all(b"host: hook.test\r\n\r\n").await.unwrap();
+    let mut line = String::new();
+    soon(asking.read_line(&mut line)).await.unwrap();
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert_eq!(server.metrics.refused.get(), 0);
+    until(|| server.metrics.open.get() == 3).await;
+}
+
 #[tokio::test]
 async fn http2_is_not_offered() {
     let server = Server::start(Limits::default(), Duration::ZERO).await;
