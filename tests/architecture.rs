@@ -280,7 +280,7 @@ fn no_task_is_detached_and_no_channel_unbounded() {
     ));
     // The webhook judges on such threads, since it may take long; each judgement is awaited, ends by its own budget, and
     // counts as a request under way until then. So does the scan, one object at a time, and what is written, rendered or held against
-    // schemas, one key a worker.
+    // schemas, one key a worker. The console's surveys keep their turn until they end, and bodies their places.
     assert_none(forbidden(
         &product(),
         &[
@@ -289,6 +289,8 @@ fn no_task_is_detached_and_no_channel_unbounded() {
             "src/reconcile/guard.rs",
             "src/reconcile/rendering.rs",
             "src/reconcile/typed.rs",
+            "src/cli/console/surveying.rs",
+            "src/cli/console/api/operation.rs",
         ],
         r"\bspawn_blocking\b|\bblock_in_place\b",
         "invariant 9: no task is detached",

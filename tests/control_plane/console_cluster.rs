@@ -56,7 +56,8 @@ impl Console {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    fn caller(&self, bearer: &str) -> Caller {
+    /// Somebody with a token.
+    pub fn caller(&self, bearer: &str) -> Caller {
         Caller { host: self.host.clone(), bearer: bearer.to_owned() }
     }
 }

@@ -23,6 +23,7 @@ mod console_cluster;
 mod console_cluster_page;
 mod console_live;
 mod console_page;
+mod console_rights;
 mod console_writes;
 mod copy_kinds;
 mod copying;

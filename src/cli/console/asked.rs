@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::extract::FromRequestParts;
-use http::{StatusCode, request::Parts};
+use http::{StatusCode, header, request::Parts};
 
 use super::problem::Problem;
 use crate::cli::arguments::namespaces;
@@ -36,6 +36,8 @@ pub(super) struct Asked {
     pub after: Option<String>,
     /// `dryRun`: whether what is written is not stored.
     pub dry_run: bool,
+    /// Whether the caller wants to look anew: a browser says so where somebody reloads a page.
+    pub is_anew: bool,
     /// The names of the parameters that are there.
     pub given: BTreeSet<String>,
 }
@@ -57,6 +59,7 @@ impl Asked {
             next: None,
             after: None,
             dry_run: false,
+            is_anew: false,
             given: BTreeSet::new(),
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -104,7 +107,10 @@ impl<S: Sync> FromRequestParts<S> for Asked {
     type Rejection = Problem;
 
     async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Self::read(head.uri.query().unwrap_or_default())
+        let is_anew = head.headers.get_all(header::CACHE_CONTROL).iter().any(|value| {
+            value.to_str().is_ok_and(|value| value.contains("no-cache") || value.contains("max-age=0"))
+        });
+        Ok(Self { is_anew, ..Self::read(head.uri.query().unwrap_or_default())? })
     }
 }
 

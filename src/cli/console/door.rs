@@ -68,9 +68,9 @@ impl Door {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}: try again in a moment"))
         };
         let mut taken = Vec::new();
-        for all in [&seat.places, &self.places] {
+        for (all, most) in [(&seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
             let place = all.try_acquire();
-            taken.push(place.map_err(|_| busy(format!("{AT_ONCE} requests are being answered")))?);
+            taken.push(place.map_err(|_| busy(format!("{most} requests are being answered")))?);
         }
         if body.size_hint().upper().is_none_or(|most| most > SMALL) {
             let place = self.large.try_acquire();

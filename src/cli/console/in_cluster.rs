@@ -101,6 +101,7 @@ pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(
     let limits = Limits {
         max_connections: CONNECTIONS,
         max_connections_a_peer: CONNECTIONS_A_PEER,
+        makes_room: true,
         ..Limits::default()
     };
     let drain = Drain { propagation_delay: config.drain_delay, ..Drain::on(stop) };

@@ -1,14 +1,20 @@
-//! Looks at the cluster: surveys, as every command takes them, kept for a few seconds.
+//! Looks at the cluster: surveys, as every command takes them, kept for a while.
 //!
-//! A survey lists everything that the caller may see. One is taken at a time, and what several requests ask
-//! within a few seconds is answered from the same one, so that an open page costs the API server little.
+//! A survey lists everything that the caller may see. One is taken at a time, and what several requests ask within a few seconds, or
+//! longer where it took long, is answered from the same one, so that pages cost the API server little.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
-use super::{asked::Asked, problem::Problem, seat::Seat};
-use crate::cli::{
-    operator::ReadScope,
-    survey::{Survey, SurveyError, SurveyMode, read_scope, survey},
+use super::{
+    asked::Asked,
+    problem::Problem,
+    seat::Seat,
+    surveying::{refused, take, turn},
+    surveys::{FRESH, Taken},
+};
+use crate::{
+    cli::{operator::ReadScope, survey::read_scope},
+    marks::write_time,
 };
 
 /// The cluster as the caller sees it, or one namespace of it.
@@ -16,7 +22,7 @@ use crate::cli::{
 pub(super) struct Look {
     /// The namespace that it is about; `None`: all that Copyrator looks at.
     pub place: Option<Arc<str>>,
-    pub survey: Arc<Survey>,
+    pub survey: Arc<Taken>,
     pub read_scope: ReadScope,
 }
 
@@ -44,13 +50,19 @@ pub(super) async fn look(seat: &Seat, asked: &Asked) -> Result<Sight, Problem> {
             ReadScope::One(place) => Some(place.clone()),
             _ => None,
         };
-        looks.push(look_at(seat, place, read_scope).await?);
+        looks.push(look_at(seat, asked, place, read_scope).await?);
     }
     for place in named {
         let read_scope = read_scope(&seat.client, &seat.installed, Some(place)).await.map_err(refused)?;
-        looks.push(look_at(seat, Some(place.clone()), read_scope).await?);
+        looks.push(look_at(seat, asked, Some(place.clone()), read_scope).await?);
     }
     for look in &looks {
+        if look.survey.begun.elapsed() > FRESH {
+            notes.push(format!(
+                "seen at {}, since looking takes long here: reload for a new look (Cache-Control: no-cache)",
+                write_time(look.survey.now)
+            ));
+        }
         let absent = look.place.as_ref().filter(|place| {
             look.survey.world.namespace_scope().is_none()
                 && !look.survey.world.namespaces().contains_key(*place)
@@ -62,26 +74,28 @@ pub(super) async fn look(seat: &Seat, asked: &Asked) -> Result<Sight, Problem> {
     Ok(Sight { looks, notes })
 }
 
-async fn look_at(seat: &Seat, place: Option<Arc<str>>, read_scope: ReadScope) -> Result<Look, Problem> {
+async fn look_at(
+    seat: &Seat,
+    asked: &Asked,
+    place: Option<Arc<str>>,
+    read_scope: ReadScope,
+) -> Result<Look, Problem> {
     // A caller with rights everywhere sees each namespace in the same survey.
     let end = match &read_scope {
         ReadScope::One(place) => Some(place.clone()),
         _ => None,
     };
-    let (mut surveys, _turn) = seat.turn().await;
-    if let Some(survey) = surveys.fresh(&end, Instant::now()) {
+    let fresh = || seat.seen_lately().fresh(&end, asked.is_anew, Instant::now());
+    if let Some(survey) = fresh() {
         return Ok(Look { place, survey, read_scope });
     }
-    let mode = SurveyMode::Current(None);
-    let survey = survey(&seat.client, (&seat.installed, &read_scope), mode).await.map_err(refused)?;
-    let survey = surveys.keep(end, survey, Instant::now());
-    Ok(Look { place, survey, read_scope })
-}
-
-/// A survey that was refused.
-pub(super) fn refused(error: SurveyError) -> Problem {
-    match error {
-        SurveyError::Forbidden(message) => Problem::new(http::StatusCode::FORBIDDEN, message),
-        error => Problem::of(&error),
+    let mut turn = turn(seat).await?;
+    // The request before may have looked there.
+    if let Some(survey) = fresh() {
+        return Ok(Look { place, survey, read_scope });
     }
+    let begun = Instant::now();
+    let survey = take(seat, &mut turn, &read_scope, None).await?;
+    let survey = seat.seen_lately().keep(end, (survey, begun), &seat.room, Instant::now());
+    Ok(Look { place, survey, read_scope })
 }

@@ -20,6 +20,7 @@ mod sealed;
 mod seat;
 mod seats;
 mod site;
+mod surveying;
 mod surveys;
 #[cfg(test)]
 mod tests;
@@ -172,11 +173,9 @@ impl Args {
         }
         let ended = seat.ended.clone();
         let drain = Drain { signal: ended.clone(), propagation_delay: Duration::ZERO, limit: LAST_REQUESTS };
-        let limits =
-            Limits { max_connections: CONNECTIONS, max_connections_a_peer: CONNECTIONS, ..Limits::default() };
         let callers = Callers::One { entry, seat: Arc::new(seat) };
         let routes = routes(Arc::new(Door::new(guard, Site::of_run(), callers)));
-        let serving = serve_plain(listener, routes, drain, limits, ConnectionMetrics::default());
+        let serving = serve_plain(listener, routes, drain, limits(), ConnectionMetrics::default());
         tokio::pin!(signals);
         let until_told = async {
             signals.next().await;
@@ -184,6 +183,16 @@ impl Args {
         };
         tokio::join!(serving, until_told);
         Ok(Exit::Done)
+    }
+}
+
+/// Bounds of one person's connections.
+fn limits() -> Limits {
+    Limits {
+        max_connections: CONNECTIONS,
+        max_connections_a_peer: CONNECTIONS,
+        makes_room: true,
+        ..Limits::default()
     }
 }
 

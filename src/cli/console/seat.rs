@@ -1,12 +1,18 @@
 //! Whose console this is: the client with the caller's rights, and what is known beside it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError},
+};
 
 use kube::Client;
-use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{site::Site, surveys::Surveys};
+use super::{
+    site::Site,
+    surveys::{Room, Surveys},
+};
 use crate::{act::as_caller::AsCaller, cli::operator::Installed};
 
 /// How many requests of one caller are answered at once; one more is told to come again.
@@ -29,10 +35,12 @@ pub(super) struct Seat {
     pub site: Site,
     /// Places for requests; seats of one holder have the same.
     pub places: Arc<Semaphore>,
-    /// Places for surveys, of all callers together.
-    pub surveying: Arc<Semaphore>,
-    /// What was seen in the last seconds; one look at a time.
-    pub surveys: Mutex<Surveys>,
+    /// Room for surveys, of all callers together.
+    pub room: Room,
+    /// One look at a time.
+    pub turn: Mutex<()>,
+    /// What was seen in the last while.
+    pub surveys: StdMutex<Surveys>,
     /// Places for streams.
     pub streams: Arc<Semaphore>,
     /// When the console or the seat ends, and streams with it.
@@ -50,8 +58,9 @@ impl Seat {
             cluster,
             site: Site::of_run(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
-            surveying: Arc::new(Semaphore::new(1)),
-            surveys: Mutex::default(),
+            room: Room::new(1),
+            turn: Mutex::default(),
+            surveys: StdMutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             ended: CancellationToken::new(),
         }
@@ -64,10 +73,8 @@ impl Seat {
         Self { named, ..Self::new(clients, installed, cluster) }
     }
 
-    /// One look at a time, of this caller; few at a time, of all.
-    pub(super) async fn turn(&self) -> (MutexGuard<'_, Surveys>, Option<SemaphorePermit<'_>>) {
-        let surveys = self.surveys.lock().await;
-        // It is never closed.
-        (surveys, self.surveying.acquire().await.ok())
+    /// What was seen in the last while.
+    pub(super) fn seen_lately(&self) -> StdMutexGuard<'_, Surveys> {
+        self.surveys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,6 +15,7 @@ use super::{
     refused::Refused,
     seat::Seat,
     site::Site,
+    surveys::Room,
     token::{Token, TokenId},
 };
 use crate::{
@@ -23,14 +24,14 @@ use crate::{
 
 /// How many callers have a seat.
 const SEATS: usize = 20;
-/// How long a seat is kept after its last use. It has the client with the token, and a survey of the last seconds.
+/// How long a seat is kept after its last use. It has the client with the token, and a survey of the last while.
 const KEPT: Duration = Duration::from_secs(60);
 /// How many unknown tokens the API server is asked about at once.
 const ASKED_AT_ONCE: usize = 8;
 /// How long an unknown token waits for its turn: whoever sends nonsense does not keep others out.
 const TURN: Duration = Duration::from_secs(5);
 /// How many surveys are taken at once, of all callers: each is as large as what its caller may see.
-const SURVEYS_AT_ONCE: usize = 4;
+const SURVEYS_AT_ONCE: usize = 2;
 /// The API server's words for a token that it does not take.
 const NOT_TAKEN: &str =
     "the API server does not take this token: it has ended, was withdrawn, or is of another cluster";
@@ -47,7 +48,7 @@ pub(super) struct Seats {
     taken: Mutex<BTreeMap<TokenId, Taken>>,
     refused: Arc<Refused>,
     asking: Semaphore,
-    surveying: Arc<Semaphore>,
+    room: Room,
     /// When the console ends, and streams with it.
     ended: CancellationToken,
 }
@@ -100,7 +101,7 @@ impl Seats {
             taken: Mutex::default(),
             refused: Arc::default(),
             asking: Semaphore::new(ASKED_AT_ONCE),
-            surveying: Arc::new(Semaphore::new(SURVEYS_AT_ONCE)),
+            room: Room::new(SURVEYS_AT_ONCE),
             ended,
         }
     }
@@ -129,9 +130,7 @@ impl Seats {
         let mut taken = self.taken();
         taken.retain(|_, taken| taken.is_in_use() || now.saturating_duration_since(taken.last) < KEPT);
         for Taken { seat, .. } in taken.values() {
-            if let Ok(mut surveys) = seat.surveys.try_lock() {
-                surveys.forget_old(now);
-            }
+            seat.seen_lately().forget_old(now);
         }
     }
 
@@ -167,7 +166,7 @@ impl Seats {
         let clients = clients.map_err(|error| Problem::of(&error))?;
         Ok(Seat {
             site: self.site.clone(),
-            surveying: self.surveying.clone(),
+            room: self.room.clone(),
             ended: self.ended.child_token(),
             ..Seat::new(clients, self.installed.clone(), HERE.to_owned())
         })

@@ -1,42 +1,151 @@
-//! The surveys of the last seconds. Each holds the names and states of everything that its caller may see, so few are kept.
+//! The surveys of the last while. Each holds the names and states of everything that its caller may see, so few are kept, and only
+//! while there is room for them.
 
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use crate::cli::survey::Survey;
 
-/// How old a survey may be.
-const FRESH: Duration = Duration::from_secs(5);
-/// How many surveys are kept.
+/// How old a survey may be, however little it took, or whoever reads it wants a new one.
+pub(super) const FRESH: Duration = Duration::from_secs(5);
+/// Where it took longer, it may be so many times as old, so that looking takes a twentieth of the time at most;
+const TIMES: u32 = 20;
+/// but no older than this.
+const OLDEST: Duration = Duration::from_secs(60);
+/// How many surveys are kept of one caller.
 const KEPT: usize = 4;
+/// How many KiB surveys may take that are kept, of all callers.
+const ROOM: usize = 512 << 10;
+/// Bytes that an object takes, or what is planned for a copy (measured: some 1,200 for a copy and its plan).
+const EACH: usize = 600;
+
+/// How many surveys may be taken at once, and how much of them may be kept, of all callers.
+#[derive(Clone)]
+pub(super) struct Room {
+    pub(super) at_once: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
+}
+
+impl Room {
+    pub(super) fn new(at_once: usize) -> Self {
+        Self { at_once: Arc::new(Semaphore::new(at_once)), kept: Arc::new(Semaphore::new(ROOM)) }
+    }
+}
+
+/// A survey that was taken.
+pub(super) struct Taken {
+    survey: Survey,
+    /// When it was begun.
+    pub(super) begun: Instant,
+    /// Until when it is good.
+    until: Instant,
+    /// Its part of the room, where it is kept.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Taken {
+    type Target = Survey;
+
+    fn deref(&self) -> &Survey {
+        &self.survey
+    }
+}
 
 /// Surveys by the namespace that the caller's rights end at; `None`: everything that Copyrator looks at.
 #[derive(Default)]
-pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, (Instant, Arc<Survey>)>);
+pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<Taken>>);
 
 impl Surveys {
-    /// A survey that is not old.
-    pub(super) fn fresh(&mut self, end: &Option<Arc<str>>, now: Instant) -> Option<Arc<Survey>> {
+    /// A survey that is not old; for a caller who wants to look anew, only one of the last seconds.
+    pub(super) fn fresh(
+        &mut self,
+        end: &Option<Arc<str>>,
+        is_anew: bool,
+        now: Instant,
+    ) -> Option<Arc<Taken>> {
         self.forget_old(now);
-        self.0.get(end).map(|(_, survey)| survey.clone())
+        let is_fresh = |taken: &&Arc<Taken>| !is_anew || now.saturating_duration_since(taken.begun) < FRESH;
+        self.0.get(end).filter(is_fresh).cloned()
     }
 
     /// Keeps none that is old.
     pub(super) fn forget_old(&mut self, now: Instant) {
-        self.0.retain(|_, (taken, _)| now.saturating_duration_since(*taken) < FRESH);
+        self.0.retain(|_, taken| now < taken.until);
     }
 
-    /// Keeps a survey, in the place of the oldest where there are too many.
-    pub(super) fn keep(&mut self, end: Option<Arc<str>>, survey: Survey, now: Instant) -> Arc<Survey> {
-        let survey = Arc::new(survey);
+    /// Keeps a survey that was begun at a time and is complete now, in the place of the oldest where there are too many of this
+    /// caller; unless there is no room for it.
+    pub(super) fn keep(
+        &mut self,
+        end: Option<Arc<str>>,
+        (survey, begun): (Survey, Instant),
+        room: &Room,
+        now: Instant,
+    ) -> Arc<Taken> {
+        let until = begun + (now.saturating_duration_since(begun) * TIMES).clamp(FRESH, OLDEST);
+        self.forget_old(now);
+        // The one before makes room for it.
+        self.0.remove(&end);
         if self.0.len() >= KEPT {
-            let oldest = self.0.iter().min_by_key(|(_, (taken, _))| *taken).map(|(end, _)| end.clone());
+            let oldest = self.0.iter().min_by_key(|(_, taken)| taken.begun).map(|(end, _)| end.clone());
             oldest.and_then(|end| self.0.remove(&end));
         }
-        self.0.insert(end, (now, survey.clone()));
-        survey
+        let held = kibibytes(&survey).and_then(|size| room.kept.clone().try_acquire_many_owned(size).ok());
+        let is_kept = held.is_some();
+        let taken = Arc::new(Taken { survey, begun, until, _room: held });
+        if is_kept {
+            self.0.insert(end, taken.clone());
+        }
+        taken
+    }
+}
+
+/// About how much memory a survey takes.
+fn kibibytes(survey: &Survey) -> Option<u32> {
+    let things = survey.world.objects().count() + survey.outlooks.len();
+    u32::try_from((things * EACH).div_ceil(1024).max(1)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{
+        console::{
+            surveying::{take, turn},
+            tests::{Run, small_cluster},
+        },
+        operator::ReadScope,
+    };
+
+    #[tokio::test]
+    async fn a_survey_is_good_for_as_long_as_it_is_dear_unless_somebody_looks_anew_or_there_is_no_room() {
+        let (run, begun) = (Run::over(small_cluster), Instant::now());
+        let seat = &run.seat;
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let none = Room { kept: Arc::new(Semaphore::new(0)), ..seat.room.clone() };
+        for (took, room, good_for) in [
+            (0, &seat.room, Some(5)),
+            (2, &seat.room, Some(40)),
+            (30, &seat.room, Some(60)),
+            (2, &none, None),
+        ] {
+            let mut surveys = Surveys::default();
+            let mut turn = turn(seat).await.unwrap();
+            let survey = take(seat, &mut turn, &ReadScope::Everywhere, None).await.unwrap();
+            surveys.keep(None, (survey, begun), room, after(took));
+            let mut is_good = |second, is_anew| surveys.fresh(&None, is_anew, after(second)).is_some();
+            let Some(good_for) = good_for else {
+                assert!(!is_good(0, false), "there is no room");
+                continue;
+            };
+            assert!(is_good(4, true) && !is_good(5, true) || good_for == 5, "a new look");
+            assert!(is_good(good_for - 1, false) && !is_good(good_for, false), "{took}");
+        }
     }
 }

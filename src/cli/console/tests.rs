@@ -1,5 +1,6 @@
 //! The routes in one process, over an API server that answers what a test says.
 
+mod crowd;
 mod in_cluster;
 
 use std::{convert::Infallible, sync::Arc, time::Instant};
@@ -36,7 +37,7 @@ struct Settings {
 pub(super) struct Run {
     router: Router,
     printed: Printed,
-    seat: Arc<Seat>,
+    pub(super) seat: Arc<Seat>,
 }
 
 impl Run {
@@ -191,6 +192,12 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
         (bearer(Request::get("/")).header("origin", "http://evil.example"), 0, 403, Some("Forbidden")),
         (Request::post("/login").header("content-type", "text/plain"), 0, 415, Some("UnsupportedMediaType")),
         (Request::post("/login").header("content-type", form), 65 << 10, 413, Some("RequestEntityTooLarge")),
+        (
+            bearer(Request::post("/api/v1/plan").header("content-type", "application/yaml")),
+            8 << 20,
+            413,
+            Some("RequestEntityTooLarge"),
+        ),
         (bearer(Request::post("/policies").header("content-type", form)), 8 << 20, 413, None),
     ] {
         let (seen, headers, body) = run.send(request, vec![b'a'; body]).await;
@@ -217,7 +224,7 @@ async fn every_answer_is_hardened_and_every_problem_is_a_status() {
 const TEMPLATE: &str = "/apis/copyrator.dev/v1alpha1/namespaces/shop/copyratortemplates/app";
 
 /// A cluster with one namespace and one ConfigMap in it, where everybody may everything but see nodes.
-fn small_cluster(method: &str, path: &str) -> (u16, Value) {
+pub(super) fn small_cluster(method: &str, path: &str) -> (u16, Value) {
     let metadata = |namespace: &str, name: &str| {
         json!({ "namespace": namespace, "name": name, "uid": name, "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z" })

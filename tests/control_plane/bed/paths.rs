@@ -67,6 +67,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
         false,
     ),
     ("CustomResourceDefinition", "customresourcedefinitions", "/apis/apiextensions.k8s.io/v1", false),
+    ("SelfSubjectAccessReview", "selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1", false),
     ("Certificate", "certificates", "/apis/cert-manager.io/v1", true),
     ("NamespaceConfig", "namespaceconfigs", "/apis/redhatcop.redhat.io/v1alpha1", false),
     ("PrometheusRule", "prometheusrules", "/apis/monitoring.coreos.com/v1", true),

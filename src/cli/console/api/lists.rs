@@ -56,7 +56,7 @@ pub(in crate::cli::console) async fn statuses(
     for Look { place, survey, read_scope } in &looks {
         let (place, client) = (place.as_deref(), &call.seat.client);
         let (rows, _) = read(client, read_scope, place, None).await.map_err(unread)?;
-        let seen = rows_of(client, read_scope, place, None, (rows, &**survey)).await.map_err(unread)?;
+        let seen = rows_of(client, read_scope, place, None, (rows, &***survey)).await.map_err(unread)?;
         all.extend(seen.items());
     }
     let asked = &call.asked;

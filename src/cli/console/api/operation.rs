@@ -1,6 +1,6 @@
 //! One operation of the API: its route, and what the OpenAPI document says of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, panic::resume_unwind, sync::Arc};
 
 use axum::{
     Extension,
@@ -12,6 +12,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::cli::{
     arguments::{
@@ -215,7 +216,7 @@ async fn call(
     let last_event = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
     let last_event = last_event.filter(|id| !id.is_empty()).map(str::to_owned);
     let documents = match verb {
-        verb if verb.has_body() => read(&whole(request).await?)?,
+        verb if verb.has_body() => read(whole(request).await?).await?,
         Verb::Delete if !request.body().is_end_stream() => {
             let message = "a DELETE takes no body: If-Match says which version is meant";
             return Err(Problem::new(StatusCode::BAD_REQUEST, message));
@@ -236,8 +237,19 @@ fn version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The manifests of a body. What is said of a wrong one quotes nothing.
-pub(in crate::cli::console) fn read(body: &[u8]) -> Result<Vec<Document>, Problem> {
+/// The manifests of a body, which are parsed on a thread of their own: a large body takes seconds. What is said of a wrong one quotes
+/// nothing.
+pub(in crate::cli::console) async fn read(
+    body: impl AsRef<[u8]> + Send + 'static,
+) -> Result<Vec<Document>, Problem> {
+    match spawn_blocking(move || parse(body.as_ref())).await.map_err(JoinError::try_into_panic) {
+        Ok(parsed) => parsed,
+        Err(Ok(panic)) => resume_unwind(panic),
+        Err(Err(_)) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this console ends")),
+    }
+}
+
+fn parse(body: &[u8]) -> Result<Vec<Document>, Problem> {
     let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
     let too_many = || {
         let message = format!("the body has more than {OBJECTS} objects");

@@ -5,10 +5,13 @@ use http::StatusCode;
 use super::Call;
 use crate::cli::{
     check,
-    console::{look::refused, problem::Problem},
+    console::{
+        problem::Problem,
+        surveying::{refused, take, turn},
+    },
     operator::ReadScope,
     plan,
-    survey::{SurveyMode, read_scope, survey},
+    survey::read_scope,
 };
 
 /// What the manifests would do.
@@ -23,11 +26,8 @@ pub(in crate::cli::console) async fn planned(call: Call) -> Result<plan::Report,
     };
     let home = place.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let (files, others) = plan::files(call.documents, &home);
-    // One look at the cluster at a time, as for everything else.
-    let turn = call.seat.turn().await;
-    let mode = SurveyMode::WithFiles(files, place.as_deref());
-    let seen = survey(client, (installed, &read_scope), mode).await.map_err(refused)?;
-    drop(turn);
+    let seen =
+        take(&call.seat, &mut turn(&call.seat).await?, &read_scope, Some((files, place.clone()))).await?;
     let mut report = plan::Report::new(&seen.about(place.as_deref()), place.as_deref(), false);
     report.notes.extend(others);
     Ok(report)

@@ -63,10 +63,10 @@ struct Judged {
 }
 
 async fn judged(seat: &Arc<Seat>, asked: &Asked, manifest: &str) -> Result<Judged, Problem> {
-    let call = || -> Result<Call, Problem> {
-        Call::new(seat.clone(), asked.clone(), BTreeMap::new(), read(manifest.as_bytes())?)
+    let call = async || -> Result<Call, Problem> {
+        Call::new(seat.clone(), asked.clone(), BTreeMap::new(), read(manifest.to_owned()).await?)
     };
-    Ok(Judged { report: api::checked(call()?).await?, plan: api::planned(call()?).await })
+    Ok(Judged { report: api::checked(call().await?).await?, plan: api::planned(call().await?).await })
 }
 
 async fn shown(frame: &Frame, seat: &Arc<Seat>, asked: &Asked, paste: &Markup) -> Markup {

@@ -1,0 +1,94 @@
+//! Takes surveys in turn: one of a caller at a time, few of all callers, and on a thread of its own, since planning a large
+//! cluster takes a second in which nobody else would be answered.
+
+use std::{panic::resume_unwind, time::Duration};
+
+use http::StatusCode;
+use tokio::{
+    runtime::Handle,
+    sync::{MutexGuard, OwnedSemaphorePermit},
+    task::spawn_blocking,
+    time::timeout,
+};
+
+use super::{problem::Problem, seat::Seat};
+use crate::cli::{
+    operator::ReadScope,
+    survey::{Files, Survey, SurveyError, SurveyMode, survey},
+};
+
+/// How long a request waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The turn of one request to look at the cluster.
+pub(super) struct Turn<'s> {
+    _of_caller: MutexGuard<'s, ()>,
+    of_all: Option<OwnedSemaphorePermit>,
+}
+
+/// The turn of this caller, who waits for others.
+///
+/// # Errors
+/// They take too long.
+pub(super) async fn turn(seat: &Seat) -> Result<Turn<'_>, Problem> {
+    let taken = async {
+        let of_caller = seat.turn.lock().await;
+        // It is never closed.
+        Turn { _of_caller: of_caller, of_all: seat.room.at_once.clone().acquire_owned().await.ok() }
+    };
+    timeout(PATIENCE, taken).await.map_err(|_| busy("others look at the cluster already"))
+}
+
+/// The cluster as the caller sees it, with these files applied over it if there are any.
+///
+/// # Errors
+/// Nothing can be seen, or the console ends.
+pub(super) async fn take(
+    seat: &Seat,
+    turn: &mut Turn<'_>,
+    read_scope: &ReadScope,
+    files: Option<(Files, Option<String>)>,
+) -> Result<Survey, Problem> {
+    let (client, installed) = (seat.client.clone(), seat.installed.clone());
+    let (read_scope, ended) = (read_scope.clone(), seat.ended.clone());
+    let (runtime, of_all) = (Handle::current(), turn.of_all.take());
+    let look = async move {
+        let (files, place) = files.unzip();
+        let place = place.flatten();
+        let mode = match files {
+            None => SurveyMode::Current(None),
+            Some(files) => SurveyMode::WithFiles(files, place.as_deref()),
+        };
+        let taken = survey(&client, (&installed, &read_scope), mode);
+        tokio::select! {
+            () = ended.cancelled() => None,
+            taken = taken => Some(taken),
+        }
+    };
+    // It counts as under way until its end, also where nobody waits for it any more.
+    let looked = spawn_blocking(move || {
+        let taken = runtime.block_on(look);
+        drop(of_all);
+        taken
+    });
+    match looked.await {
+        Ok(Some(taken)) => taken.map_err(refused),
+        Ok(None) => Err(busy("this console ends")),
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Err(busy("this console ends")),
+        },
+    }
+}
+
+fn busy(what: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{what}: try again in a moment"))
+}
+
+/// A survey that was refused.
+pub(super) fn refused(error: SurveyError) -> Problem {
+    match error {
+        SurveyError::Forbidden(message) => Problem::new(StatusCode::FORBIDDEN, message),
+        error => Problem::of(&error),
+    }
+}
