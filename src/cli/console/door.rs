@@ -68,7 +68,7 @@ impl Door {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}: try again in a moment"))
         };
         let mut taken = Vec::new();
-        for (all, most) in [(&seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
+        for (all, most) in [(&*seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
             let place = all.try_acquire();
             taken.push(place.map_err(|_| busy(format!("{most} requests are being answered")))?);
         }

@@ -85,7 +85,8 @@ async fn look_at(
         ReadScope::One(place) => Some(place.clone()),
         _ => None,
     };
-    let fresh = || seat.seen_lately().fresh(&end, asked.is_anew, Instant::now());
+    let anew = asked.is_anew.then(Instant::now);
+    let fresh = || seat.seen_lately().fresh(&end, anew, Instant::now());
     if let Some(survey) = fresh() {
         return Ok(Look { place, survey, read_scope });
     }

@@ -73,10 +73,10 @@ pub(super) async fn take(
     });
     match looked.await {
         Ok(Some(taken)) => taken.map_err(refused),
-        Ok(None) => Err(busy("this console ends")),
+        Ok(None) => Err(busy("the console ends, or has given the place of this caller to another one")),
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(busy("this console ends")),
+            Err(_) => Err(busy("the console ends, or has given the place of this caller to another one")),
         },
     }
 }

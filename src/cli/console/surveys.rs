@@ -62,15 +62,17 @@ impl Deref for Taken {
 pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<Taken>>);
 
 impl Surveys {
-    /// A survey that is not old; for a caller who wants to look anew, only one of the last seconds.
+    /// A survey that is not old; for a request that wants a new look, only one that was begun little before the request arrived.
     pub(super) fn fresh(
         &mut self,
         end: &Option<Arc<str>>,
-        is_anew: bool,
+        anew: Option<Instant>,
         now: Instant,
     ) -> Option<Arc<Taken>> {
         self.forget_old(now);
-        let is_fresh = |taken: &&Arc<Taken>| !is_anew || now.saturating_duration_since(taken.begun) < FRESH;
+        let is_fresh = |taken: &&Arc<Taken>| {
+            anew.is_none_or(|arrived| arrived.saturating_duration_since(taken.begun) < FRESH)
+        };
         self.0.get(end).filter(is_fresh).cloned()
     }
 
@@ -139,7 +141,10 @@ mod tests {
             let mut turn = turn(seat).await.unwrap();
             let survey = take(seat, &mut turn, &ReadScope::Everywhere, None).await.unwrap();
             surveys.keep(None, (survey, begun), room, after(took));
-            let mut is_good = |second, is_anew| surveys.fresh(&None, is_anew, after(second)).is_some();
+            let mut is_good = |second, is_anew: bool| {
+                let anew = is_anew.then(|| after(second));
+                surveys.fresh(&None, anew, after(second)).is_some()
+            };
             let Some(good_for) = good_for else {
                 assert!(!is_good(0, false), "there is no room");
                 continue;
