@@ -131,9 +131,9 @@ fn by_keyboard(browser: &mut Browser, origin: &str) {
     browser.press("Enter");
     browser.until("location.search.includes('billing') && document.body.innerText.includes('1 of ')");
     // The address names what is shown: it survives a reload.
-    let before = browser.eval("document.querySelector('main').textContent");
+    let before = browser.eval("document.querySelector('main table').textContent");
     browser.reload();
-    browser.until(&format!("document.querySelector('main')?.textContent === {before}"));
+    browser.until(&format!("document.querySelector('main table')?.textContent === {before}"));
     browser.tab_to("at.getAttribute('href')?.startsWith('/object/') === true");
     browser.press("Enter");
     browser.until("location.pathname.startsWith('/object/') && document.readyState === 'complete'");
