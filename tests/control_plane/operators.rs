@@ -3,15 +3,18 @@
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
-use crate::bed::objects::{label, uid};
-use crate::bed::{Bed, Story, eventually, private, same};
+use crate::bed::objects::{binding, config_map, data, label, pod, uid};
+use crate::bed::{Bed, Story, enforcing_owners, eventually, same};
+use crate::operators_killed::killed_at_any_of_its_writes;
 use crate::statuses;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
 const MEMCACHED: &str = include_str!("../../examples/memcached.yaml");
-const NGINX: &str = include_str!("../../examples/nginx-server.yaml");
-const FLAGS: [&str; 4] = [
+/// The definition, and the template.
+pub const NGINX: &str = include_str!("../../examples/nginx-server.yaml");
+/// What the reconciler is started with.
+pub const FLAGS: [&str; 4] = [
     "--copy-kinds",
     "Deployment,Service",
     "--template-kinds",
@@ -22,7 +25,7 @@ const FLAGS: [&str; 4] = [
 
 #[test]
 fn operators_without_code() {
-    let bed = private("operators");
+    let bed = enforcing_owners("operators");
     let kinds = json!([
         { "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "statusField"] },
         { "apiVersion": "web.example.com/v1", "kind": "NginxServer", "resource": "nginxservers", "use": ["forEach", "statusField"] },
@@ -42,14 +45,14 @@ fn operators_without_code() {
     bed.helm(&[&args[..], &["--set-json", &granted]].concat());
     let crew = bed.man_with(&FLAGS);
     memcached(&bed);
-    drop(crew);
-    let crew = nginx(&bed);
+    nginx(&bed);
     a_field_of_somebody_else(&bed);
     statuses::define(&bed);
     statuses::types_are_told_once(&bed);
     statuses::no_type_error_is_one_that_the_api_server_takes(&bed);
     statuses::fields_that_are_written_no_more_go(&bed);
     statuses::templates_that_drive_each_other_are_braked(&bed);
+    let crew = killed_at_any_of_its_writes(&bed, crew);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
@@ -71,7 +74,8 @@ fn install(story: &Story<'_>, example: &str, kind: &str) {
     }
 }
 
-fn instance(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+/// An instance of one of the two kinds.
+pub fn instance(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
     let version = if kind == "Memcached" { "cache.example.com/v1alpha1" } else { "web.example.com/v1" };
     json!({ "apiVersion": version, "kind": kind, "metadata": { "namespace": namespace, "name": name }, "spec": spec })
 }
@@ -115,50 +119,55 @@ fn memcached(bed: &Bed) {
     story.marker("quiet");
     assert_eq!(bed.our_writes_in(&place), before, "something was written again");
 
+    // No event tells of a pod that comes without the Deployment.
+    let resync = json!({ "spec": { "resync": "10s" } });
+    story.admin().merge("CopyratorTemplate", &story.home, "memcached", &resync).ok();
+    story.until_condition("CopyratorTemplate", "memcached", "Ready", "True", "AllRendered");
+    let labels = data([("app", "memcached"), ("memcached", "example-memcached")]);
+    story.admin().create(&pod(&place, "stray", &labels)).ok();
+    until_nodes(&story, &place, 3);
+    story.admin().delete("Pod", &place, "stray").ok();
+    blocking_an_owner_takes_a_right(&story, &place, &made);
+
     story.admin().delete("Memcached", &place, "example-memcached").ok();
     story.until_gone("Deployment", &place, "example-memcached");
     eventually("its pods are gone", || same(pods(&story, &place, "app=memcached"), json!([])));
     story.admin().delete("CopyratorTemplate", &story.home, "memcached").ok();
 }
 
-/// The operator is killed after each write that people make; what it finds then is all that counts.
-fn nginx(bed: &Bed) -> crate::bed::Crew {
+/// The admission plugin OwnerReferencesPermissionEnforcement is on, and what we make passes it.
+fn blocking_an_owner_takes_a_right(story: &Story<'_>, place: &str, owner: &Value) {
+    story.admin().create(&binding(place, "bob", "edit")).ok();
+    let mut owned = config_map(place, "owned", []);
+    eventually("bob may write in his namespace", || {
+        let answer = story.bed.bob.try_create(&owned);
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    let mut reference = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "name": "example-memcached", "uid": uid(owner), "blockOwnerDeletion": true });
+    owned["metadata"]["ownerReferences"] = json!([reference]);
+    let refusal = story.bed.bob.try_create(&owned).refused();
+    assert!(refusal.contains("cannot set blockOwnerDeletion"), "{refusal}");
+    reference["blockOwnerDeletion"] = false.into();
+    owned["metadata"]["ownerReferences"] = json!([reference]);
+    story.bed.bob.try_create(&owned).ok();
+}
+
+/// Created, scaled, with another image, deleted.
+fn nginx(bed: &Bed) {
     let story = Story::new(bed, "serving");
     let place = story.target("a");
-    let mut crew = bed.man_with(&FLAGS);
     install(&story, NGINX, "NginxServer");
     let spec = json!({ "replicas": 2, "image": "nginx:1.19.6" });
     story.admin().create(&instance("NginxServer", &place, "example-nginx", spec)).ok();
-    let is_served = |replicas: u8, image: &str| {
-        eventually(&format!("{replicas} of {image} are served"), || {
-            let deployment =
-                story.admin().get("Deployment", &place, "example-nginx").ok_or("no Deployment")?;
-            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-            same(container["image"].clone(), json!(image))?;
-            let service = story.admin().get("Service", &place, "example-nginx").ok_or("no Service")?;
-            same(
-                service["metadata"]["annotations"]["example.com/deployment"].clone(),
-                json!(uid(&deployment)),
-            )?;
-            let server = story.admin().get("NginxServer", &place, "example-nginx").ok_or("it is gone")?;
-            same(server["status"]["availableReplicas"].clone(), json!(replicas))?;
-            let pods = pods(&story, &place, "app=nginx");
-            same(pods.as_array().map(Vec::len), Some(replicas.into()))?;
-            same(server["status"]["podNames"].clone(), pods)
-        });
-    };
-    drop(crew);
-    crew = bed.man_with(&FLAGS);
-    is_served(2, "nginx:1.19.6");
+    until_served(&story, &place, "example-nginx", 2, "nginx:1.19.6");
     let change = json!({ "spec": { "replicas": 3, "image": "nginx:1.21" } });
     story.admin().merge("NginxServer", &place, "example-nginx", &change).ok();
-    drop(crew);
-    crew = bed.man_with(&FLAGS);
-    is_served(3, "nginx:1.21");
+    until_served(&story, &place, "example-nginx", 3, "nginx:1.21");
     let deployment = story.admin().get("Deployment", &place, "example-nginx").unwrap_or_default();
     assert_eq!(label(&deployment, "app"), Some("nginx"));
 
-    // Somebody writes into the status, and it is put right.
+    // Somebody writes into the status, and it is told.
     let other = json!({ "status": { "availableReplicas": 9 } });
     story.admin().merge("NginxServer", &place, "example-nginx", &other).ok();
     eventually("the status is told to be somebody's, or is right again", || {
@@ -171,7 +180,24 @@ fn nginx(bed: &Bed) -> crate::bed::Crew {
     story.until_gone("Deployment", &place, "example-nginx");
     story.until_gone("Service", &place, "example-nginx");
     story.admin().delete("CopyratorTemplate", &story.home, "nginx-server").ok();
-    crew
+}
+
+/// Waits until an instance has its Deployment, its Service, its pods and its status.
+#[track_caller]
+pub fn until_served(story: &Story<'_>, place: &str, name: &str, replicas: u8, image: &str) {
+    eventually(&format!("{replicas} of {image} are served by {place}/{name}"), || {
+        let deployment = story.admin().get("Deployment", place, name).ok_or("no Deployment")?;
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        same(container["image"].clone(), json!(image))?;
+        let service = story.admin().get("Service", place, name).ok_or("no Service")?;
+        let seen = service["metadata"]["annotations"]["example.com/deployment"].clone();
+        same(seen, json!(uid(&deployment)))?;
+        let server = story.admin().get("NginxServer", place, name).ok_or("it is gone")?;
+        same(server["status"]["availableReplicas"].clone(), json!(replicas))?;
+        let pods = pods(story, place, &format!("nginx={name}"));
+        same(pods.as_array().map(Vec::len), Some(replicas.into()))?;
+        same(server["status"]["podNames"].clone(), pods)
+    });
 }
 
 /// A status that somebody else writes is theirs.

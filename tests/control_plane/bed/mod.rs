@@ -179,7 +179,12 @@ impl Bed {
 
     /// Starts a reconciler behind a gate.
     pub fn gated(&self, gate: &Gate) -> Operator {
-        let started = self.testbed.operator_as(Role::Reconciler, 0, &gate.kubeconfig, &[]);
+        self.gated_with(gate, &[])
+    }
+
+    /// The same, with flags.
+    pub fn gated_with(&self, gate: &Gate, flags: &[&str]) -> Operator {
+        let started = self.testbed.operator_as(Role::Reconciler, 0, &gate.kubeconfig, flags);
         started.expect("the reconciler starts")
     }
 
@@ -256,6 +261,11 @@ fn in_turn(name: &str, beds: &'static [OnceLock<Bed>], lane: &'static Lane) -> (
 /// A cluster of one's own.
 pub fn private(name: &str) -> Bed {
     alone(|| Bed::start(name, Options::default()))
+}
+
+/// A cluster of one's own where only who may update an owner's finalizers makes what blocks its deletion.
+pub fn enforcing_owners(name: &str) -> Bed {
+    alone(|| Bed::start(name, Options::default().owners_enforced(true)))
 }
 
 /// A cluster of one's own where the chart gives rights in these namespaces only.

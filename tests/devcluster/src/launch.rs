@@ -60,6 +60,7 @@ fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> 
         audit_log: audit_log.as_deref(),
         mutating_policies: options.mutating_policies,
         admission_configuration: options.admission_configuration.as_deref(),
+        owners_enforced: options.owners_enforced,
         pods_reach_it_at: options.pods_reach_it_at,
         played_pods: options.played_pods.as_deref(),
         services_played: options.services_played,

@@ -28,6 +28,7 @@ pub struct Options {
     pub(crate) users: Vec<User>,
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<PathBuf>,
+    pub(crate) owners_enforced: bool,
     pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
     pub(crate) played_pods: Option<String>,
     pub(crate) services_played: bool,
@@ -43,6 +44,7 @@ impl Default for Options {
             users,
             mutating_policies: true,
             admission_configuration: None,
+            owners_enforced: false,
             pods_reach_it_at: None,
             played_pods: None,
             services_played: false,
@@ -73,6 +75,13 @@ impl Options {
     /// A file with an AdmissionConfiguration: with which certificate the API server calls webhooks, for one.
     pub fn admission_configuration(mut self, file: &Path) -> Options {
         self.admission_configuration = Some(file.to_owned());
+        self
+    }
+
+    /// Whether the API server has the admission plugin OwnerReferencesPermissionEnforcement, as OpenShift has it: only who may
+    /// update an owner's finalizers makes an object that blocks the owner's deletion.
+    pub fn owners_enforced(mut self, enforced: bool) -> Options {
+        self.owners_enforced = enforced;
         self
     }
 

@@ -21,6 +21,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) audit_log: Option<&'a Path>,
     pub(crate) mutating_policies: bool,
     pub(crate) admission_configuration: Option<&'a Path>,
+    pub(crate) owners_enforced: bool,
     pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
     pub(crate) played_pods: Option<&'a str>,
     pub(crate) services_played: bool,
@@ -154,6 +155,9 @@ fn api_server_arguments(setup: &Setup<'_>) -> Result<Vec<String>, Error> {
     });
     if !setup.mutating_policies {
         arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".into());
+    }
+    if setup.owners_enforced {
+        arguments.push("--enable-admission-plugins=OwnerReferencesPermissionEnforcement".into());
     }
     arguments.extend(setup.admission_configuration.map(|file| flag("admission-control-config-file", file)));
     if setup.services_played {
