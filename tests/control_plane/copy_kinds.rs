@@ -5,6 +5,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
+use crate::beside_others::nobody_fights;
 use crate::templates::{a_starter_kit, roles_are_bound_where_author_and_operator_may};
 use crate::test_stub::{it_comes_and_goes_with_a_label, it_is_made_and_removed_over_http};
 
@@ -46,6 +47,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
     roles_are_bound_where_author_and_operator_may(&bed);
     it_is_made_and_removed_over_http(&bed);
     it_comes_and_goes_with_a_label(&bed, &until_swept);
+    nobody_fights(&bed, &until_swept);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -213,29 +213,35 @@ fn who_makes_one_chooses_values_only(bed: &Bed) {
     let story = Story::new(bed, "smuggled");
     let place = story.target("a");
     let mut wide = template(&story, "caches", &everywhere(&story), "cache-${object.metadata.name}");
-    wide["spec"]["objects"][0]["template"]["metadata"]["labels"] = "${object.metadata.labels}".into();
+    for field in ["labels", "annotations"] {
+        let whole = format!("${{object.metadata.{field}}}");
+        wide["spec"]["objects"][0]["template"]["metadata"][field] = whole.into();
+    }
     story.admin().create(&wide).ok();
-    for (name, label) in
-        [("marked", "copyrator.dev/rule"), ("helm", "app.kubernetes.io/managed-by"), ("fine", "tier")]
-    {
+    for (name, field, key) in [
+        ("marked", "labels", "copyrator.dev/rule"),
+        ("helm", "labels", "app.kubernetes.io/managed-by"),
+        ("tracked", "annotations", "argocd.argoproj.io/tracking-id"),
+        ("fine", "labels", "tier"),
+    ] {
         let mut cache = cache(&place, name, 1);
-        cache["metadata"]["labels"] = json!({ label: "x" });
+        cache["metadata"][field] = json!({ key: "x" });
         story.admin().create(&cache).ok();
     }
     story.until("ConfigMap", &place, "cache-fine", [("size", "1"), ("of", "fine")]);
-    eventually("both are told", || {
+    eventually("all three are told", || {
         let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
         let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
         let said: Vec<String> = problems.iter().map(|problem| problem["message"].to_string()).collect();
         let is_told =
             |name: &str| said.iter().any(|message| message.contains(&format!("for Memcached {name}")));
-        if is_told("marked") && is_told("helm") && said.len() == 2 {
+        if ["marked", "helm", "tracked"].into_iter().all(is_told) && said.len() == 3 {
             Ok(())
         } else {
             Err(format!("{said:?}"))
         }
     });
-    for name in ["cache-marked", "cache-helm"] {
+    for name in ["cache-marked", "cache-helm", "cache-tracked"] {
         assert!(story.admin().get("ConfigMap", &place, name).is_none());
     }
     story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();

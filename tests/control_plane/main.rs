@@ -10,6 +10,7 @@ mod any_kind;
 mod attacks;
 mod authority;
 mod bed;
+mod beside_others;
 mod brake;
 mod bystander;
 mod cel_alike;

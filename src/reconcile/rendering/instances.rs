@@ -12,6 +12,7 @@ use crate::{
     api::CopyratorTemplate,
     explain::carry_out,
     intake::{AsWritten, instance::Instance, watched::Watched},
+    marks::MARK,
     model::{InstancesRead, Owner, World},
     names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
@@ -156,6 +157,19 @@ fn each_object_gets_its_own_which_kubernetes_removes_with_it() {
             }
         }
     }
+}
+
+/// A template of the very kind that it renders would never come to an end.
+#[test]
+fn what_a_template_made_is_no_instance_of_any() {
+    let mut world = world_with_kind();
+    let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+    let marked = json!({"spec": {"size": 3}, "metadata": {"annotations": {MARK: "x"}}});
+    put(&mut world, ("shop", "a"), 1, marked);
+    assert_eq!(settle(&mut world), [""; 0]);
+    assert_eq!(ready(&world, &each).1, "NoInstance");
+    put(&mut world, ("shop", "b"), 1, json!({"spec": {"size": 3}}));
+    assert_eq!(settle(&mut world), ["ConfigMap shop/cache-b"]);
 }
 
 #[test]

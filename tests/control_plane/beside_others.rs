@@ -1,0 +1,115 @@
+//! Others write into what a template declares: admission adds and rewrites, controllers annotate, somebody scales. On a cluster that
+//! grants the kinds.
+
+use serde_json::{Value, json};
+
+use crate::bed::objects::{annotation, data, deployment, namespace, ours};
+use crate::bed::{Bed, Story, eventually, same};
+
+const NAME: &str = "web";
+const POLICY: &str = "beside";
+/// Each image comes from a mirror, and beside each container there is another.
+const REWRITTEN: &str = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: \
+    object.spec.template.spec.containers.filter(c, !c.image.startsWith('mirror.example.com/'))\
+    .map(c, Object.spec.template.spec.containers{name: c.name, image: 'mirror.example.com/' + c.image}) \
+    + [Object.spec.template.spec.containers{name: 'sidecar', image: 'mirror.example.com/proxy:1'}]}}}}";
+
+/// A Deployment without `replicas`, under a policy that changes it. Once everybody has written, nobody of ours
+/// writes again, whatever a sweep has compared: the audit log says so.
+pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
+    let story = Story::new(bed, "beside");
+    let place = story.called("a");
+    let labels = data([("story", "beside"), ("beside", "yes")]);
+    story.admin().create(&namespace(&place, &labels)).ok();
+    rewrite(&story);
+    eventually("the policy is in force", || {
+        let probe = story.admin().try_create(&deployment(&place, "probe", json!({}))).ok();
+        same(containers(&probe).len(), 2)
+    });
+
+    story.admin().create(&template(&story, "nginx:1")).ok();
+    story.until_condition("CopyratorTemplate", NAME, "Ready", "True", "AllRendered");
+    let get = || story.admin().get("Deployment", &place, NAME).ok_or("it does not exist".to_owned());
+    // As an autoscaler does, whose controller does not run here.
+    bed.kubectl(&["scale", "deployment", NAME, "--namespace", &place, "--replicas=3"], &Value::Null);
+    let at_rest = |replicas: u8, image: &str, revision: &str| {
+        eventually(&format!("{replicas} pods of {image} are there"), || {
+            let deployment = get()?;
+            let status = &deployment["status"];
+            same(annotation(&deployment, "deployment.kubernetes.io/revision"), Some(revision))?;
+            let expected = [("main", image), ("sidecar", "mirror.example.com/proxy:1")];
+            same(
+                containers(&deployment),
+                expected.map(|(name, image)| (name.into(), image.into())).to_vec(),
+            )?;
+            let counts = [&status["replicas"], &status["updatedReplicas"], &status["availableReplicas"]];
+            same(counts.map(Clone::clone), [replicas; 3].map(Value::from)).map_err(|_| status.to_string())
+        });
+    };
+    at_rest(3, "mirror.example.com/nginx:1", "1");
+    // What the text changes comes, and the rest stays.
+    let change = json!({ "spec": template(&story, "nginx:2")["spec"] });
+    story.admin().merge("CopyratorTemplate", &story.home, NAME, &change).ok();
+    at_rest(3, "mirror.example.com/nginx:2", "2");
+    // By an apply, as somebody else's operator does.
+    let applied = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "namespace": place, "name": NAME }, "spec": { "replicas": 4 } });
+    story.admin().apply_as("autoscaler", &applied).ok();
+    at_rest(4, "mirror.example.com/nginx:2", "2");
+    story.until_condition("CopyratorTemplate", NAME, "Ready", "True", "AllRendered");
+
+    until_swept();
+    let before = bed.our_writes_in(&place);
+    until_swept();
+    assert_eq!(bed.our_writes_in(&place), before, "something was written again");
+    at_rest(4, "mirror.example.com/nginx:2", "2");
+    story.admin().delete("CopyratorTemplate", &story.home, NAME).ok();
+    story.until_gone("Deployment", &place, NAME);
+    for kind in ["MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"] {
+        story.admin().delete(kind, "", POLICY).ok();
+    }
+}
+
+/// Has the API server change what comes into the story's namespace.
+fn rewrite(story: &Story<'_>) {
+    let rule = json!({ "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"] });
+    let spec = json!({
+        "matchConstraints": { "namespaceSelector": { "matchLabels": { "beside": "yes" } }, "resourceRules": [rule] },
+        "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+        "mutations": [{ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": REWRITTEN } }],
+    });
+    for (kind, spec) in [
+        ("MutatingAdmissionPolicy", spec),
+        ("MutatingAdmissionPolicyBinding", json!({ "policyName": POLICY })),
+    ] {
+        let object = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": POLICY }, "spec": spec });
+        story.admin().create(&object).ok();
+    }
+}
+
+/// Names and images, by name.
+fn containers(deployment: &Value) -> Vec<(String, String)> {
+    let all = deployment["spec"]["template"]["spec"]["containers"].as_array();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut all: Vec<_> =
+        all.into_iter().flatten().map(|it| (text(&it["name"]), text(&it["image"]))).collect();
+    all.sort();
+    all
+}
+
+fn template(story: &Story<'_>, image: &str) -> Value {
+    let mut deployment = deployment("", NAME, json!({}));
+    deployment["metadata"] = json!({ "name": NAME });
+    deployment["spec"].as_object_mut().expect("an object").remove("replicas");
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    container["image"] = image.into();
+    // Stored otherwise than written: 1 for 1000m, and nothing for what is empty.
+    container["resources"] = json!({ "limits": { "cpu": "1000m", "memory": "1024Mi" } });
+    container["env"] = json!([]);
+    let spec = json!({
+        "forEach": { "namespaces": [{ "namespaceSelector": story.selector() }] },
+        "objects": [{ "id": "deploy", "template": deployment }],
+        "deletionGrace": "0s",
+    });
+    ours("CopyratorTemplate", &story.home, NAME, spec)
+}
