@@ -38,6 +38,9 @@ pub(crate) enum PodsError {
     /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
+    /// The workload has no selector that the API server takes.
+    #[error("cannot select pods: the workload has no valid spec.selector")]
+    NoSelector,
     /// The API server refused, or could not be reached.
     #[error("cannot list pods")]
     List(#[from] kube::Error),
@@ -56,7 +59,8 @@ pub(crate) async fn of_workload(
     facts: &WorkloadFacts,
     now: Timestamp,
 ) -> Result<PodsSeen, PodsError> {
-    let listed = list(client, &key.namespace, &facts.selector).await?;
+    let selector = facts.selector.as_deref().ok_or(PodsError::NoSelector)?;
+    let listed = list(client, &key.namespace, selector).await?;
     let mut pods: Vec<PodFacts> = listed.into_iter().filter_map(|pod| pod.of(key)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(PodsSeen { at: now, resource_version: facts.resource_version.clone(), pods })
@@ -72,16 +76,16 @@ pub(crate) async fn of_selector(
     selector: &LabelSelector,
     now: Timestamp,
 ) -> Result<PodsSeen, PodsError> {
-    let listed = list(client, &monitor.namespace, selector).await?;
+    let selector: Selector = selector.clone().try_into()?;
+    let listed = list(client, &monitor.namespace, &selector.to_string()).await?;
     let mut pods: Vec<PodFacts> = listed.into_iter().map(|pod| pod.facts).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(PodsSeen { at: now, resource_version: "".into(), pods })
 }
 
-async fn list(client: &Client, namespace: &str, selector: &LabelSelector) -> Result<Vec<Pod>, PodsError> {
+async fn list(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Pod>, PodsError> {
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let selector: Selector = selector.clone().try_into()?;
-    let mut params = ListParams::default().labels_from(&selector).limit(PAGE);
+    let mut params = ListParams::default().labels(selector).limit(PAGE);
     let mut pods = Vec::new();
     loop {
         let page = tokio::time::timeout(LIST_TIMEOUT, api.list(&params)).await??;

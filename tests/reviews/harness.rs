@@ -141,7 +141,7 @@ impl Cluster {
             resource_version: "1".into(),
             deleting: false,
             selector: Default::default(),
-            template_labels: BTreeMap::new(),
+            template_labels: Default::default(),
             references: vec![Reference { kind, name: uses.into(), keys: None, optional: false }],
             pull_secrets: Vec::new(),
             restart: None,

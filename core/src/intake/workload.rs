@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::apps::v1::{DaemonSet, Deployment, StatefulSet},
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time},
 };
-use kube::Resource;
+use kube::{Resource, core::Selector};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{
@@ -188,6 +188,12 @@ struct Template {
     spec: Option<PodSpec>,
 }
 
+/// A selector of pods as the API server takes it in a query. One that selects everything is none: no workload has it.
+fn query(selector: LabelSelector) -> Option<Box<str>> {
+    let text = Selector::try_from(selector).ok()?.to_string();
+    (!text.is_empty()).then(|| text.into())
+}
+
 /// The objects that a pod template's spec refers to, each once.
 ///
 /// # Errors
@@ -242,8 +248,8 @@ impl Object {
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.into(),
             deleting: metadata.deletion_timestamp.is_some(),
-            selector: spec.selector.unwrap_or_default(),
-            template_labels: inner.labels.unwrap_or_default(),
+            selector: spec.selector.and_then(query),
+            template_labels: inner.labels.unwrap_or_default().into_iter().collect(),
             references: pod.references(),
             pull_secrets: pod.pull_secrets(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
@@ -295,7 +301,10 @@ mod tests {
         assert_eq!(facts.applied.as_deref(), Some("k.d"));
         assert_eq!(facts.restart.as_deref(), Some("true"));
         assert_eq!(facts.restarted_for.as_deref(), Some("k.d"));
-        assert_eq!(facts.template_labels.len(), 1);
+        assert_eq!(
+            (facts.template_labels.get("app"), facts.selector.as_deref()),
+            (Some("web"), Some("app=web"))
+        );
         assert_eq!(facts.references.len(), 1);
         assert_eq!(facts.rollout, crate::model::Rollout::Complete);
         assert_eq!((facts.desired, facts.available), (2, 2));

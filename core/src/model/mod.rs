@@ -13,6 +13,7 @@ mod memory;
 mod namespace_scope;
 mod object;
 mod objects;
+mod pod_labels;
 mod policy_state;
 mod progress;
 mod rendered;
@@ -39,6 +40,7 @@ pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
     Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
 };
+pub use pod_labels::PodLabels;
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
 pub use rendered::{

@@ -1,11 +1,10 @@
 //! What is known of workloads and, where a restart looks due, of their pods.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{TrackRecord, WriteFault};
+use super::{PodLabels, TrackRecord, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
@@ -17,10 +16,10 @@ pub struct WorkloadFacts {
     pub resource_version: Box<str>,
     /// Whether it is marked for deletion.
     pub deleting: bool,
-    /// The selector of its pods.
-    pub selector: LabelSelector,
+    /// The selector of its pods, as the API server takes it in a query; `None` where it has none, or none that it takes.
+    pub selector: Option<Box<str>>,
     /// The labels of its pod template.
-    pub template_labels: BTreeMap<String, String>,
+    pub template_labels: PodLabels,
     /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates.
     pub references: Vec<Reference>,
     /// The Secrets that its images are pulled with, sorted. No process reads their content.
@@ -95,8 +94,8 @@ impl WorkloadFacts {
             uid: "u".into(),
             resource_version: "1".into(),
             deleting: false,
-            selector: LabelSelector::default(),
-            template_labels: BTreeMap::new(),
+            selector: None,
+            template_labels: PodLabels::default(),
             references: Vec::new(),
             pull_secrets: Vec::new(),
             restart: None,

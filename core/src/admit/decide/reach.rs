@@ -209,7 +209,7 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
             || monitors.iter().any(|monitor| match &monitor.workloads {
                 WorkloadChoice::References => uses,
                 WorkloadChoice::Pods(selector, _) => {
-                    selector.matches(|label| facts.template_labels.get(label).map(String::as_str))
+                    selector.matches(|label| facts.template_labels.get(label))
                 }
                 WorkloadChoice::Names(names) => {
                     names.iter().any(|(kind, name)| *kind == key.kind && **name == *key.name)

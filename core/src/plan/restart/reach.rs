@@ -26,8 +26,7 @@ pub fn declared_reach(compiled: &CompiledMonitor, key: &WorkloadKey, facts: &Wor
             uses.then_some(Reach::ByReference)
         }
         WorkloadChoice::Pods(selector, _) => {
-            let label = |name: &str| facts.template_labels.get(name).map(String::as_str);
-            selector.matches(label).then_some(Reach::Declared)
+            selector.matches(|name| facts.template_labels.get(name)).then_some(Reach::Declared)
         }
         WorkloadChoice::Names(names) => {
             let is_named = names.iter().any(|(kind, name)| *kind == key.kind && **name == *key.name);
