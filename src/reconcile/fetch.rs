@@ -8,6 +8,7 @@ use super::{
     asker::Asker,
     context::{Context, now},
     drift::Examiner,
+    pace::STATUS_AFTER,
 };
 use crate::{
     access::AskError,
@@ -18,7 +19,7 @@ use crate::{
         content::{ContentError, Contents},
         pods,
     },
-    plan::{Need, copy::claims::is_copied},
+    plan::{Key, Need, copy::claims::is_copied},
 };
 
 /// Whether planning again makes sense now.
@@ -132,6 +133,15 @@ impl Fetcher {
         };
         let mut world = self.context.world_mut();
         world.set_fingerprint(object, print);
-        Ok(world.fingerprint(object).is_some())
+        let is_known = world.fingerprint(object).is_some();
+        // Each rule that copies it may have something else to say, not only the one for which it was read.
+        let rules =
+            world.rules().copying_from(&object.name).filter(|(_, compiled)| compiled.kind == object.kind);
+        let rules: Vec<Key> = rules.map(|(rule, _)| Key::RuleStatus(rule.clone())).collect();
+        drop(world);
+        for rule in rules {
+            self.context.queue().add_by(rule, STATUS_AFTER);
+        }
+        Ok(is_known)
     }
 }

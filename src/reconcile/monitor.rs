@@ -1,22 +1,20 @@
 //! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked
 //! at; and then the pods that it finds itself.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
     Again, Lane,
     asker::Asker,
     authority::{ask_again, is_too_old, says_otherwise},
     context::{Context, now},
+    pace::STATUS_AFTER,
     selected_pods::SelectedPods,
 };
 use crate::{
     names::NamespacedName,
     plan::{Key, restart::workloads_of},
 };
-
-/// How long a status waits for further news of its workloads.
-const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles what monitors are allowed, and the pods that they find themselves.
 pub(super) struct MonitorHandler {

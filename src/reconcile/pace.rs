@@ -12,6 +12,8 @@ use tokio::time::Instant;
 use super::{Again, context::Context};
 use crate::{model::Authority, plan::Key};
 
+/// How long a status waits for further news of its object.
+pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 /// A status that took so long to plan is planned again after this many times as long: a fan-out asks for it at each slot, and
 /// each time it plans all of them.

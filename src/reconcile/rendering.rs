@@ -32,6 +32,7 @@ use self::{existing::Existing, inputs::Inputs};
 use super::{
     Again, Lane,
     context::{Context, now},
+    pace::STATUS_AFTER,
 };
 use crate::{
     act::{
@@ -48,8 +49,6 @@ use crate::{
     },
 };
 
-/// How long a status waits for further namespaces.
-const STATUS_AFTER: Duration = Duration::from_millis(200);
 /// When to see whether others have left room.
 const FOR_ROOM: Duration = Duration::from_secs(60);
 /// What is declared for a namespace that is younger goes before other changes.
@@ -105,8 +104,7 @@ impl RenderingHandler {
             }
         };
         let again = self.keep(template, instance, set, lane);
-        let writes = |inputs: &Arc<Inputs>| inputs.compiled.writes_status() || inputs.has_left_over;
-        let Some(inputs) = inputs.filter(writes) else { return again };
+        let Some(inputs) = inputs.filter(|inputs| inputs.compiled.writes_status()) else { return again };
         match wait {
             Some(wait) => Again::After(wait),
             None => self.write_status(&inputs, template, instance).await.unwrap_or(again),
@@ -194,8 +192,7 @@ impl RenderingHandler {
             let seen = serde_json::from_str::<Value>(object.body.as_ref()?.expose()).ok()?;
             let turn = StatusTurn::of(&world, template, instance, &seen);
             // Of a text without a value nothing is taken back.
-            let is_whole = set.status.is_some() || !inputs.compiled.writes_status();
-            let is_current = set.is_written(&seen) && !(inputs.has_left_over && is_whole);
+            let is_current = set.is_written(&seen) && !(inputs.has_left_over && set.status.is_some());
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
             (granted.clone(), granted.status?, status, is_current, turn)

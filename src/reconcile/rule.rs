@@ -8,7 +8,7 @@ use super::{
     asker::Asker,
     authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     context::{Context, now},
-    typed::TypeJudge,
+    typed::{Judged, TypeJudge},
 };
 use crate::{
     names::NamespacedName,
@@ -26,11 +26,14 @@ impl RuleHandler {
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
         // First: nothing is written before it is known whether its identity may.
         let typed = match rule.template() {
-            Some(_) => self.types.judge(rule).await,
+            Some(_) => Some(self.types.judge(rule).await),
             None => None,
         };
-        let again = self.authorize(rule).await;
-        typed.map_or(again, |typed| again.within(typed))
+        match typed {
+            Some(Judged { is_known: false, again }) => Again::After(again.unwrap_or_default()),
+            Some(Judged { again: Some(again), .. }) => self.authorize(rule).await.within(again),
+            Some(Judged { again: None, .. }) | None => self.authorize(rule).await,
+        }
     }
 
     async fn authorize(&self, rule: &NamespacedName) -> Again {

@@ -8,6 +8,7 @@ use super::{
     context::{Context, now},
     guard::CopyGuard,
     lag::Lag,
+    pace::STATUS_AFTER,
     settle::{Planned, Planner, SOON, Unplanned},
 };
 use crate::{
@@ -17,14 +18,14 @@ use crate::{
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
         Key, at_after,
-        copy::{AGAIN, CopyAction, SlotPlan, attempted, claims::claims_on, plan_slot, repaired, spread},
+        copy::{
+            AGAIN, CopyAction, SlotPlan, SlotState, attempted, claims::claims_on, plan_slot, repaired, spread,
+        },
     },
 };
 
 /// When to try again to remove, while our own kinds are not all there.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
-/// How long a status waits for further news of its rule.
-const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles slots: copies are written, marked and deleted.
 pub(super) struct SlotHandler {
@@ -67,7 +68,9 @@ impl SlotHandler {
     /// Whether the statuses of the slot's rules may have to say something else. A sweep that finds nothing to do has no news: each
     /// status plans all slots of its rule, and the sweep asks for each status itself.
     fn is_news(&self, slot: &ObjectKey, plan: &SlotPlan) -> bool {
+        // What blocks a slot may do so for a while.
         plan.action.is_some()
+            || matches!(plan.state, SlotState::Blocked(_))
             || self.context.world().memory().slot(slot).attempt.is_some()
             || !self.context.queue().is_swept(&Key::Slot(slot.clone()))
     }

@@ -26,6 +26,8 @@ use crate::{
 
 /// When to look whether the schemas have changed by which a template is stopped.
 const STOPPED_AGAIN: Duration = Duration::from_secs(20);
+/// When to try again while another template is being judged: each that waited would keep a worker.
+const ITS_TURN: Duration = Duration::from_millis(200);
 /// When to look again for schemas that are not known.
 const UNKNOWN_AGAIN: Duration = Duration::from_secs(60);
 
@@ -45,16 +47,26 @@ impl TypeJudge {
         Self { context, openapi: OpenApi::new(client), turn: Mutex::default() }
     }
 
-    /// Judges a template where it, or one of its schemas, is another one than the last time. Returns when to look again.
-    pub(super) async fn judge(&self, template: &NamespacedName) -> Option<Duration> {
-        let _turn = self.turn.lock().await;
+    /// Judges a template where it, or one of its schemas, is another one than the last time.
+    pub(super) async fn judge(&self, template: &NamespacedName) -> Judged {
         let (asked, before) = {
             let world = self.context.world();
-            (Asked::of(&world, template)?, world.typed(template).cloned())
+            let Some(asked) = Asked::of(&world, template) else {
+                return Judged { is_known: true, again: None };
+            };
+            let before = world.typed(template).filter(|before| before.template == asked.version).cloned();
+            (asked, before)
+        };
+        let Ok(_turn) = self.turn.try_lock() else {
+            return Judged { is_known: before.is_some(), again: Some(ITS_TURN) };
         };
         let (report, errors) = asked.judged(&self.openapi, before.as_ref()).await;
         for error in errors {
-            tracing::debug!(%template, error = &error as &dyn std::error::Error, "types are not judged");
+            let error = &error as &dyn std::error::Error;
+            match before.as_ref().is_none_or(|before| before.is_whole) {
+                true => tracing::warn!(%template, error, "types are not judged"),
+                false => tracing::debug!(%template, error, "types are still not judged"),
+            }
         }
         let again = match (report.faults.is_empty(), report.is_whole) {
             (false, _) => Some(STOPPED_AGAIN),
@@ -71,13 +83,21 @@ impl TypeJudge {
                 self.context.queue().add(key, Lane::Change);
             }
         }
-        again
+        Judged { is_known: true, again }
     }
 
     /// Drops what nobody is using any more.
     pub(super) fn expire(&self) {
         self.openapi.expire();
     }
+}
+
+/// What became of a look at a template's types.
+pub(super) struct Judged {
+    /// Whether they have been judged, as far as they can be. Nothing is to be written before.
+    pub(super) is_known: bool,
+    /// When to look again.
+    pub(super) again: Option<Duration>,
 }
 
 /// A template to be judged.
@@ -91,7 +111,7 @@ impl Asked {
     fn of(world: &World, template: &NamespacedName) -> Option<Self> {
         let facts = world.templates().get(template)?;
         let inert = inert_template(world, template, facts);
-        if matches!(inert, Some(Inert::Quarantined | Inert::NotGranted | Inert::NotListed)) {
+        if matches!(inert, Some(Inert::Quarantined | Inert::NotGranted)) {
             return None;
         }
         let compiled = facts.compiled.as_ref().ok()?.clone();
@@ -110,15 +130,17 @@ impl Asked {
         is_told.then(|| TypeReport { faults: faults.collect(), ..self.unknown(0) })
     }
 
-    /// What the schemas say, and why some of them are not known; the report of `before` where that was made by the same.
+    /// What the schemas say, and why some of them are not known; the report of `before` where that was made by the same. A template
+    /// that is stopped stays so while its schemas cannot be read.
     async fn judged(
         &self,
         openapi: &OpenApi,
         before: Option<&TypeReport>,
     ) -> (TypeReport, Vec<OpenApiError>) {
+        let stopped = before.filter(|before| !before.faults.is_empty());
         let addresses = match openapi.addresses().await {
             Ok(addresses) => addresses,
-            Err(error) => return (self.unknown(0), vec![error]),
+            Err(error) => return (stopped.cloned().unwrap_or_else(|| self.unknown(0)), vec![error]),
         };
         let kinds = self.compiled.typed_kinds();
         let address = |api_version: &str| Some((api_version.to_owned(), addresses.get(api_version)?));
@@ -142,6 +164,9 @@ impl Asked {
                 }
                 Err(error) => errors.push(error),
             }
+        }
+        if let Some(stopped) = stopped.filter(|_| !errors.is_empty()) {
+            return (stopped.clone(), errors);
         }
         let compiled = self.compiled.clone();
         let held = tokio::task::spawn_blocking(move || compiled.held_against(&components)).await;

@@ -9,6 +9,7 @@ use super::{
     announce::Announcer,
     authority::STANDING_ANSWER,
     context::{Context, now},
+    pace::STATUS_AFTER,
     restart::became,
     settle::{Planner, SOON, Unplanned},
 };
@@ -24,9 +25,6 @@ use crate::{
         },
     },
 };
-
-/// How long a status waits for further news of its monitor.
-const STATUS_AFTER: Duration = Duration::from_millis(200);
 
 /// Reconciles workloads: restarts them, or records what they run with.
 pub(super) struct WorkloadHandler {

@@ -14,6 +14,12 @@ use crate::{
     validate::visible,
 };
 
+/// The length of the name of a template's manager ([`crate::marks::status_manager`]).
+const MANAGER: usize = STATUS_MANAGER.len() + 1 + 32;
+/// How many fields of a status are kept of a manager, and how long their names are at most.
+const MOST_FIELDS: usize = 64;
+const LONGEST_FIELD: usize = 128;
+
 /// An object, reduced.
 pub struct Instance {
     /// Its namespace and name.
@@ -74,13 +80,18 @@ impl Instance {
     }
 }
 
-/// What a template of ours has applied of the status, if that is its entry. An entry can be forged; it leads to no more than an apply
-/// that changes nothing.
+/// What a template of ours has applied of the status, if that is its entry. Anybody who may change the object can forge one, so it leads
+/// to an apply only where the template's author may change the status, and no more of it is kept than a template writes.
 fn status_written(entry: &ManagedFieldsEntry) -> Option<(Box<str>, BTreeSet<Box<str>>)> {
     let manager = entry.manager.as_deref().filter(|manager| manager.starts_with(STATUS_MANAGER))?;
-    let fields = entry.fields_v1.as_ref().filter(|_| entry.operation.as_deref() == Some("Apply"))?;
+    let is_ours = manager.len() <= MANAGER;
+    let fields =
+        entry.fields_v1.as_ref().filter(|_| is_ours && entry.operation.as_deref() == Some("Apply"))?;
     let named = fields.0["f:status"].as_object()?.keys().filter_map(|key| key.strip_prefix("f:"));
-    Some((manager.into(), named.map(Box::from).collect()))
+    Some((
+        manager.into(),
+        named.filter(|field| field.len() <= LONGEST_FIELD).take(MOST_FIELDS).map(Box::from).collect(),
+    ))
 }
 
 #[cfg(test)]
@@ -102,5 +113,21 @@ mod tests {
         let known =
             BTreeMap::from([("copyrator-status-1234".into(), ["nodes".into(), "ready".into()].into())]);
         assert_eq!(instance.facts.status_written, known);
+    }
+
+    /// Anybody who may change an object can write such entries.
+    #[test]
+    fn no_more_is_kept_of_what_was_written_than_a_template_writes() {
+        let many: serde_json::Map<String, Value> =
+            (0..1000).map(|number| (format!("f:{number}"), json!({}))).collect();
+        let entry = |manager: String| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:status": many}});
+        let long = format!("{STATUS_MANAGER}-{}", "0".repeat(33));
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a", "namespace": "shop", "managedFields":
+                [entry(crate::marks::status_manager(&NamespacedName::new("shop", "a"))), entry(long)]},
+        }))
+        .unwrap();
+        let written = Instance::new(&InstanceKind::new("a.b/v1", "A"), object).facts.status_written;
+        assert_eq!(written.values().map(BTreeSet::len).collect::<Vec<_>>(), [MOST_FIELDS]);
     }
 }

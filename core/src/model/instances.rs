@@ -101,7 +101,9 @@ impl Instances {
         }
         let Some(mut facts) = facts else { return };
         if facts.bytes() > LONGEST || !self.room.has(&name.namespace, facts.bytes()) {
+            // What anybody can make large is not kept either.
             facts.body = None;
+            facts.status_written.clear();
         }
         self.room.take(&name.namespace, facts.bytes());
         of.objects.insert(name.clone(), facts);

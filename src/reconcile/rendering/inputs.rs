@@ -47,7 +47,9 @@ impl Inputs {
         let object = object.and_then(|(kind, name)| world.instance(kind, &name).cloned());
         let written = object.as_ref().and_then(|facts| facts.status_written.get(&*status_manager(template)));
         let is_named = |field: &str| compiled.status_fields().any(|named| named == field);
-        let has_left_over = written.into_iter().flatten().any(|field| !is_named(field));
+        // Where it writes no status, its author was not asked for the right to.
+        let has_left_over =
+            compiled.writes_status() && written.into_iter().flatten().any(|field| !is_named(field));
         let granted = &world.settings().template_kinds;
         let kinds = compiled.objects.iter().map(|object| declared_kind(object, granted));
         Some(Self {

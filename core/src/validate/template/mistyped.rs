@@ -46,7 +46,8 @@ impl CompiledTemplate {
     }
 
     fn typed(&self) -> Vec<(InstanceKind, Part<'_>)> {
-        let objects = self.objects.iter().map(|object| {
+        // One that is included nowhere may hold what this API server does not know.
+        let objects = self.objects.iter().filter(|object| object.include.is_none()).map(|object| {
             let kind = InstanceKind::new(object.api_version.as_str(), object.kind.as_str());
             (kind, Part::Object(object))
         });
@@ -106,6 +107,18 @@ enum Stands<'n> {
 }
 
 impl<'n> Given<'n> {
+    /// Whether it is there each time. What is null or an empty optional leaves its field out.
+    fn is_certain(self) -> bool {
+        match self {
+            Self::Value(value) => !value.is_null(),
+            Self::Node(Node::Literal(value)) => !value.is_null(),
+            Self::Node(Node::Whole(formula, _)) => {
+                !["?", "optional", "null"].iter().any(|word| formula.source.contains(word))
+            }
+            Self::Node(Node::Text(_) | Node::Fields(_) | Node::Items(_)) => true,
+        }
+    }
+
     fn stands(self) -> Stands<'n> {
         match self {
             Self::Value(Value::Null) => Stands::Unknown,
@@ -180,6 +193,9 @@ impl<'d> Judge<'_, 'd> {
 
     fn fields(&mut self, at: &str, fields: Vec<(&str, Given<'_>)>, level: &Level<'d>) {
         for (name, given) in fields {
+            if self.faults.len() >= MOST_PROBLEMS {
+                return;
+            }
             let at = format!("{at}.{}", printable(name, QUOTED));
             match level.fields.get(name) {
                 Some(schemas) => {
@@ -190,7 +206,7 @@ impl<'d> Judge<'_, 'd> {
                     let of_others = self.published.level(&level.others, self.room);
                     self.judge(&at, given, &of_others);
                 }
-                None if self.names && !level.is_open => {
+                None if self.names && !level.is_open && given.is_certain() => {
                     let known = level.fields.keys().map(String::as_str);
                     let meant =
                         did_you_mean(name, known.clone().take(MOST_COMPARED).filter(|it| it.len() <= QUOTED));

@@ -186,6 +186,12 @@ fn what_the_api_server_may_take_is_no_fault() {
         "circle": {"x": 1}, "none": null,
     });
     assert_eq!(widget(spec), [""; 0]);
+    // A field whose value may be left out may be left out for every object, and so may an object.
+    assert_eq!(widget(json!({"newer": "${object.spec.?newer}", "newest": "${optional.none()}"})), [""; 0]);
+    assert_eq!(widget(json!({"newer": "${object.spec.newer}"})).len(), 1);
+    let template = json!({"apiVersion": "a.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"sise": 1}});
+    let objects = json!([{"id": "one", "includeWhen": "object.spec.size > 1", "template": template}]);
+    assert_eq!(compiled(objects, None).held_against(&components()), Typed::default());
 }
 
 #[test]
