@@ -21,7 +21,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 /// How many surveys are kept of one caller.
 const KEPT: usize = 4;
 /// How many KiB surveys may take that are kept, of all callers.
-const ROOM: usize = 512 << 10;
+const ROOM: usize = 256 << 10;
 /// Bytes that an object takes, or what is planned for a copy (measured: some 2,000 for a copy and its plan).
 const EACH: usize = 1000;
 
@@ -110,8 +110,10 @@ impl Surveys {
 
 /// About how much memory a survey takes.
 fn kibibytes(survey: &Survey) -> Option<u32> {
-    let things = survey.world.objects().count() + survey.outlooks.len();
-    u32::try_from((things * EACH).div_ceil(1024).max(1)).ok()
+    let world = &survey.world;
+    let things = world.objects().count() + world.workloads().len() + survey.outlooks.len();
+    let rendered = world.rendered_sizes().sum::<u64>();
+    u32::try_from(((things * EACH) as u64 + rendered).div_ceil(1024).max(1)).ok()
 }
 
 #[cfg(test)]
