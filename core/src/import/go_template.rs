@@ -1,5 +1,7 @@
 //! The text of a manifest with actions of Go's templates on a Namespace: its name, its labels and annotations.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::expressions::{NAME, entry};
@@ -41,7 +43,8 @@ pub(super) struct Manifest {
 /// What stands for an action while the text is read.
 const STAND_IN: &str = "goaction";
 
-/// Reads a text as the manifest that it is but for its actions; `None` where it is none without them. Nothing of such a
+/// Reads a text as the manifest that it is but for its actions; `None` where it is none without them, or where one stands
+/// beside the object (in a comment, an anchor or a tag), where it may be a condition. Nothing of such a
 /// text is told: it may be a Secret's.
 pub(super) fn manifest(text: &str) -> Option<Manifest> {
     if text.contains(STAND_IN) {
@@ -58,28 +61,40 @@ pub(super) fn manifest(text: &str) -> Option<Manifest> {
     }
     plain.push_str(rest);
     let object: Value = serde_saphyr::from_str(&plain).ok().filter(Value::is_object)?;
-    let mut bare = Vec::new();
-    Some(Manifest { object: with_actions(object, &actions, &mut bare), bare })
+    let (mut bare, mut seen) = (Vec::new(), BTreeSet::new());
+    let object = with_actions(object, &actions, &mut bare, &mut seen);
+    (seen.len() == actions.len()).then_some(Manifest { object, bare })
 }
 
-fn with_actions(value: Value, actions: &[(&str, bool)], bare: &mut Vec<String>) -> Value {
-    let written = |mut text: String, bare: &mut Vec<String>| {
+/// The object with its actions in place of what stands for them; `seen` are those that it has.
+fn with_actions(
+    value: Value,
+    actions: &[(&str, bool)],
+    bare: &mut Vec<String>,
+    seen: &mut BTreeSet<usize>,
+) -> Value {
+    let written = |mut text: String, bare: &mut Vec<String>, seen: &mut BTreeSet<usize>| {
         for (index, (action, is_bare)) in actions.iter().enumerate() {
             let stand_in = format!("{STAND_IN}{index}x");
             if text == stand_in && *is_bare && *action != ".Name" {
                 bare.push((*action).to_owned());
+            }
+            if text.contains(&stand_in) {
+                seen.insert(index);
             }
             text = text.replace(&stand_in, &format!("{{{{ {action} }}}}"));
         }
         text
     };
     match value {
-        Value::String(text) => written(text, bare).into(),
-        Value::Array(items) => items.into_iter().map(|item| with_actions(item, actions, bare)).collect(),
+        Value::String(text) => written(text, bare, seen).into(),
+        Value::Array(items) => {
+            items.into_iter().map(|item| with_actions(item, actions, bare, seen)).collect()
+        }
         Value::Object(fields) => {
-            let fields = fields
-                .into_iter()
-                .map(|(key, value)| (written(key, &mut Vec::new()), with_actions(value, actions, bare)));
+            let fields = fields.into_iter().map(|(key, value)| {
+                (written(key, &mut Vec::new(), seen), with_actions(value, actions, bare, seen))
+            });
             fields.collect()
         }
         other => other,
@@ -127,7 +142,17 @@ mod tests {
         );
         let object = json!({"a": "{{ .Name }}-{{ .Labels.x }}", "b": "{{ index .Labels \"y\" }}", "c": "{{ .Labels.z }}", "d": 1});
         assert_eq!(read, Some(Manifest { object, bare: vec![".Labels.z".into()] }));
-        for none in ["a: {{ .Name", "just text", "{{ if .Name }}\na: 1\n{{ end }}\n", "a: [", "goaction: 1"] {
+        for none in [
+            "a: {{ .Name",
+            "just text",
+            "{{ if .Name }}\na: 1\n{{ end }}\n",
+            "a: [",
+            "goaction: 1",
+            "#{{ if eq .Labels.env \"prod\" }}\na: 1\n#{{ end }}\n",
+            "a: {{ .Name }} # {{ .Name }}\n",
+            "a: &{{ .Name }} 1\n",
+            "a: !{{ .Name }} b\n",
+        ] {
             assert_eq!(manifest(none), None, "{none}");
         }
     }

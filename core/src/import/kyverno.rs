@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 use self::choice::{Choice, choice};
-pub use self::read::GenerateRule;
+pub use self::read::{GenerateRule, PolicyException};
 use super::{
     assemble::{Draft, DraftRule},
     expressions::Expressions,
@@ -42,6 +42,7 @@ const OTHERS: [&str; 2] = ["$(", "\\{{"];
 /// What a rule asks for.
 pub(super) fn draft(
     rule: &GenerateRule,
+    exceptions: &[PolicyException],
     options: &Options,
     drafts: &mut Vec<Draft>,
     templates: &mut Vec<TemplateDraft>,
@@ -49,7 +50,8 @@ pub(super) fn draft(
     let generate = &rule.body["generate"];
     let mut origin = Origin::new(Tool::Kyverno, "ClusterPolicy", "", &rule.policy);
     origin.rule = Some(rule.name.clone());
-    let mut findings = Vec::new();
+    let mut findings = rule.lost.clone();
+    findings.extend(exceptions.iter().filter_map(|exception| exception.lost(rule)));
     for field in generate.as_object().into_iter().flat_map(|fields| fields.keys()) {
         if !KNOWN.contains(&field.as_str()) {
             findings.push(none(&format!("generate.{field}"), "is not understood, so that nothing is made"));
@@ -227,7 +229,17 @@ fn kept(generate: &Value) -> DeletionPolicy {
 /// The differences of a rule that something is made of.
 fn behaviour(rule: &GenerateRule, is_clone: bool) -> Vec<Finding> {
     let generate = &rule.body["generate"];
-    let mut findings = Vec::new();
+    let mut findings = vec![
+        differs(
+            "resourceFilters",
+            "the namespace kyverno is left out, as by Kyverno's default; what else the resourceFilters and webhooks of Kyverno's ConfigMap \
+             leave out is not read: exclude it here, too",
+        ),
+        differs(
+            "PolicyException",
+            "an exception that was not read with the policy does not count here: exclude what it means",
+        ),
+    ];
     if !rule.existing {
         findings.push(differs(
             "generateExisting",

@@ -35,7 +35,7 @@ mod workload;
 
 pub use finding::{Finding, Level, Origin, Tool, is_of_interest};
 pub use imported::{Imported, Made, Proposal};
-pub use kyverno::GenerateRule;
+pub use kyverno::{GenerateRule, PolicyException};
 pub use namespace_config::NamespaceConfig;
 pub use options::Options;
 pub use pattern::{Anchoring, globs};
@@ -53,7 +53,7 @@ pub fn import(found: &ImportInput, options: &Options) -> Imported {
     drafts.extend(found.seed_rules.iter().map(seed::draft));
     let mut templates = Vec::new();
     for rule in &found.generate_rules {
-        kyverno::draft(rule, options, &mut drafts, &mut templates);
+        kyverno::draft(rule, &found.policy_exceptions, options, &mut drafts, &mut templates);
     }
     templates.extend(found.namespace_configs.iter().map(|config| namespace_config::draft(config, options)));
     let mut monitors = Vec::new();

@@ -91,8 +91,8 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
             Manifested::Secret => findings.push(none(&about, SECRET)),
             Manifested::Unread => findings.push(none(
                 &about,
-                "is no manifest without its actions ({{ if }}, {{ range }} and the like around lines): write an object for each case, \
-                 with includeWhen",
+                "is no manifest without its actions ({{ if }}, {{ range }} and the like around lines or in comments): write an object for \
+                 each case, with includeWhen",
             )),
             Manifested::Read(manifest, paths) => {
                 let said = said(&about, manifest, &mut findings);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     elsewhere,
     finding::{Finding, Origin, Tool, is_of_interest, none},
-    kyverno::GenerateRule,
+    kyverno::{GenerateRule, PolicyException},
     namespace_config::NamespaceConfig,
     texts::{Texts, texts},
     workload::{AnnotatedWorkload, SeedMonitor},
@@ -26,6 +26,8 @@ pub struct ImportInput {
     pub seed_rules: Vec<SeedRule>,
     /// Rules of Kyverno's policies that generate objects, without values of Secrets.
     pub generate_rules: Vec<GenerateRule>,
+    /// Rules that Kyverno's PolicyExceptions name.
+    pub policy_exceptions: Vec<PolicyException>,
     /// NamespaceConfigs, without values of Secrets.
     pub namespace_configs: Vec<NamespaceConfig>,
     /// Workloads with annotations of a tool that restarts.
@@ -129,6 +131,9 @@ impl ImportInput {
             }
             ("kyverno.io", "ClusterPolicy") => {
                 self.generate_rules.extend(GenerateRule::all(&document, &meta.name))
+            }
+            ("kyverno.io", "PolicyException") => {
+                self.policy_exceptions.extend(PolicyException::all(&document, &meta.namespace, &meta.name));
             }
             ("redhatcop.redhat.io", "NamespaceConfig") => {
                 self.namespace_configs.push(NamespaceConfig::read(&document, &meta.name));

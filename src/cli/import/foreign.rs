@@ -69,6 +69,11 @@ const fn policy(tool: Tool, group: &'static str, kind: &'static str, plural: &'s
     Looked { group, in_namespaces: false, whole: true, optional: Some(tool), ..core(kind, plural) }
 }
 
+/// The exceptions of Kyverno in a version.
+const fn exception(version: &'static str) -> Looked {
+    Looked { version, ..policy(Tool::Kyverno, "kyverno.io", "PolicyException", "policyexceptions") }
+}
+
 /// A kind of Kyverno that is named, and not translated.
 const fn generating(kind: &'static str, plural: &'static str) -> Looked {
     Looked { whole: false, ..policy(Tool::Kyverno, "policies.kyverno.io", kind, plural) }
@@ -81,7 +86,7 @@ const fn onboarding(kind: &'static str, plural: &'static str) -> Looked {
 const RBAC: &str = "rbac.authorization.k8s.io";
 const REPLICATOR: Option<Tool> = Some(Tool::Replicator);
 
-const KINDS: [Looked; 21] = [
+const KINDS: [Looked; 23] = [
     core("ConfigMap", "configmaps"),
     core("Secret", "secrets"),
     Looked { optional: REPLICATOR, ..core("ServiceAccount", "serviceaccounts") },
@@ -96,7 +101,9 @@ const KINDS: [Looked; 21] = [
     },
     policy(Tool::Kyverno, "kyverno.io", "ClusterPolicy", "clusterpolicies"),
     Looked { in_namespaces: true, ..policy(Tool::Kyverno, "kyverno.io", "Policy", "policies") },
-    // Both versions may be served, or one.
+    // They count for ClusterPolicies in whatever namespace they are. Here and below, both versions may be served, or one.
+    exception("v2beta1"),
+    exception("v2"),
     Looked { version: "v1alpha1", ..generating("GeneratingPolicy", "generatingpolicies") },
     generating("GeneratingPolicy", "generatingpolicies"),
     Looked {

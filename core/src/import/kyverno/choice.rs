@@ -1,7 +1,7 @@
 //! Which namespaces a rule of Kyverno chooses: `match`, `exclude` and `preconditions` on Namespaces.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     api::TargetTerm,
@@ -9,10 +9,13 @@ use crate::{
         expressions::quoted,
         finding::{Finding, differs, none},
         jmespath::cel,
-        targets::{both, named, requirements},
+        targets::{both, matches, named, requirements},
         templates::lacks,
     },
 };
+
+/// What Kyverno leaves out by default beside Kubernetes' own namespaces, which nothing is made in here either.
+const OWN: &str = "kyverno";
 
 /// The namespaces that a rule chooses.
 #[derive(Debug, Default)]
@@ -53,6 +56,9 @@ pub(super) fn choice(rule: &Value, findings: &mut Vec<Finding>) -> Option<Choice
     for block in &blocks {
         excluded(block, &mut choice, &mut lost);
     }
+    if !choice.exclude.iter().any(|one| matches(one, OWN)) {
+        choice.exclude.push(OWN.into());
+    }
     preconditions(&rule["preconditions"], &mut choice.conditions, &mut lost);
     if !rule["celPreconditions"].is_null() {
         lost.push(none(
@@ -67,10 +73,12 @@ pub(super) fn choice(rule: &Value, findings: &mut Vec<Finding>) -> Option<Choice
 
 /// The blocks of `match` or `exclude`, and whether all of them must hold.
 fn blocks(of: &Value) -> (bool, Vec<Value>) {
-    match (of["any"].as_array(), of["all"].as_array()) {
+    let several = |field: &str| of[field].as_array().filter(|blocks| !blocks.is_empty());
+    let is_block = |fields: &Map<String, Value>| fields.keys().any(|field| field != "any" && field != "all");
+    match (several("any"), several("all")) {
         (Some(any), _) => (false, any.clone()),
         (None, Some(all)) => (true, all.clone()),
-        (None, None) if of.as_object().is_some_and(|fields| !fields.is_empty()) => (false, vec![of.clone()]),
+        (None, None) if of.as_object().is_some_and(is_block) => (false, vec![of.clone()]),
         (None, None) => (false, Vec::new()),
     }
 }
@@ -224,19 +232,28 @@ fn excluded(block: &Value, choice: &mut Choice, lost: &mut Vec<Finding>) {
     if users(block) {
         return lost.push(none("exclude", USERS));
     }
+    let may_be_namespaces = |kind: &Value| {
+        kind.as_str()
+            .is_none_or(|kind| kind.contains(['*', '?']) || kind.rsplit('/').next() == Some("Namespace"))
+    };
     let kinds = resources["kinds"].as_array().filter(|kinds| !kinds.is_empty());
-    if kinds.is_some_and(|kinds| {
-        !kinds.iter().filter_map(Value::as_str).any(|kind| is_namespace(kind) || kind == "*")
-    }) {
+    if kinds.is_some_and(|kinds| !kinds.iter().any(may_be_namespaces)) {
         return;
     }
     let fields = resources.as_object().into_iter().flatten().filter(|(field, _)| *field != "kinds");
     let fields: Vec<(&str, &Value)> = fields.map(|(field, value)| (field.as_str(), value)).collect();
     match fields.as_slice() {
-        [("names" | "namespaces", _)] => choice.exclude.extend(texts(resources, fields[0].0, lost)),
-        [("name", name)] if name.is_string() => choice.exclude.extend(name.as_str().map(str::to_owned)),
-        // It matches no Namespace.
-        [("namespaceSelector", _)] => {}
+        [(field @ ("names" | "namespaces"), _)] => {
+            let names = texts(resources, field, lost);
+            if names.is_empty() {
+                lost.push(none(
+                    &format!("exclude.resources.{field}"),
+                    format!("is no list of names, {narrowed}"),
+                ));
+            }
+            choice.exclude.extend(names);
+        }
+        [("name", Value::String(name))] if !name.is_empty() => choice.exclude.push(name.clone()),
         [("selector", value)] => {
             let Some(selector) = selector(value, "exclude.resources.selector", lost) else { return };
             match requirements(&selector).as_slice() {
@@ -293,9 +310,12 @@ fn preconditions(of: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Findin
     for one in all.iter().chain(any) {
         let (key, operator) =
             (one["key"].as_str().unwrap_or_default(), one["operator"].as_str().unwrap_or_default());
+        let is_of_list = operator.ends_with("In");
+        // In reads a text that begins otherwise as a list in JSON or a range; Equals is never true of a list.
+        let is_one = |text: &str| !is_of_list || text.starts_with(|one: char| one.is_ascii_alphabetic());
         let values: Option<Vec<&str>> = match &one["value"] {
-            Value::String(text) => Some(vec![text]),
-            Value::Array(all) => all.iter().map(Value::as_str).collect(),
+            Value::String(text) if is_one(text) => Some(vec![text]),
+            Value::Array(all) if is_of_list => all.iter().map(Value::as_str).collect(),
             _ => None,
         };
         let values = values.filter(|_| !is_wild(&one["value"]));
@@ -317,6 +337,14 @@ fn preconditions(of: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Findin
                 }
             }
             (Some(wanted), Some(values), Some(said)) => {
+                if !wanted && !is_of_list {
+                    lost.push(differs(
+                        "preconditions",
+                        format!(
+                            "{operator} compares texts here; Kyverno also compares quantities and durations, so that 1Gi equals 1024Mi"
+                        ),
+                    ));
+                }
                 let values = values.iter().map(|value| quoted(value)).collect::<Vec<_>>();
                 conditions.push(match (wanted, values.as_slice()) {
                     (true, [one]) => format!("{said} == {one}"),
