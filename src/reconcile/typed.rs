@@ -54,16 +54,16 @@ impl TypeJudge {
             let Some(asked) = Asked::of(&world, template) else {
                 return Judged { is_known: true, again: None };
             };
-            let before = world.typed(template).filter(|before| before.template == asked.version).cloned();
-            (asked, before)
+            (asked, world.typed(template).cloned())
         };
+        let known = before.as_ref().filter(|before| before.template == asked.version);
         let Ok(_turn) = self.turn.try_lock() else {
-            return Judged { is_known: before.is_some(), again: Some(ITS_TURN) };
+            return Judged { is_known: known.is_some(), again: Some(ITS_TURN) };
         };
-        let (report, errors) = asked.judged(&self.openapi, before.as_ref()).await;
+        let (report, errors) = asked.judged(&self.openapi, known).await;
         for error in errors {
             let error = &error as &dyn std::error::Error;
-            match before.as_ref().is_none_or(|before| before.is_whole) {
+            match known.is_none_or(|known| known.is_whole) {
                 true => tracing::warn!(%template, error, "types are not judged"),
                 false => tracing::debug!(%template, error, "types are still not judged"),
             }

@@ -51,6 +51,7 @@ fn operators_without_code() {
     statuses::types_are_told_once(&bed);
     statuses::no_type_error_is_one_that_the_api_server_takes(&bed);
     statuses::fields_that_are_written_no_more_go(&bed);
+    statuses::templates_write_one_status_beside_each_other(&bed);
     statuses::templates_that_drive_each_other_are_braked(&bed);
     let crew = killed_at_any_of_its_writes(&bed, crew);
     let forbidden: Vec<_> =

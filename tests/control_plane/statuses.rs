@@ -229,6 +229,36 @@ pub fn fields_that_are_written_no_more_go(bed: &Bed) {
     admin.delete("CopyratorTemplate", &story.home, "sizes").ok();
 }
 
+/// Each keeps its fields of one status, and a third one does not get one of them.
+pub fn templates_write_one_status_beside_each_other(bed: &Bed) {
+    let story = Story::new(bed, "beside");
+    let (admin, place) = (story.admin(), story.target("a"));
+    admin.create(&pair(&place)).ok();
+    let until = |wanted: Value| {
+        eventually(&format!("the status is {wanted}"), || {
+            let pair = admin.get("Pair", &place, "one").ok_or("it is gone")?;
+            same(pair["status"].clone(), wanted.clone())
+        })
+    };
+    let write =
+        |name: &str, status: Value| admin.create(&template(&story, name, config_map(name), status)).ok();
+    write("first", json!({ "a": "${object.spec.size}" }));
+    write("second", json!({ "b": "${object.spec.size + 1}" }));
+    until(json!({ "a": 1, "b": 2 }));
+    write("third", json!({ "b": "${object.spec.size * 0}" }));
+    let told = story.until_condition("CopyratorTemplate", "third", "Degraded", "True", "FieldOwned");
+    assert!(told["status"].to_string().contains("status.b"), "{}", told["status"]);
+    admin.merge("Pair", &place, "one", &json!({ "spec": { "size": 5 } })).ok();
+    until(json!({ "a": 5, "b": 6 }));
+    // What it has written stays, and the others go on.
+    admin.delete("CopyratorTemplate", &story.home, "second").ok();
+    admin.merge("Pair", &place, "one", &json!({ "spec": { "size": 7 } })).ok();
+    until(json!({ "a": 7, "b": 6 }));
+    for name in ["first", "third"] {
+        admin.delete("CopyratorTemplate", &story.home, name).ok();
+    }
+}
+
 /// Two templates that make of each other's word a larger one each time. They are told, and one that is changed ends it.
 pub fn templates_that_drive_each_other_are_braked(bed: &Bed) {
     let story = Story::new(bed, "unstable");

@@ -16,14 +16,16 @@ use super::{
     templates::selects,
 };
 use crate::{
+    marks::status_manager,
     model::{Repairs, StatusFault, StatusFaultKind, StatusMemory, World},
     names::{InstanceName, NamespacedName},
     plan::at_after,
     validate::CompiledTemplate,
 };
 
-/// How many templates are looked at that write one status: each look at it holds the world.
+/// How many templates are looked at that write one status, and how many of the fields of each: each look at it holds the world.
 const MOST_BESIDE: usize = 16;
+const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
 const MOST_NAMED: usize = 4;
 
@@ -51,19 +53,19 @@ impl StatusTurn {
         seen: &Value,
     ) -> Option<Self> {
         let facts = world.templates().get(template)?;
-        let own = Exchange::of(facts.compiled.as_deref().ok()?)?;
-        let beside = beside(world, template, instance);
-        // From the template on, and back to it.
-        let driven = reached(&own, &beside, |one, other| one.drives(other));
-        let driving = reached(&own, &beside, |one, other| other.drives(one));
-        let circle: Vec<&(&NamespacedName, Exchange<'_>)> =
-            driven.intersection(&driving).filter_map(|index| beside.get(*index)).collect();
-        let written = circle.iter().flat_map(|(_, other)| other.writes.intersection(&own.reads));
-        let fields: BTreeSet<String> = written.map(|field| (*field).to_owned()).collect();
+        let mut flows = flows_of(template, facts.compiled.as_deref().ok()?);
+        flows.extend(beside(world, template, instance));
+        let circling = circling(&flows);
+        let turning = || flows.iter().filter(|flow| circling.contains(flow.to));
+        let own = turning().filter(|flow| flow.template == template);
+        let read = own.flat_map(|flow| flow.from.intersection(&circling));
+        let fields: BTreeSet<String> = read.map(|field| (*field).to_owned()).collect();
         if fields.is_empty() {
             return None;
         }
-        let others = circle.iter().map(|(name, _)| (*name).clone()).collect();
+        let others: BTreeSet<&NamespacedName> =
+            turning().map(|flow| flow.template).filter(|other| *other != template).collect();
+        let others = others.into_iter().cloned().collect();
         let mut written = DefaultHasher::new();
         for field in &fields {
             seen["status"].get(field).map(Value::to_string).hash(&mut written);
@@ -127,57 +129,49 @@ impl StatusTurn {
     }
 }
 
-/// What one template reads and writes of a status.
-struct Exchange<'w> {
-    reads: BTreeSet<&'w str>,
-    writes: BTreeSet<&'w str>,
+/// A field of a status that a template writes, and the fields of it that its value comes from.
+struct Flow<'w> {
+    template: &'w NamespacedName,
+    to: &'w str,
+    from: BTreeSet<&'w str>,
 }
 
-impl<'w> Exchange<'w> {
-    /// `None` where it does not do both.
-    fn of(compiled: &'w CompiledTemplate) -> Option<Self> {
-        let exchange =
-            Self { reads: compiled.status_read().collect(), writes: compiled.status_fields().collect() };
-        (!exchange.reads.is_empty() && !exchange.writes.is_empty()).then_some(exchange)
-    }
-
-    /// Whether another one reads what this one writes.
-    fn drives(&self, other: &Self) -> bool {
-        !self.writes.is_disjoint(&other.reads)
-    }
+fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) -> Vec<Flow<'w>> {
+    let flows = compiled.status_flows().into_iter().filter(|(_, from)| !from.is_empty());
+    flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
-/// The other templates that read and write the status of an object.
-fn beside<'w>(
-    world: &'w World,
-    template: &NamespacedName,
-    instance: &InstanceName,
-) -> Vec<(&'w NamespacedName, Exchange<'w>)> {
+/// What other templates have written into the status of an object, from what is in it. A template whose field somebody else owns never
+/// gets to write.
+fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
     let of =
         |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());
     let Some(kind) = of(template).and_then(CompiledTemplate::instance_kind) else { return Vec::new() };
+    let object = instance.object().and_then(|name| world.instance(kind, &name));
+    let Some(written) = object.map(|object| &object.status_written) else { return Vec::new() };
     let others = world.templates().iter().filter_map(|(name, facts)| {
         let compiled = facts.compiled.as_deref().ok().filter(|other| other.instance_kind() == Some(kind))?;
-        let exchange = Exchange::of(compiled).filter(|_| name != template)?;
+        let written = written.get(&*status_manager(name)).filter(|_| name != template)?;
         let acts = selects(world, name, compiled, instance) && inert_template(world, name, facts).is_none();
-        acts.then_some((name, exchange))
+        let mut flows = flows_of(name, compiled);
+        flows.retain(|flow| acts && written.contains(flow.to));
+        (!flows.is_empty()).then_some(flows)
     });
-    others.take(MOST_BESIDE).collect()
+    others.take(MOST_BESIDE).flatten().collect()
 }
 
-/// Which of these are reached from one of them, by one or more steps.
-fn reached<'w>(
-    own: &Exchange<'w>,
-    all: &[(&'w NamespacedName, Exchange<'w>)],
-    leads: impl Fn(&Exchange<'w>, &Exchange<'w>) -> bool,
-) -> BTreeSet<usize> {
-    let (mut found, mut left) = (BTreeSet::new(), vec![own]);
-    while let Some(next) = left.pop() {
-        for (index, (_, other)) in all.iter().enumerate() {
-            if leads(next, other) && found.insert(index) {
-                left.push(other);
-            }
+/// The fields that change because they change: what is left when each field goes that comes from none that is left, or that none comes
+/// from.
+fn circling<'w>(flows: &[Flow<'w>]) -> BTreeSet<&'w str> {
+    let mut left: BTreeSet<&str> = flows.iter().map(|flow| flow.to).collect();
+    loop {
+        let turning = || flows.iter().filter(|flow| left.contains(flow.to) && !flow.from.is_disjoint(&left));
+        let driven: BTreeSet<&str> = turning().map(|flow| flow.to).collect();
+        let driving: BTreeSet<&str> = turning().flat_map(|flow| flow.from.iter().copied()).collect();
+        let still: BTreeSet<&str> = driven.intersection(&driving).copied().collect();
+        if still.len() == left.len() {
+            return left;
         }
+        left = still;
     }
-    found
 }

@@ -54,6 +54,13 @@ impl Formula {
         let paths = self.expression.paths().iter();
         paths.filter(|path| path.variable == "object").map(|path| path.steps.clone())
     }
+
+    /// The fields that it reads of that object's status.
+    pub(super) fn reads_status(&self) -> impl Iterator<Item = &str> {
+        let paths = self.expression.paths().iter().filter(|path| path.variable == "object");
+        let of_status = paths.filter(|path| path.steps.first().is_some_and(|step| step == "status"));
+        of_status.filter_map(|path| path.steps.get(1)).map(String::as_str)
+    }
 }
 
 /// How many expressions a template has at most: each is read when the template is written.

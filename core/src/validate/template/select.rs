@@ -58,11 +58,18 @@ impl CompiledTemplate {
         fields.chain(literal.into_iter().flat_map(|fields| fields.keys().map(String::as_str)))
     }
 
-    /// The fields of the status that expressions read of the object that it is rendered for. A template that writes a status reads
-    /// neither all of the object nor all of its status.
-    pub fn status_read(&self) -> impl Iterator<Item = &str> {
-        let paths = self.reads_object.iter().filter(|path| path.first().is_some_and(|step| step == "status"));
-        paths.filter_map(|path| path.get(1)).map(String::as_str)
+    /// The fields of a status that it writes, each with the fields of the same status that its value comes from, read by its own
+    /// expressions or by those of objects that these read. A template that writes a status reads neither all of the object nor all of
+    /// its status.
+    pub fn status_flows(&self) -> Vec<(&str, BTreeSet<&str>)> {
+        let mut objects: Vec<(&CompiledObject, BTreeSet<&str>)> = Vec::new();
+        // Each stands after those that it reads.
+        for object in &self.objects {
+            let read = status_read(object.formulas(), &objects);
+            objects.push((object, read));
+        }
+        let Some(Node::Fields(fields)) = &self.status else { return Vec::new() };
+        fields.iter().map(|(name, node)| (name.as_str(), status_read(node.formulas(), &objects))).collect()
     }
 
     fn all_formulas(&self) -> impl Iterator<Item = &Formula> {
@@ -172,6 +179,20 @@ impl CompiledTemplate {
             }
         }
     }
+}
+
+/// The fields of a status that these expressions read, by themselves or by objects that they read.
+fn status_read<'t>(
+    formulas: impl IntoIterator<Item = &'t Formula>,
+    objects: &[(&'t CompiledObject, BTreeSet<&'t str>)],
+) -> BTreeSet<&'t str> {
+    let mut fields = BTreeSet::new();
+    for formula in formulas {
+        fields.extend(formula.reads_status());
+        let read = objects.iter().filter(|(object, _)| object.is_read_by(formula));
+        fields.extend(read.flat_map(|(_, fields)| fields.iter().copied()));
+    }
+    fields
 }
 
 fn selected(terms: &[CompiledTarget], name: &str, labels: &BTreeMap<String, String>) -> bool {
