@@ -27,7 +27,7 @@ use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
 use super::peers::PeerRate;
-use super::room::Places;
+use super::room::{Place, Places};
 use super::slow_peer::{Phase, SlowPeer};
 
 /// How often the log says that a client certificate is refused, at most.
@@ -63,25 +63,31 @@ pub(super) struct Connections {
     pub(super) told: Mutex<Option<Instant>>,
 }
 
-/// One connection: its phase, and its caller.
+/// One connection: its phase, when another one has its place, and its caller.
 struct Client {
     phase: Phase,
+    leave: CancellationToken,
     peer: IpAddr,
     caller: Option<Caller>,
 }
 
 impl Connections {
     /// Serves one connection until either side ends it. Failures are counted, not returned.
-    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, phase: Phase) {
+    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, place: &Place) {
         // A response is one small write; waiting to fill a packet would only delay it.
         if let Err(error) = socket.set_nodelay(true) {
             debug!(%error, "cannot set TCP_NODELAY");
         }
-        let client = |caller| Client { phase, peer, caller };
+        let (phase, leave) = (place.phase.clone(), place.leave.clone());
+        let client = |caller| Client { phase, leave, peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
         // Before the handshake, so that a bundle installed during it is checked at the next request.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
-        match tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)).await {
+        let accepted = tokio::select! {
+            accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)) => accepted,
+            () = place.leave.cancelled() => return,
+        };
+        match accepted {
             Ok(Ok(stream)) => {
                 let caller = caller.map(|caller| caller.presented(stream.get_ref().1.peer_certificates()));
                 self.speak(stream, client(caller)).await
@@ -130,6 +136,12 @@ impl Connections {
             () = self.finish.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
+            }
+            // An idle one ends at once. What has begun at this moment is answered.
+            () = client.leave.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let ended = tokio::time::timeout(self.limits.stalled, connection).await;
+                ended.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {

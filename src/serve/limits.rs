@@ -11,8 +11,8 @@ pub struct Limits {
     /// How many of them one address may have, so that an address that hoards connections leaves some for
     /// others. Behind NAT, all API servers can be one address.
     pub max_connections_a_peer: usize,
-    /// Whether a connection on which nothing is asked, the oldest first, ends when one more comes and there is no place. A client
-    /// that sends a request at this very moment loses it.
+    /// Whether a connection on which nothing is asked, the oldest first, ends when one more comes and there is no place; where there is
+    /// none, one whose request is not complete.
     pub makes_room: bool,
     /// Time from accepting to the end of the TLS handshake.
     pub handshake: Duration,

@@ -115,11 +115,7 @@ fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections
     let shared = shared.clone();
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
-        tokio::select! {
-            biased;
-            () = place.leave.cancelled() => {}
-            () = shared.serve(socket, peer, place.phase.clone()) => {}
-        }
+        shared.serve(socket, peer, &place).await;
         drop((place, open)); // a place is free before it stops counting
     });
 }

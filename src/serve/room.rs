@@ -1,5 +1,5 @@
-//! The places of a listener's connections, and who leaves when all are taken: a connection on which nothing is asked, where the
-//! listener wants that, so that idle ones keep nobody out.
+//! The places of a listener's connections, and who leaves when all are taken: a connection on which nothing is asked, or else one
+//! whose request is not complete, where the listener wants that, so that neither keeps anybody out.
 
 use std::{
     collections::BTreeMap,
@@ -77,14 +77,18 @@ impl Places {
         Some(Place { all: self.clone(), number, phase, leave })
     }
 
-    /// What the oldest of these connections counts for, of those on which nothing is asked; it ends.
+    /// What the oldest of these connections counts for, of those on which nothing is asked, or else of those whose request is not
+    /// complete; it ends.
     fn given_up(&self, may_leave: impl Fn(&Sitting) -> bool) -> Option<Held> {
         if !self.limits.makes_room {
             return None;
         }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = taken.all.iter().find(|(_, sitting)| sitting.phase.is_idle() && may_leave(sitting));
-        let number = *found?.0;
+        let oldest = |is_it: fn(&Phase) -> bool| {
+            let found = taken.all.iter().find(|(_, sitting)| is_it(&sitting.phase) && may_leave(sitting));
+            found.map(|(number, _)| *number)
+        };
+        let number = oldest(Phase::is_idle).or_else(|| oldest(Phase::is_receiving))?;
         let Sitting { leave, held, .. } = taken.all.remove(&number)?;
         leave.cancel();
         Some(held)

@@ -41,7 +41,8 @@ impl Phase {
         self.0.load(Ordering::Relaxed) == IDLE
     }
 
-    fn is_receiving(&self) -> bool {
+    /// The header of a request has begun, and has not ended.
+    pub(super) fn is_receiving(&self) -> bool {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }
 

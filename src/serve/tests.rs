@@ -251,6 +251,24 @@ async fn one_address_cannot_have_all_connections() {
     soon(server.connect()).await.unwrap();
 }
 
+/// One byte, again and again, would hold a place as well as a request does.
+#[tokio::test]
+async fn where_room_is_made_who_does_not_end_its_request_keeps_nobody_out() {
+    let limits =
+        Limits { max_connections: 3, max_connections_a_peer: 3, makes_room: true, ..Limits::default() };
+    let server = Server::start(limits, Duration::ZERO).await;
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        let mut one = soon(server.connect()).await.unwrap();
+        one.write_all(b"G").await.unwrap();
+        strangers.push(one);
+    }
+    let mut one = soon(server.connect()).await.unwrap();
+    soon(ask(&mut one, "/")).await.unwrap();
+    assert_eq!(server.metrics.refused.get(), 0);
+    until(|| server.metrics.open.get() == 3).await;
+}
+
 /// One more takes the place of one that asks nothing; those who ask, or are being answered, keep theirs.
 #[tokio::test]
 async fn where_room_is_made_the_oldest_idle_connection_ends_and_no_other() {

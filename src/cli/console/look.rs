@@ -90,13 +90,14 @@ async fn look_at(
     if let Some(survey) = fresh() {
         return Ok(Look { place, survey, read_scope });
     }
-    let mut turn = turn(seat).await?;
+    let turn = turn(seat).await?;
     // The request before may have looked there.
     if let Some(survey) = fresh() {
         return Ok(Look { place, survey, read_scope });
     }
     let begun = Instant::now();
-    let survey = take(seat, &mut turn, &read_scope, None).await?;
+    // The next one has its turn when this one is kept.
+    let (survey, _turn) = take(seat, turn, &read_scope, None).await?;
     let survey = seat.seen_lately().keep(end, (survey, begun), &seat.room, Instant::now());
     Ok(Look { place, survey, read_scope })
 }

@@ -38,7 +38,7 @@ pub(super) struct Seat {
     /// Room for surveys, of all callers together.
     pub room: Room,
     /// One look at a time.
-    pub turn: Mutex<()>,
+    pub turn: Arc<Mutex<()>>,
     /// What was seen in the last while.
     pub surveys: StdMutex<Surveys>,
     /// Places for streams.
@@ -59,7 +59,7 @@ impl Seat {
             site: Site::of_run(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             room: Room::new(1),
-            turn: Mutex::default(),
+            turn: Arc::default(),
             surveys: StdMutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             ended: CancellationToken::new(),

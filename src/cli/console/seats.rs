@@ -178,6 +178,7 @@ impl Seats {
         let mut taken = self.taken();
         if let Some(other) = taken.values().find(|taken| taken.holder == holder) {
             seat.places = other.seat.places.clone();
+            seat.turn = other.seat.turn.clone();
         }
         if taken.len() >= SEATS && !taken.contains_key(&id) {
             let leaving = leaving(&taken, &holder)

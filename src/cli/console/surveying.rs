@@ -1,4 +1,4 @@
-//! Takes surveys in turn: one of a caller at a time, few of all callers, and on a thread of its own, since planning a large
+//! Takes surveys in turn: one of a holder of tokens at a time, few of all callers, and on a thread of its own, since planning a large
 //! cluster takes a second in which nobody else would be answered.
 
 use std::{panic::resume_unwind, time::Duration};
@@ -6,7 +6,7 @@ use std::{panic::resume_unwind, time::Duration};
 use http::StatusCode;
 use tokio::{
     runtime::Handle,
-    sync::{MutexGuard, OwnedSemaphorePermit},
+    sync::{OwnedMutexGuard, OwnedSemaphorePermit},
     task::spawn_blocking,
     time::timeout,
 };
@@ -21,37 +21,37 @@ use crate::cli::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The turn of one request to look at the cluster.
-pub(super) struct Turn<'s> {
-    _of_caller: MutexGuard<'s, ()>,
-    of_all: Option<OwnedSemaphorePermit>,
+pub(super) struct Turn {
+    _of_caller: OwnedMutexGuard<()>,
+    _of_all: Option<OwnedSemaphorePermit>,
 }
 
 /// The turn of this caller, who waits for others.
 ///
 /// # Errors
 /// They take too long.
-pub(super) async fn turn(seat: &Seat) -> Result<Turn<'_>, Problem> {
+pub(super) async fn turn(seat: &Seat) -> Result<Turn, Problem> {
     let taken = async {
-        let of_caller = seat.turn.lock().await;
+        let of_caller = seat.turn.clone().lock_owned().await;
         // It is never closed.
-        Turn { _of_caller: of_caller, of_all: seat.room.at_once.clone().acquire_owned().await.ok() }
+        Turn { _of_caller: of_caller, _of_all: seat.room.at_once.clone().acquire_owned().await.ok() }
     };
     timeout(PATIENCE, taken).await.map_err(|_| busy("others look at the cluster already"))
 }
 
-/// The cluster as the caller sees it, with these files applied over it if there are any.
+/// The cluster as the caller sees it, with these files applied over it if there are any; and the turn, which the next one waits for.
 ///
 /// # Errors
 /// Nothing can be seen, or the console ends.
 pub(super) async fn take(
     seat: &Seat,
-    turn: &mut Turn<'_>,
+    turn: Turn,
     read_scope: &ReadScope,
     files: Option<(Files, Option<String>)>,
-) -> Result<Survey, Problem> {
+) -> Result<(Survey, Turn), Problem> {
     let (client, installed) = (seat.client.clone(), seat.installed.clone());
     let (read_scope, ended) = (read_scope.clone(), seat.ended.clone());
-    let (runtime, of_all) = (Handle::current(), turn.of_all.take());
+    let runtime = Handle::current();
     let look = async move {
         let (files, place) = files.unzip();
         let place = place.flatten();
@@ -65,11 +65,10 @@ pub(super) async fn take(
             taken = taken => Some(taken),
         }
     };
-    // It counts as under way until its end, also where nobody waits for it any more.
+    // It has its turn until its end, also where nobody waits for it any more.
     let looked = spawn_blocking(move || {
         let taken = runtime.block_on(look);
-        drop(of_all);
-        taken
+        taken.map(|taken| taken.map(|survey| (survey, turn)))
     });
     match looked.await {
         Ok(Some(taken)) => taken.map_err(refused),

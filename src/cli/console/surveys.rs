@@ -140,8 +140,8 @@ mod tests {
             (2, &none, None),
         ] {
             let mut surveys = Surveys::default();
-            let mut turn = turn(seat).await.unwrap();
-            let survey = take(seat, &mut turn, &ReadScope::Everywhere, None).await.unwrap();
+            let turn = turn(seat).await.unwrap();
+            let (survey, _turn) = take(seat, turn, &ReadScope::Everywhere, None).await.unwrap();
             surveys.keep(None, (survey, begun), room, after(took));
             let mut is_good = |second, is_anew: bool| {
                 let anew = is_anew.then(|| after(second));

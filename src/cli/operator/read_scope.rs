@@ -66,8 +66,13 @@ impl ReadScope {
     /// refusal.
     pub(crate) async fn find(client: &Client, installed: &Installed) -> Result<Self, ListError> {
         let found = deployments(client, &installed.namespace).await;
+        let is_refused = matches!(&found, Err(kube::Error::Api(status)) if status.code == 401);
         let told = Self::read(&installed.namespace, found);
-        if installed.namespaces.is_empty() { told } else { Ok(Self::said(&installed.namespaces, told.ok())) }
+        // Whose token is not valid sees nothing, wherever Copyrator looks.
+        if installed.namespaces.is_empty() || is_refused {
+            return told;
+        }
+        Ok(Self::said(&installed.namespaces, told.ok()))
     }
 
     /// The same, but only the given namespace if the caller may not list namespaces and rules everywhere.

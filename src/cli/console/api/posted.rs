@@ -26,8 +26,8 @@ pub(in crate::cli::console) async fn planned(call: Call) -> Result<plan::Report,
     };
     let home = place.clone().unwrap_or_else(|| client.default_namespace().to_owned());
     let (files, others) = plan::files(call.documents, &home);
-    let seen =
-        take(&call.seat, &mut turn(&call.seat).await?, &read_scope, Some((files, place.clone()))).await?;
+    let (seen, _) =
+        take(&call.seat, turn(&call.seat).await?, &read_scope, Some((files, place.clone()))).await?;
     let mut report = plan::Report::new(&seen.about(place.as_deref()), place.as_deref(), false);
     report.notes.extend(others);
     Ok(report)
