@@ -30,7 +30,7 @@ const SITE: (&str, &str, &str) = ("bench.example.com/v1", "Site", "sites");
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut arena = Arena::start(program, sizes).await?;
-    // ReplicaSets of Deployments without replicas are nobody's measurement.
+    // The Deployment controller would use the processor beside what is measured.
     arena.hold_controllers(true)?;
     let names = (0..NAMESPACES).map(team);
     arena.create("/api/v1/namespaces", names.map(|name| namespace(&name, &[]))).await?;

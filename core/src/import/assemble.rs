@@ -183,7 +183,7 @@ impl Joined {
         not_at_home(&mut rule, findings);
         let lost = lost || findings.iter().any(|finding| finding.about == "copy.name");
         if rule.spec.targets.is_empty() {
-            let told = "no namespace is chosen, so that no rule is made";
+            let told = "no namespace is chosen, so no rule is made";
             findings.push(if lost { none("targets", told) } else { differs("targets", told) });
             return None;
         }

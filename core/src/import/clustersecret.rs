@@ -21,7 +21,7 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     let origin = Origin::new(Tool::ClusterSecret, "ClusterSecret", "", &secret.name);
     let mut findings = Vec::new();
     for field in &secret.unknown {
-        let told = format!("{field} is not understood, so that no rule is made: write one by hand");
+        let told = format!("{field} is not understood, so no rule is made: write one by hand");
         findings.push(none(field, told));
     }
     let everything = vec![".*".to_owned()];

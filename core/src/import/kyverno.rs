@@ -54,7 +54,7 @@ pub(super) fn draft(
     findings.extend(exceptions.iter().filter_map(|exception| exception.lost(rule)));
     for field in generate.as_object().into_iter().flat_map(|fields| fields.keys()) {
         if !KNOWN.contains(&field.as_str()) {
-            findings.push(none(&format!("generate.{field}"), "is not understood, so that nothing is made"));
+            findings.push(none(&format!("generate.{field}"), "is not understood, so nothing is made"));
         }
     }
     let choice = choice(&rule.body, &mut findings);
@@ -113,7 +113,7 @@ fn declared(
         return None;
     }
     if !generate["data"].is_object() {
-        findings.push(none("generate", "has neither data nor clone nor cloneList, so that nothing is made"));
+        findings.push(none("generate", "has neither data nor clone nor cloneList, so nothing is made"));
         return None;
     }
     let known = || Kind::named(kind).map(|known| known.resource().api_version);
@@ -194,7 +194,7 @@ fn cloned(rule: &GenerateRule, choice: &Choice, findings: &mut Vec<Finding>) -> 
                 Err(_) if list["selector"].is_null() => Some(LabelSelector::default()),
                 Err(_) => {
                     findings
-                        .push(none("generate.cloneList.selector", "is no selector, so that no rule is made"));
+                        .push(none("generate.cloneList.selector", "is not a selector, so no rule is made"));
                     return Vec::new();
                 }
             };

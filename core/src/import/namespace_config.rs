@@ -31,7 +31,7 @@ pub struct NamespaceConfig {
 enum Manifested {
     /// The text is a manifest of a Secret, of which nothing is kept.
     Secret,
-    /// The text is no manifest beside its actions.
+    /// The text is not a manifest beside its actions.
     Unread,
     /// The text, read, and the paths that others may change.
     Read(Manifest, Vec<String>),
@@ -71,7 +71,9 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
     let mut selector = |field: &str| match &config.spec[field] {
         Value::Null => Some(LabelSelector::default()),
         value => serde_json::from_value(value.clone())
-            .map_err(|_| findings.push(none(&format!("spec.{field}"), "is no selector: no template is made")))
+            .map_err(|_| {
+                findings.push(none(&format!("spec.{field}"), "is not a selector: no template is made"))
+            })
             .ok(),
     };
     let (labels, annotations) = (selector("labelSelector"), selector("annotationSelector"));
@@ -79,7 +81,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
         return TemplateDraft { origin, findings, template: None };
     };
     if config.templates.is_empty() {
-        findings.push(differs("spec.templates", "is empty, so that nothing is made"));
+        findings.push(differs("spec.templates", "is empty, so nothing is made"));
         return TemplateDraft { origin, findings, template: None };
     }
     draft.terms = vec![TargetTerm { namespace_selector: Some(labels), names: None }];
@@ -91,7 +93,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
             Manifested::Secret => findings.push(none(&about, SECRET)),
             Manifested::Unread => findings.push(none(
                 &about,
-                "is no manifest without its actions ({{ if }}, {{ range }} and the like around lines or in comments): write an object for \
+                "is not a manifest without its actions ({{ if }}, {{ range }} and the like around lines or in comments): write an object for \
                  each case, with includeWhen",
             )),
             Manifested::Read(manifest, paths) => {

@@ -29,7 +29,7 @@ const UNINSTALL: &str = "Take the other tool's annotations off the sources, and 
 /// The steps for replacing a tool that restarts. The other tool is removed last. If it went first, a change
 /// in between would restart nothing; if both see a change, ours finds pods that are younger than it.
 const RESTARTING: [&str; 5] = [
-    "Apply these monitors. They are suspended: nobody restarts for them.",
+    "Apply these monitors. They are suspended: no workload restarts for them.",
     "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
     "Unsuspend them while the other tool still runs: kubectl patch configmonitor NAME -n NAMESPACE --type=merge -p \
      '{\"spec\":{\"suspend\":false}}'. Each workload is marked with the content that it runs with, and nobody restarts. For what \

@@ -45,13 +45,16 @@ pub(super) fn choice(rule: &Value, findings: &mut Vec<Finding>) -> Option<Choice
     if blocks.len() > 1 && !is_all && !choice.conditions.is_empty() {
         lost.push(none(
             "match.any",
-            "has annotations in one of several blocks, so that nothing is made: make a rule of each",
+            "has annotations in one of several blocks, so nothing is made: make a rule of each",
         ));
     }
     choice.terms = all.unwrap_or_default();
     let (is_all, blocks) = self::blocks(&rule["exclude"]);
     if is_all && blocks.len() > 1 {
-        lost.push(none("exclude.all", "has several blocks, so that nothing is made: without it, more namespaces would be chosen than today"));
+        lost.push(none(
+            "exclude.all",
+            "has several blocks, so nothing is made: without it, more namespaces would be chosen than today",
+        ));
     }
     for block in &blocks {
         excluded(block, &mut choice, &mut lost);
@@ -63,7 +66,7 @@ pub(super) fn choice(rule: &Value, findings: &mut Vec<Finding>) -> Option<Choice
     if !rule["celPreconditions"].is_null() {
         lost.push(none(
             "celPreconditions",
-            "are not understood, so that nothing is made: they may choose fewer namespaces",
+            "are not understood, so nothing is made: they may choose fewer namespaces",
         ));
     }
     let can_be_said = !lacks(&lost);
@@ -92,7 +95,7 @@ fn texts(of: &Value, field: &str, lost: &mut Vec<Finding>) -> Vec<String> {
     if texts.iter().any(|text| text.is_empty() || !text.chars().all(is_name)) {
         lost.push(none(
             &format!("resources.{field}"),
-            "has an entry that is neither a name nor a glob, so that nothing is made",
+            "has an entry that is neither a name nor a glob, so nothing is made",
         ));
     }
     texts
@@ -140,10 +143,7 @@ fn matched(block: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Finding>)
                 continue;
             }
             _ => {
-                lost.push(none(
-                    &format!("match.resources.{field}"),
-                    "is not understood, so that nothing is made",
-                ));
+                lost.push(none(&format!("match.resources.{field}"), "is not understood, so nothing is made"));
                 continue;
             }
         };
@@ -152,7 +152,7 @@ fn matched(block: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Finding>)
     both(terms, None, lost)
 }
 
-const USERS: &str = "chooses by who makes the namespace (subjects, roles, clusterRoles), which is not seen here, so that nothing is made: \
+const USERS: &str = "chooses by who makes the namespace (subjects, roles, clusterRoles), which is not seen here, so nothing is made: \
      have a label say it, and select that";
 
 fn users(block: &Value) -> bool {
@@ -175,7 +175,7 @@ fn selector(value: &Value, about: &str, lost: &mut Vec<Finding>) -> Option<Label
     match serde_json::from_value(value.clone()) {
         Ok(selector) if !is_wild => Some(selector),
         _ => {
-            lost.push(none(about, "is no selector of Kubernetes (a wildcard, say), so that nothing is made"));
+            lost.push(none(about, "is not a selector of Kubernetes (a wildcard, say), so nothing is made"));
             None
         }
     }
@@ -203,7 +203,7 @@ fn annotations(value: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Findi
                 quoted(value),
                 key = quoted(key)
             )),
-            None => lost.push(none("match.resources.annotations", "has a wildcard, so that nothing is made")),
+            None => lost.push(none("match.resources.annotations", "has a wildcard, so nothing is made")),
         }
     }
 }
@@ -228,7 +228,7 @@ fn operations(value: &Value, lost: &mut Vec<Finding>) {
 /// Leaves out what one block of `exclude` matches.
 fn excluded(block: &Value, choice: &mut Choice, lost: &mut Vec<Finding>) {
     let resources = &block["resources"];
-    let narrowed = "so that nothing is made: without it, more namespaces would be chosen than today";
+    let narrowed = "so nothing is made: without it, more namespaces would be chosen than today";
     if users(block) {
         return lost.push(none("exclude", USERS));
     }
@@ -248,7 +248,7 @@ fn excluded(block: &Value, choice: &mut Choice, lost: &mut Vec<Finding>) {
             if names.is_empty() {
                 lost.push(none(
                     &format!("exclude.resources.{field}"),
-                    format!("is no list of names, {narrowed}"),
+                    format!("is not a list of names, {narrowed}"),
                 ));
             }
             choice.exclude.extend(names);
@@ -273,7 +273,7 @@ fn excluded(block: &Value, choice: &mut Choice, lost: &mut Vec<Finding>) {
                     .push(none("exclude.resources.selector", format!("is not one requirement, {narrowed}"))),
             }
         }
-        [] => lost.push(none("exclude.resources", "leaves out every Namespace, so that nothing is made")),
+        [] => lost.push(none("exclude.resources", "leaves out every Namespace, so nothing is made")),
         _ => {
             let names: Vec<&str> = fields.iter().map(|(field, _)| *field).collect();
             let told = format!("has {}, {narrowed}", names.join(" and "));
@@ -303,7 +303,7 @@ fn preconditions(of: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Findin
     if any.len() > 1 {
         lost.push(none(
             "preconditions.any",
-            "has several conditions, so that nothing is made: make a rule of each",
+            "has several conditions, so nothing is made: make a rule of each",
         ));
         return;
     }
@@ -356,7 +356,7 @@ fn preconditions(of: &Value, conditions: &mut Vec<String>, lost: &mut Vec<Findin
             _ => lost.push(none(
                 "preconditions",
                 format!(
-                    "{key} {operator} has no equivalent that is certain, so that nothing is made: write the template by hand, with \
+                    "{key} {operator} has no equivalent that is certain, so nothing is made: write the template by hand, with \
                      includeWhen"
                 ),
             )),

@@ -66,7 +66,7 @@ fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     if !conditions.is_null() && conditions.as_array().is_none_or(|all| !all.is_empty()) {
         lost.push(none(
             "spec.webhookConfiguration.matchConditions",
-            "are not read, so that nothing is made: they may choose fewer namespaces",
+            "are not read, so nothing is made: they may choose fewer namespaces",
         ));
     }
     lost
@@ -101,7 +101,7 @@ impl PolicyException {
             means(&self.policy, &rule.policy) && self.rules.iter().any(|written| means(written, &rule.name));
         named.then(|| {
             let told = format!(
-                "{} makes an exception of this rule, so that nothing is made: leave out the same namespaces by exclude, and import \
+                "{} makes an exception of this rule, so nothing is made: leave out the same namespaces by exclude, and import \
                  again without it",
                 self.by
             );
