@@ -4,6 +4,8 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
     time::Duration,
 };
 
@@ -151,7 +153,7 @@ pub const CA_SECRET: &str = "copyrator-webhook-ca";
 pub const SOURCE_INDEX: &str = "copyrator-annotated-sources";
 
 /// What happens to a copy when it is orphaned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnRemoval {
     /// It is deleted when this grace is over.
     Delete(Duration),
@@ -198,6 +200,17 @@ impl OnRemoval {
 /// The marks on a copy, as its annotations carry them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyMarks {
+    /// What all copies of one source by one rule say; they share it in memory.
+    pub shared: Arc<SharedMarks>,
+    /// Keyed proof that these marks are ours: `<key id>.<mac>`.
+    pub mark: Box<str>,
+    /// When the orphaned copy will be deleted.
+    pub remove_after: Option<Timestamp>,
+}
+
+/// The marks that are the same on all copies of one source by one rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedMarks {
     /// The rule that the copy belongs to.
     pub rule: NamespacedName,
     /// The object that the content was copied from.
@@ -208,10 +221,6 @@ pub struct CopyMarks {
     pub digest: String,
     /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
     pub on_removal: Option<OnRemoval>,
-    /// Keyed proof that these marks are ours: `<key id>.<mac>`.
-    pub mark: String,
-    /// When the orphaned copy will be deleted.
-    pub remove_after: Option<Timestamp>,
     /// UID of the CustomResourceDefinition under which the rule was last seen, where we wrote it.
     pub definition: Option<Box<str>>,
 }
@@ -227,6 +236,14 @@ pub enum Proof {
     Forged,
 }
 
+impl Deref for CopyMarks {
+    type Target = SharedMarks;
+
+    fn deref(&self) -> &SharedMarks {
+        &self.shared
+    }
+}
+
 impl CopyMarks {
     /// What the object comes from: its source, or the template that declares it.
     pub fn origin(&self) -> &NamespacedName {
@@ -238,14 +255,16 @@ impl CopyMarks {
     /// stays if its marks do not say what to do with it.
     pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
         Some(Self {
-            mark: annotation(MARK)?,
-            rule: NamespacedName::parse(&annotation(RULE)?)?,
-            source: NamespacedName::parse(&annotation(SOURCE)?)?,
-            source_uid: annotation(SOURCE_UID).unwrap_or_default(),
-            digest: annotation(DIGEST).unwrap_or_default(),
-            on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
+            mark: annotation(MARK)?.into(),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
-            definition: annotation(DEFINITION).map(Into::into),
+            shared: Arc::new(SharedMarks {
+                rule: NamespacedName::parse(&annotation(RULE)?)?,
+                source: NamespacedName::parse(&annotation(SOURCE)?)?,
+                source_uid: annotation(SOURCE_UID).unwrap_or_default(),
+                digest: annotation(DIGEST).unwrap_or_default(),
+                on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
+                definition: annotation(DEFINITION).map(Into::into),
+            }),
         })
     }
 
@@ -270,7 +289,7 @@ impl CopyMarks {
             (SOURCE, self.source.to_string()),
             (SOURCE_UID, self.source_uid.clone()),
             (DIGEST, self.digest.clone()),
-            (MARK, self.mark.clone()),
+            (MARK, self.mark.to_string()),
         ];
         others.into_iter().chain(on_removal).map(|(key, value)| (key.to_owned(), value)).collect()
     }
@@ -279,7 +298,7 @@ impl CopyMarks {
     pub fn proof(&self, slot: &ObjectKey, key: &DigestKey) -> Proof {
         match self.mark.split_once('.') {
             Some((id, _)) if id != key.id() => Proof::UnknownKey,
-            Some(_) if self.mark == key.mark(slot, &self.rule) => Proof::Ours,
+            Some(_) if *self.mark == key.mark(slot, &self.rule) => Proof::Ours,
             _ => Proof::Forged,
         }
     }
@@ -291,8 +310,7 @@ impl CopyMarks {
 
     /// The same marks except for the removal time and the proof, which differs for each copy.
     pub fn same_but_for_place(&self, other: &Self) -> bool {
-        let Self { rule, source, source_uid, digest, on_removal, mark: _, remove_after: _, definition: _ } =
-            self;
+        let SharedMarks { rule, source, source_uid, digest, on_removal, definition: _ } = &**self;
         (rule, source, source_uid, digest, on_removal)
             == (&other.rule, &other.source, &other.source_uid, &other.digest, &other.on_removal)
     }

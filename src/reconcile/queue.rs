@@ -2,7 +2,7 @@
 //! New namespaces go before changes, changes before the sweep.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -59,6 +59,8 @@ impl Again {
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+/// For how many keys an empty lane keeps room.
+const ROOM_KEPT: usize = 1024;
 /// How often what was refused is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// New namespaces have so many workers of their own, beside what the throttle lets through.
@@ -68,12 +70,13 @@ pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 struct Inner {
     open: bool,
     lanes: [VecDeque<Key>; LANES],
-    waiting: HashMap<Key, Waiting>,
-    running: HashMap<Key, Running>,
+    /// Trees: after a sweep of everything a hash table would keep its room.
+    waiting: BTreeMap<Key, Waiting>,
+    running: BTreeMap<Key, Running>,
     /// When each delayed key is due, and the same in order.
-    due: HashMap<Key, Instant>,
+    due: BTreeMap<Key, Instant>,
     delayed: BTreeSet<(Instant, Key)>,
-    failures: HashMap<Key, u32>,
+    failures: BTreeMap<Key, u32>,
 }
 
 /// In which lane, and since when.
@@ -335,7 +338,8 @@ impl Inner {
             _ => &[],
         };
         for &lane in open {
-            while let Some(key) = self.lanes[lane as usize].pop_front() {
+            let keys = &mut self.lanes[lane as usize];
+            while let Some(key) = keys.pop_front() {
                 if let Some(Waiting { since, .. }) =
                     self.waiting.get(&key).filter(|it| it.lane == lane).copied()
                 {
@@ -344,6 +348,7 @@ impl Inner {
                     return Some(key);
                 }
             }
+            keys.shrink_to(ROOM_KEPT);
         }
         None
     }

@@ -124,6 +124,7 @@ fn world(monitor: Value, applied: &str) -> World {
         restart: None,
         marks: None,
         ownership: None,
+        examined: None,
     };
     world.set_object(object.clone(), Some(facts));
     let print = KeyPrint { digest: key.value(b"2"), size: 1, binary: false };

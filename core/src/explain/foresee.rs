@@ -125,6 +125,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         restart: kept.and_then(|facts| facts.restart.clone()),
         marks: Some(Box::new(intent.marks.clone())),
         ownership: None,
+        examined: None,
     };
     let print = Fingerprint {
         uid: facts.uid.clone(),

@@ -81,7 +81,7 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let by_us =
         |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
     let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
-    Ownership { ours, foreign, others, written, examined: None }
+    Ownership { ours, foreign, others, written }
 }
 
 /// The fields of a ConfigMap or Secret.

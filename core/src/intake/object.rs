@@ -29,7 +29,7 @@ use serde::{
 use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World},
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, World},
     names::{Kind, ObjectKey},
     validate::misspelt_annotations,
 };
@@ -244,11 +244,9 @@ impl<F: Fields> Metadata<F> {
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
-        let ownership = marks.as_ref().map(|marks| {
-            let is_declared = kind.data().is_none() && marks.rule.template().is_some();
-            let examined = is_declared.then(|| Box::new(self.examined(kind)));
-            Box::new(Ownership { examined, ..ownership(&self.managed_fields) })
-        });
+        let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
+        let is_declared = |marks: &&CopyMarks| kind.data().is_none() && marks.rule.template().is_some();
+        let examined = marks.as_deref().filter(is_declared).map(|_| Box::new(self.examined(kind)));
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
@@ -258,6 +256,7 @@ impl<F: Fields> Metadata<F> {
             content_fields: marks::field_set(content),
             restart: annotation(marks::RESTART).map(Into::into),
             ownership,
+            examined,
             marks,
             labels: Arc::new(self.labels),
         }
@@ -308,7 +307,7 @@ fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectF
 fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
     let is_ours = digest(known) != digest(facts);
-    let (Some(before), Some(after)) = (known.examined(), facts.examined_mut()) else { return };
+    let (Some(before), Some(after)) = (&known.examined, &mut facts.examined) else { return };
     after.drift = match (is_ours, before.edition == after.edition) {
         (true, _) => Drift::None,
         (false, true) => before.drift,

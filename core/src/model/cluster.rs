@@ -9,13 +9,15 @@ use jiff::Timestamp;
 
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
-    NamespaceFacts, NamespaceScope, ObjectFacts, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
+    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
     TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
     rendered::Rendered,
+    shared::Shared,
 };
 use crate::{
     digest::{DigestKey, Fingerprint},
+    marks::SharedMarks,
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
@@ -27,11 +29,12 @@ pub(super) struct Cluster {
     pub(super) namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
     /// Boxed, since lists come in order, which leaves the nodes of a tree half empty, and there are tens of
     /// thousands of objects.
-    pub(super) objects: BTreeMap<ObjectKey, Box<ObjectFacts>>,
-    /// Sets of labels, each kept once: most objects share theirs with others.
-    pub(super) labels: BTreeSet<Arc<Labels>>,
-    pub(super) copies_by_rule: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
-    pub(super) copies_by_source: BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
+    pub(super) objects: BTreeMap<Arc<ObjectKey>, Box<ObjectFacts>>,
+    pub(super) labels: Shared<Labels>,
+    pub(super) marks: Shared<SharedMarks>,
+    pub(super) ownership: Shared<Ownership>,
+    pub(super) copies_by_rule: BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>,
+    pub(super) copies_by_source: BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>,
     /// Digests of the content of sources and of used objects, as last fetched.
     pub(super) fingerprints: BTreeMap<ObjectKey, Fingerprint>,
     /// Which of their keys have changed between two fetches, as far as this process saw both.

@@ -21,6 +21,7 @@ mod room;
 mod rule;
 mod rules;
 mod settings;
+mod shared;
 mod spread;
 mod store;
 mod track;

@@ -55,8 +55,11 @@ pub struct ObjectFacts {
     pub restart: Option<Box<str>>,
     /// The marks of a copy, where all of them are there. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,
-    /// Which managers own which fields; only read for objects with marks.
-    pub ownership: Option<Box<Ownership>>,
+    /// Which managers own which fields; only read for objects with marks. Copies whose managers wrote the same at the same
+    /// time share it.
+    pub ownership: Option<Arc<Ownership>>,
+    /// Of an object that a template declares, of a kind without data.
+    pub examined: Option<Box<Examined>>,
 }
 
 impl ObjectFacts {
@@ -67,29 +70,19 @@ impl ObjectFacts {
 
     /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
     pub fn edition(&self) -> &str {
-        self.examined().map_or(&self.resource_version, |examined| &examined.edition)
+        self.examined.as_ref().map_or(&self.resource_version, |examined| &examined.edition)
     }
 
     /// Whether the object differs from what its template declares; [`Drift::None`] where it is compared by content.
     pub fn drift(&self) -> Drift {
-        self.examined().map_or(Drift::None, |examined| examined.drift)
+        self.examined.as_ref().map_or(Drift::None, |examined| examined.drift)
     }
 
     /// Notes that; nothing where the object is compared by content.
     pub fn set_drift(&mut self, drift: Drift) {
-        if let Some(examined) = self.examined_mut() {
+        if let Some(examined) = &mut self.examined {
             examined.drift = drift;
         }
-    }
-
-    /// What is known of the object where it is not compared by content.
-    pub(crate) fn examined(&self) -> Option<&Examined> {
-        self.ownership.as_deref()?.examined.as_deref()
-    }
-
-    /// The same, to change it.
-    pub(crate) fn examined_mut(&mut self) -> Option<&mut Examined> {
-        self.ownership.as_deref_mut()?.examined.as_deref_mut()
     }
 }
 
@@ -142,7 +135,7 @@ impl Deletion {
 }
 
 /// The managers of a copy's fields, from its managedFields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ownership {
     /// The fields that our own Apply entry owns, if there is one.
     pub ours: Option<OwnFields>,
@@ -152,8 +145,6 @@ pub struct Ownership {
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
-    /// Of an object that a template declares, of a kind without data.
-    pub examined: Option<Box<Examined>>,
 }
 
 /// What is known of an object that is not compared by content: what the API server stores differs from the text that a template
@@ -189,7 +180,7 @@ impl Drift {
 }
 
 /// The fields of a copy that an apply of ours owns: as managedFields say, or as the copy is going to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OwnFields {
     /// For kinds with data: a hash of the set of their names ([`crate::marks::field_set`]).
     Names(u64),

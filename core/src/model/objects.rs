@@ -21,12 +21,12 @@ impl World {
 
     /// The same, with the stored key.
     pub fn object_at(&self, key: &ObjectKey) -> Option<(&ObjectKey, &ObjectFacts)> {
-        self.cluster.objects.get_key_value(key).map(|(key, facts)| (key, &**facts))
+        self.cluster.objects.get_key_value(key).map(|(key, facts)| (&**key, &**facts))
     }
 
     /// Every ConfigMap and Secret, in order.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
-        self.cluster.objects.iter().map(|(key, facts)| (key, &**facts))
+        self.cluster.objects.iter().map(|(key, facts)| (&**key, &**facts))
     }
 
     /// The ConfigMaps or Secrets of one namespace.
@@ -40,7 +40,7 @@ impl World {
             .objects
             .range(from..)
             .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
-            .map(|(key, facts)| (key, &**facts))
+            .map(|(key, facts)| (&**key, &**facts))
     }
 
     /// Takes in one ConfigMap or Secret, or its absence.
@@ -49,22 +49,28 @@ impl World {
             // All objects of a namespace share one allocation of its name.
             key.namespace = known.clone();
         }
-        self.unindex(&key);
+        self.take_out(&key);
         self.memory.object_changed(&key);
         match facts {
             Some(mut facts) => {
-                match self.cluster.labels.get(&facts.labels) {
-                    Some(known) => facts.labels = known.clone(),
-                    None => drop(self.cluster.labels.insert(facts.labels.clone())),
+                self.cluster.labels.share(&mut facts.labels);
+                if let Some(ownership) = &mut facts.ownership {
+                    self.cluster.ownership.share(ownership);
                 }
                 if let Some(marks) = &mut facts.marks {
-                    add_to(&mut self.cluster.copies_by_rule, &mut marks.rule, &key);
-                    add_to(&mut self.cluster.copies_by_source, &mut marks.source, &key);
+                    self.cluster.marks.share(&mut marks.shared);
+                    if key.name == marks.source.name {
+                        key.name = marks.source.name.clone();
+                    }
+                }
+                let key = Arc::new(key);
+                if let Some(marks) = &facts.marks {
+                    add_to(&mut self.cluster.copies_by_rule, &marks.rule, &key);
+                    add_to(&mut self.cluster.copies_by_source, &marks.source, &key);
                 }
                 self.cluster.objects.insert(key, Box::new(facts));
             }
             None => {
-                self.cluster.objects.remove(&key);
                 self.cluster.fingerprints.remove(&key);
                 self.cluster.changed_keys.remove(&key);
             }
@@ -73,17 +79,17 @@ impl World {
 
     /// The objects whose marks name this rule, whether or not the marks verify.
     pub fn copies_of_rule(&self, rule: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
-        self.cluster.copies_by_rule.get(rule).into_iter().flatten()
+        self.cluster.copies_by_rule.get(rule).into_iter().flatten().map(Arc::as_ref)
     }
 
     /// The objects whose marks name this source. Marks do not say its kind.
     pub fn copies_of_source(&self, source: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
-        self.cluster.copies_by_source.get(source).into_iter().flatten()
+        self.cluster.copies_by_source.get(source).into_iter().flatten().map(Arc::as_ref)
     }
 
     /// Every object with marks.
     pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.cluster.copies_by_rule.values().flatten()
+        self.cluster.copies_by_rule.values().flatten().map(Arc::as_ref)
     }
 
     /// What a template declares for a namespace or object, as last rendered.
@@ -161,11 +167,11 @@ impl World {
 
     /// Has every object examined again that is not compared by content; returns which these are.
     pub fn doubt_declared(&mut self) -> Vec<ObjectKey> {
-        let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.examined().is_some());
+        let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.examined.is_some());
         objects
             .map(|(key, facts)| {
                 facts.set_drift(Drift::Possible);
-                key.clone()
+                (**key).clone()
             })
             .collect()
     }
@@ -192,32 +198,28 @@ impl World {
         });
     }
 
-    fn unindex(&mut self, key: &ObjectKey) {
-        let Some(facts) = self.cluster.objects.get(key) else { return };
-        // One reference is this object's, the other the set's own.
-        if Arc::strong_count(&facts.labels) == 2 {
-            self.cluster.labels.remove(&facts.labels);
+    /// Takes an object out, and out of all indexes.
+    fn take_out(&mut self, key: &ObjectKey) {
+        let Some(facts) = self.cluster.objects.remove(key) else { return };
+        self.cluster.labels.release(&facts.labels);
+        if let Some(ownership) = &facts.ownership {
+            self.cluster.ownership.release(ownership);
         }
-        let Some(marks) = facts.marks.as_deref() else { return };
-        let (rule, source) = (marks.rule.clone(), marks.source.clone());
-        remove_from(&mut self.cluster.copies_by_rule, &rule, key);
-        remove_from(&mut self.cluster.copies_by_source, &source, key);
+        if let Some(marks) = &facts.marks {
+            remove_from(&mut self.cluster.copies_by_rule, &marks.rule, key);
+            remove_from(&mut self.cluster.copies_by_source, &marks.source, key);
+            self.cluster.marks.release(&marks.shared);
+        }
     }
 }
 
-/// Adds a copy to those of a name, and has its marks share the name's allocation.
-fn add_to(
-    index: &mut BTreeMap<NamespacedName, BTreeSet<ObjectKey>>,
-    at: &mut NamespacedName,
-    key: &ObjectKey,
-) {
-    if let Some((known, _)) = index.get_key_value(at) {
-        *at = known.clone();
-    }
+type Copies = BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>;
+
+fn add_to(index: &mut Copies, at: &NamespacedName, key: &Arc<ObjectKey>) {
     index.entry(at.clone()).or_default().insert(key.clone());
 }
 
-fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: &K, key: &ObjectKey) {
+fn remove_from(index: &mut Copies, at: &NamespacedName, key: &ObjectKey) {
     if let Some(set) = index.get_mut(at) {
         set.remove(key);
         if set.is_empty() {
@@ -243,6 +245,7 @@ mod tests {
             restart: None,
             marks: None,
             ownership: None,
+            examined: None,
         }
     }
 

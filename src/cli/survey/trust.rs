@@ -1,7 +1,10 @@
 //! The key for marks and digests. A caller who may not read it gets a plan all the same: marks are trusted,
 //! and copies are compared by their content.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -79,8 +82,8 @@ pub(super) fn believe_marks(world: &mut World) {
             continue;
         };
         let mark = key.mark(&slot, &marks.rule);
-        if marks.mark != mark {
-            marks.mark = mark;
+        if *marks.mark != mark {
+            marks.mark = mark.into();
             world.set_object(slot, Some(facts));
         }
     }
@@ -101,7 +104,7 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
             continue;
         };
         if marks.digest != intent.marks.digest {
-            marks.digest.clone_from(&intent.marks.digest);
+            Arc::make_mut(&mut marks.shared).digest.clone_from(&intent.marks.digest);
             world.set_object(slot.clone(), Some(facts));
             any = true;
         }

@@ -15,6 +15,7 @@ impl Object {
             restart: self.restart.as_deref().map(Into::into),
             marks: None,
             ownership: None,
+            examined: None,
         };
         world.set_object(key.clone(), Some(facts));
         if self.not_fetched {

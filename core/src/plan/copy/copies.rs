@@ -316,7 +316,7 @@ fn judge(
         .and_then(|owned| owned.ours.as_ref())
         .is_some_and(|owned| owned.are(&intent.own_fields(slot.kind)));
     let print = world.fingerprint(slot);
-    if facts.examined().is_some() {
+    if facts.examined.is_some() {
         let is_suspect = slot.kind.is_whole() && !(untouched && covered);
         let is_ours = same_marks && ownership.is_some_and(|owned| owned.ours.is_some());
         return match facts.drift() {

@@ -1,11 +1,14 @@
 //! What a copy should be, from its source's fingerprint and its rule's shape. It holds no content.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::{CopyMarks, field_set},
+    marks::{CopyMarks, SharedMarks, field_set},
     model::{ForeignField, ObjectFacts, OwnFields, Owner, World},
     names::{Kind, ObjectKey},
     paths::is_within,
@@ -61,14 +64,16 @@ impl Intent {
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
         let marks = CopyMarks {
-            source: claim.source.named(),
-            source_uid: print.uid.to_string(),
-            digest: key.content(&shaped, &labels, &annotations),
-            on_removal: Some(claim.on_removal(world.settings().default_grace)),
-            mark: key.mark(slot, &rule),
+            mark: key.mark(slot, &rule).into(),
             remove_after: None,
-            definition: None,
-            rule,
+            shared: Arc::new(SharedMarks {
+                source: claim.source.named(),
+                source_uid: print.uid.to_string(),
+                digest: key.content(&shaped, &labels, &annotations),
+                on_removal: Some(claim.on_removal(world.settings().default_grace)),
+                definition: None,
+                rule,
+            }),
         };
         labels.extend(marks.labels());
         annotations.extend(marks.annotations());

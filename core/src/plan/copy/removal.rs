@@ -260,7 +260,8 @@ mod tests {
             content_fields: 0,
             restart: None,
             marks: None,
-            ownership: Some(Box::new(Ownership { written: written.map(at), ..Ownership::default() })),
+            ownership: Some(Ownership { written: written.map(at), ..Ownership::default() }.into()),
+            examined: None,
         }
     }
 

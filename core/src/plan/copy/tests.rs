@@ -406,7 +406,8 @@ fn a_status_tells_of_spreads() {
     assert_eq!(ready(&world), ("Copying 1 copy is being written".into(), None));
 
     let our_own = json!([{"manager": crate::marks::COPY_MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:old": {}}}}]);
-    let old = crate::marks::CopyMarks { digest: "old".into(), ..marks };
+    let shared = crate::marks::SharedMarks { digest: "old".into(), ..(*marks.shared).clone() };
+    let old = crate::marks::CopyMarks { shared: shared.into(), ..marks };
     secret(
         &mut world,
         "shop",

@@ -278,6 +278,7 @@ mod tests {
                 restart: None,
                 marks: None,
                 ownership: None,
+                examined: None,
             };
             world.set_object(key.clone(), Some(facts));
             Changed::Object(key)

@@ -100,6 +100,7 @@ mod tests {
                 restart: None,
                 marks: None,
                 ownership: None,
+                examined: None,
             };
             world.set_object(ObjectKey::new(Kind::ConfigMap, "shop", *name), Some(facts));
         }
