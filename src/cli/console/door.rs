@@ -1,6 +1,6 @@
 //! Stands before every route: which requests come in, how many at once, for how long, and with which headers they leave.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -10,10 +10,9 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
-use futures::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     callers::Callers,
@@ -21,6 +20,7 @@ use super::{
     problem::Problem,
     seat::{AT_ONCE, Seat},
     site::Site,
+    stay::Stay,
 };
 
 /// The largest body: as much as the API server sends to a webhook.
@@ -48,14 +48,14 @@ pub(super) struct Door {
     guard: Guard,
     pub(super) site: Site,
     pub(super) callers: Callers,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     /// A place for one body that is not small.
-    large: Semaphore,
+    large: Arc<Semaphore>,
 }
 
 impl Door {
     pub(super) fn new(guard: Guard, site: Site, callers: Callers) -> Self {
-        let (places, large) = (Semaphore::new(ALL_AT_ONCE), Semaphore::new(1));
+        let (places, large) = (Arc::new(Semaphore::new(ALL_AT_ONCE)), Arc::new(Semaphore::new(1)));
         Self { guard, site, callers, places, large }
     }
 
@@ -63,17 +63,17 @@ impl Door {
     ///
     /// # Errors
     /// One of them is not free.
-    fn places<'d>(&'d self, seat: &'d Seat, body: &Body) -> Result<Vec<SemaphorePermit<'d>>, Problem> {
+    fn places(&self, seat: &Seat, body: &Body) -> Result<Vec<OwnedSemaphorePermit>, Problem> {
         let busy = |what: String| {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}: try again in a moment"))
         };
         let mut taken = Vec::new();
-        for (all, most) in [(&*seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
-            let place = all.try_acquire();
+        for (all, most) in [(&seat.places, AT_ONCE), (&self.places, ALL_AT_ONCE)] {
+            let place = all.clone().try_acquire_owned();
             taken.push(place.map_err(|_| busy(format!("{most} requests are being answered")))?);
         }
         if body.size_hint().upper().is_none_or(|most| most > SMALL) {
-            let place = self.large.try_acquire();
+            let place = self.large.clone().try_acquire_owned();
             let message = || format!("another body of more than {} KiB is being judged", SMALL >> 10);
             taken.push(place.map_err(|_| busy(message()))?);
         }
@@ -100,26 +100,18 @@ impl Door {
             },
         };
         let places = caller.as_ref().map(|seat| self.places(seat, &body)).transpose();
-        let _places = match places {
-            Ok(places) => places,
+        let deadline = if caller.is_some() { DEADLINE } else { STRANGERS_DEADLINE };
+        let stay = match places {
+            Ok(places) => Stay::new(places.unwrap_or_default(), deadline),
             Err(problem) => return problem.into_response(),
         };
-        let deadline = if caller.is_some() { DEADLINE } else { STRANGERS_DEADLINE };
+        // A page that is not complete yet goes on with it.
+        head.extensions.insert(stay.clone());
         if let Some(seat) = &caller {
             head.extensions.insert(seat.clone());
         }
-        let answered = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
-        match tokio::time::timeout(deadline, answered).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(_)) => {
-                let message = "a fault of the console: it is told where the console runs";
-                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
-            }
-            Err(_) => {
-                let message = format!("there was no answer within {} s", deadline.as_secs());
-                Problem::new(StatusCode::GATEWAY_TIMEOUT, message).into_response()
-            }
-        }
+        let answered = stay.within(next.run(Request::from_parts(head, body))).await;
+        answered.unwrap_or_else(IntoResponse::into_response)
     }
 }
 
@@ -137,6 +129,10 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     ));
     below(&base, routes).layer(map_response(async |mut response: Response| {
         harden(response.headers_mut());
+        // What comes bit by bit is not to be held back: nginx would.
+        if response.body().size_hint().exact().is_none() {
+            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+        }
         response
     }))
 }

@@ -20,6 +20,7 @@ mod sealed;
 mod seat;
 mod seats;
 mod site;
+mod stay;
 mod surveying;
 mod surveys;
 #[cfg(test)]

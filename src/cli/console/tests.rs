@@ -2,6 +2,7 @@
 
 mod crowd;
 mod in_cluster;
+mod late;
 
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
@@ -12,6 +13,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{
@@ -42,7 +44,16 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn over(answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
+        Self::waiting(answer, |_| None)
+    }
+
+    /// The same over one that answers some paths only when it is told to.
+    fn waiting(
+        answer: impl Fn(&str, &str) -> (u16, Value) + Clone + Send + Sync + 'static,
+        until: impl Fn(&str) -> Option<CancellationToken> + Clone + Send + Sync + 'static,
+    ) -> Self {
         let server = tower::service_fn(move |request: Request<Body>| {
+            let until = until(request.uri().path());
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let method = if is_watch { "WATCH" } else { request.method().as_str() };
             let (code, body) = answer(method, request.uri().path());
@@ -56,7 +67,12 @@ impl Run {
                 false => text.into(),
             };
             let response = Response::builder().status(code).body(body);
-            async { Ok::<_, Infallible>(response.unwrap()) }
+            async move {
+                if let Some(until) = until {
+                    until.cancelled().await;
+                }
+                Ok::<_, Infallible>(response.unwrap())
+            }
         });
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
         let client = Client::new(server, "shop");

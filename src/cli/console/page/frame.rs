@@ -35,19 +35,25 @@ pub(super) struct Frame {
 impl Frame {
     /// The frame for a request.
     pub(super) async fn of(seat: &Seat, asked: &Asked) -> Self {
+        // The view itself says what is wrong, if the API server does not answer.
+        let frame = Self {
+            site: seat.site.clone(),
+            who: whoami(seat).await.ok(),
+            cluster: seat.cluster.clone(),
+            namespaces: String::new(),
+            scope: String::new(),
+        };
+        frame.about(seat, asked)
+    }
+
+    /// The same, for what else is asked.
+    pub(super) fn about(self, seat: &Seat, asked: &Asked) -> Self {
         let names = |all: &std::collections::BTreeSet<std::sync::Arc<str>>| {
             all.iter().map(|name| &**name).collect::<Vec<_>>().join(",")
         };
         let namespaces = names(&asked.namespaces);
         let scope = if namespaces.is_empty() { names(&seat.named) } else { namespaces.clone() };
-        // The view itself says what is wrong, if the API server does not answer.
-        Self {
-            site: seat.site.clone(),
-            who: whoami(seat).await.ok(),
-            cluster: seat.cluster.clone(),
-            namespaces,
-            scope,
-        }
+        Self { namespaces, scope, ..self }
     }
 
     /// A frame for tests.
@@ -129,32 +135,45 @@ impl Frame {
         }
     }
 
-    /// A page that says what went wrong, and what can be done.
-    pub(super) fn problem(&self, path: &str, problem: &Problem) -> Response {
-        let heading = match problem.code() {
-            StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
-            StatusCode::FORBIDDEN => "Your rights do not show this",
-            StatusCode::NOT_FOUND => "There is no such thing",
-            StatusCode::BAD_REQUEST => "That cannot be answered",
-            _ => "The cluster did not answer",
-        };
-        let body = html! {
-            h1 { (heading) }
-            p .lead { (problem.message()) }
-            @if problem.code() == StatusCode::FORBIDDEN {
-                p { "Name the namespaces that you work in, below: of each is shown what you may see there." }
+    /// What stands where a view will, as long as it takes.
+    pub(super) fn looking(&self, title: &str) -> Markup {
+        html! {
+            div .looking {
+                h1 { (title) }
+                p .lead role="status" {
+                    "Looking at "
+                    @if self.scope.is_empty() { "everything that you may see" } @else { (self.scope.replace(',', ", ")) }
+                    " in " (self.cluster) ". Where there is much, it takes some seconds; the page goes on by itself."
+                }
+                div aria-hidden="true" { i {} i {} i {} }
             }
-        };
-        (problem.code(), self.page(path, heading, &body)).into_response()
-    }
-
-    /// The view, or what went wrong.
-    pub(super) fn answer(&self, path: &str, title: &str, view: Result<Markup, Problem>) -> Response {
-        match view {
-            Ok(body) => self.page(path, title, &body).into_response(),
-            Err(problem) => self.problem(path, &problem),
         }
     }
+
+    /// A page that says what went wrong.
+    pub(super) fn problem(&self, path: &str, problem: &Problem) -> Response {
+        let (heading, body) = trouble(problem);
+        (problem.code(), self.page(path, heading, &body)).into_response()
+    }
+}
+
+/// What went wrong, and what can be done: the heading, and all of it.
+pub(super) fn trouble(problem: &Problem) -> (&'static str, Markup) {
+    let heading = match problem.code() {
+        StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
+        StatusCode::FORBIDDEN => "Your rights do not show this",
+        StatusCode::NOT_FOUND => "There is no such thing",
+        StatusCode::BAD_REQUEST => "That cannot be answered",
+        _ => "The cluster did not answer",
+    };
+    let body = html! {
+        h1 { (heading) }
+        p .lead { (problem.message()) }
+        @if problem.code() == StatusCode::FORBIDDEN {
+            p { "Name the namespaces that you work in, below: of each is shown what you may see there." }
+        }
+    };
+    (heading, body)
 }
 
 /// Notes to read first: what may not be seen, and which right would show it.

@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
-use axum::{Extension as Shared, response::Response};
+use axum::response::Response;
 use maud::{Markup, html};
 
 use super::{
     frame::{Frame, notes},
     state::Shape,
+    visit::Visit,
 };
 use crate::cli::console::{
-    asked::Asked,
     feed::{Happening, Latest, Thing, latest},
-    seat::Seat,
+    problem::Problem,
 };
 
 /// `GET /live`.
-pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
-    let view = latest(&seat, &asked).await.map(|latest| render(&frame, &latest));
-    frame.answer("/live", "Live", view)
+pub(super) async fn view(visit: Visit) -> Response {
+    visit.answer("/live", "Live", shown).await
+}
+
+async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
+    Ok(render(&visit.frame, &latest(&visit.seat, &visit.asked).await?))
 }
 
 /// The view. The script takes the rows of what comes from the templates at its end.

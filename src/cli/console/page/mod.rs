@@ -10,6 +10,7 @@ mod spread;
 mod state;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use axum::{Router, body::Body, response::Response, routing::get};
 use http::{HeaderValue, header};

@@ -2,21 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Extension as Shared, extract::Path, response::Response};
+use axum::{extract::Path, response::Response};
 use maud::{Markup, html};
 
 use super::{
     frame::Frame,
     overview::said,
     state::{self, Shape},
+    visit::Visit,
 };
 use crate::{
     cli::{
         console::{
             api::{self, Call},
-            asked::Asked,
             problem::Problem,
-            seat::Seat,
         },
         tree::{Forest, Node},
         why::{Answer, Made, RuleWhy, User, Why},
@@ -27,29 +26,18 @@ use crate::{
 };
 
 /// `GET /object/{kind}/{namespace}/{name}`.
-pub(super) async fn view(
-    Shared(seat): Shared<Arc<Seat>>,
-    Path(path): Path<BTreeMap<String, String>>,
-    asked: Asked,
-) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
+pub(super) async fn view(visit: Visit, Path(path): Path<BTreeMap<String, String>>) -> Response {
     let part = |name: &str| path.get(name).cloned().unwrap_or_default();
     let title = format!("{}/{}", part("namespace"), part("name"));
-    let view = shown(&frame, &seat, &path, &asked).await;
-    frame.answer("", &title, view)
+    visit.answer("", &title, |visit| shown(visit, path)).await
 }
 
-async fn shown(
-    frame: &Frame,
-    seat: &Arc<Seat>,
-    path: &BTreeMap<String, String>,
-    asked: &Asked,
-) -> Result<Markup, Problem> {
-    let call = || Call::new(seat.clone(), asked.clone(), path.clone(), Vec::new());
+async fn shown(visit: Arc<Visit>, path: BTreeMap<String, String>) -> Result<Markup, Problem> {
+    let call = || Call::new(visit.seat.clone(), visit.asked.clone(), path.clone(), Vec::new());
     let answer = api::why(call()?).await?;
     // Of workloads there is no tree.
     let forest = api::tree(call()?).await.ok();
-    Ok(render(frame, &answer, forest.as_ref()))
+    Ok(render(&visit.frame, &answer, forest.as_ref()))
 }
 
 /// The view.

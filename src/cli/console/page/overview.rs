@@ -2,21 +2,20 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use axum::{Extension as Shared, response::Response};
+use axum::response::Response;
 use maud::{Markup, html};
 
 use super::{
     frame::{Frame, notes},
     state::{Shape, of_copy, of_restart, word},
+    visit::Visit,
 };
 use crate::{
     cli::{
         console::{
             api::{CopyLine, copy_lines, restart_lines},
-            asked::Asked,
             look::{Sight, look},
             problem::Problem,
-            seat::Seat,
         },
         standing::{copies::State, restarts::RestartRow},
     },
@@ -28,16 +27,14 @@ use crate::{
 const WORST: usize = 10;
 
 /// `GET /`.
-pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
-    let view = shown(&seat, &asked, &frame).await;
-    frame.answer("/", "Overview", view)
+pub(super) async fn view(visit: Visit) -> Response {
+    visit.answer("/", "Overview", shown).await
 }
 
-async fn shown(seat: &Seat, asked: &Asked, frame: &Frame) -> Result<Markup, Problem> {
-    let sight = look(seat, asked).await?;
+async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
+    let sight = look(&visit.seat, &visit.asked).await?;
     let (copies, workloads) = (copy_lines(&sight), restart_lines(&sight));
-    Ok(render(frame, &facts(&sight, copies, workloads)))
+    Ok(render(&visit.frame, &facts(&sight, copies, workloads)))
 }
 
 /// What the view shows.

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    Extension as Shared,
     extract::Request,
     response::{IntoResponse as _, Response},
 };
@@ -13,6 +12,7 @@ use maud::{Markup, html};
 use super::{
     frame::{Frame, notes},
     state::Shape,
+    visit::Visit,
 };
 use crate::{
     cli::{
@@ -31,29 +31,24 @@ use crate::{
 };
 
 /// `GET /policies`.
-pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
-    let view = shown(&frame, &seat, &asked, &box_of(&frame, "", None)).await;
-    frame.answer("/policies", "Policies", Ok(view))
+pub(super) async fn view(visit: Visit) -> Response {
+    visit.answer("/policies", "Policies", |visit| shown(visit, None)).await
 }
 
 /// `POST /policies`: judges what is in the box.
-pub(super) async fn judge(Shared(seat): Shared<Arc<Seat>>, asked: Asked, request: Request) -> Response {
+pub(super) async fn judge(visit: Visit, request: Request) -> Response {
     let body = match whole(request).await {
         Ok(body) => body,
-        Err(problem) => return Frame::of(&seat, &asked).await.problem("/policies", &problem),
+        Err(problem) => return visit.frame.problem("/policies", &problem),
     };
     let fields: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
     let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
-    let asked = match asked.with_namespaces(&field("namespaces")) {
+    let asked = match visit.asked.clone().with_namespaces(&field("namespaces")) {
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let frame = Frame::of(&seat, &asked).await;
     let manifest = field("manifest");
-    let judged = judged(&seat, &asked, &manifest).await;
-    let view = shown(&frame, &seat, &asked, &box_of(&frame, &manifest, Some(&judged))).await;
-    frame.answer("/policies", "Policies", Ok(view))
+    visit.asking(asked).answer("/policies", "Policies", |visit| shown(visit, Some(manifest))).await
 }
 
 /// A verdict, and what writing it would do.
@@ -69,13 +64,18 @@ async fn judged(seat: &Arc<Seat>, asked: &Asked, manifest: &str) -> Result<Judge
     Ok(Judged { report: api::checked(call().await?).await?, plan: api::planned(call().await?).await })
 }
 
-async fn shown(frame: &Frame, seat: &Arc<Seat>, asked: &Asked, paste: &Markup) -> Markup {
+async fn shown(visit: Arc<Visit>, manifest: Option<String>) -> Result<Markup, Problem> {
+    let Visit { seat, asked, frame, .. } = &*visit;
+    let judged = match &manifest {
+        Some(manifest) => Some(judged(seat, asked, manifest).await),
+        None => None,
+    };
     let violations =
         async { api::violations(Call::new(seat.clone(), asked.clone(), BTreeMap::new(), Vec::new())?).await };
     let violations = violations.await;
-    html! {
+    Ok(html! {
         h1 { "Policies" }
-        (paste)
+        (box_of(frame, manifest.as_deref().unwrap_or_default(), judged.as_ref()))
         section {
             h2 { "Objects that violate a policy" }
             @match &violations {
@@ -86,7 +86,7 @@ async fn shown(frame: &Frame, seat: &Arc<Seat>, asked: &Asked, paste: &Markup) -
                 Err(problem) => p { (problem.message()) },
             }
         }
-    }
+    })
 }
 
 /// The violations.

@@ -2,17 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Extension as Shared, response::Response};
+use axum::response::Response;
 use maud::{Markup, html};
 
 use super::{
     frame::{Frame, notes},
     overview::said,
     state,
+    visit::Visit,
 };
 use crate::{
     cli::{
-        console::{api, asked::Asked, paged::Page, seat::Seat},
+        console::{api, paged::Page, problem::Problem},
         standing::restarts::RestartRow,
         terminal::side_by_side,
     },
@@ -21,11 +22,13 @@ use crate::{
 };
 
 /// `GET /restarts`.
-pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
-    let shown = async { api::restarts(api::Call::new(seat, asked, BTreeMap::new(), Vec::new())?).await };
-    let view = shown.await.map(|page| render(&frame, &page));
-    frame.answer("/restarts", "Restarts", view)
+pub(super) async fn view(visit: Visit) -> Response {
+    visit.answer("/restarts", "Restarts", shown).await
+}
+
+async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
+    let call = api::Call::new(visit.seat.clone(), visit.asked.clone(), BTreeMap::new(), Vec::new())?;
+    Ok(render(&visit.frame, &api::restarts(call).await?))
 }
 
 /// The view.

@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Extension as Shared, response::Response};
+use axum::response::Response;
 use maud::{Markup, html};
 
 use super::{
     frame::{Frame, notes},
     overview::said,
     state::{STATES, of_copy, word},
+    visit::Visit,
 };
 use crate::cli::{
     console::{
@@ -20,7 +21,6 @@ use crate::cli::{
         look::look,
         paged::{Page, page},
         problem::Problem,
-        seat::Seat,
     },
     standing::copies::State,
 };
@@ -33,21 +33,20 @@ const FEW: usize = 6;
 const CELLS: usize = 1000;
 
 /// `GET /where`.
-pub(super) async fn view(Shared(seat): Shared<Arc<Seat>>, asked: Asked) -> Response {
-    let frame = Frame::of(&seat, &asked).await;
-    let view = shown(&seat, &asked, &frame).await;
-    frame.answer("/where", "Where", view)
+pub(super) async fn view(visit: Visit) -> Response {
+    visit.answer("/where", "Where", shown).await
 }
 
-async fn shown(seat: &Seat, asked: &Asked, frame: &Frame) -> Result<Markup, Problem> {
-    let sight = look(seat, asked).await?;
+async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
+    let sight = look(&visit.seat, &visit.asked).await?;
     let places = sight.looks.iter().flat_map(|look| {
         let world = &look.survey.world;
         let named = look.place.clone().map(|place| vec![place]);
         named.unwrap_or_else(|| world.namespaces().keys().cloned().collect())
     });
-    let matrix = Matrix::new(copy_lines(&sight), places.map(|place| place.to_string()).collect(), asked);
-    render(frame, asked, matrix, &sight.notes)
+    let matrix =
+        Matrix::new(copy_lines(&sight), places.map(|place| place.to_string()).collect(), &visit.asked);
+    render(&visit.frame, &visit.asked, matrix, &sight.notes)
 }
 
 /// One rule's copies in one namespace.

@@ -1,0 +1,88 @@
+//! A visit of a page: who looks, and at what. Where the view takes long, the answer begins without it: the heading, the way to other
+//! views, and what is being looked at; the view follows in the same answer, and `style.css` takes away what stood in its place.
+
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
+
+use axum::{
+    Extension as Shared,
+    body::Body,
+    extract::FromRequestParts,
+    response::{Html, IntoResponse as _, Response},
+};
+use futures::{FutureExt as _, StreamExt as _, future::ready};
+use http::request::Parts;
+use maud::{Markup, PreEscaped, html};
+use tokio::time::timeout;
+
+use super::frame::{Frame, trouble};
+use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat, stay::Stay};
+
+/// A view that takes longer comes later. What the API server refuses at once has its status code.
+const AT_ONCE: Duration = Duration::from_millis(150);
+/// Where a view goes that comes later. What others have written is escaped, and is no comment.
+const HERE: &str = "<!-- the view -->";
+
+/// One request for a page.
+pub(super) struct Visit {
+    pub seat: Arc<Seat>,
+    pub asked: Asked,
+    pub frame: Frame,
+    stay: Stay,
+}
+
+/// A view on its way.
+type Coming = Pin<Box<dyn Future<Output = Result<Markup, Problem>> + Send>>;
+
+impl<S: Send + Sync> FromRequestParts<S> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Response> {
+        let asked = Asked::from_request_parts(head, state).await.map_err(|wrong| wrong.into_response())?;
+        let seat = Shared::<Arc<Seat>>::from_request_parts(head, state).await;
+        let Shared(seat) = seat.map_err(|absent| absent.into_response())?;
+        let stay = Shared::<Stay>::from_request_parts(head, state).await;
+        let Shared(stay) = stay.map_err(|absent| absent.into_response())?;
+        let frame = Frame::of(&seat, &asked).await;
+        Ok(Self { seat, asked, frame, stay })
+    }
+}
+
+impl Visit {
+    /// The same, about what else is asked.
+    pub(super) fn asking(self, asked: Asked) -> Self {
+        let frame = self.frame.about(&self.seat, &asked);
+        Self { asked, frame, ..self }
+    }
+
+    /// The page with the view, or with what went wrong.
+    pub(super) async fn answer<V>(
+        self,
+        path: &'static str,
+        title: &str,
+        view: impl FnOnce(Arc<Self>) -> V,
+    ) -> Response
+    where
+        V: Future<Output = Result<Markup, Problem>> + Send + 'static,
+    {
+        let (stay, visit) = (self.stay.clone(), Arc::new(self));
+        let view = view(visit.clone());
+        let mut coming: Coming = Box::pin(async move { stay.within(view).await.flatten() });
+        match timeout(AT_ONCE, &mut coming).await {
+            Ok(Ok(view)) => visit.frame.page(path, title, &view).into_response(),
+            Ok(Err(problem)) => visit.frame.problem(path, &problem),
+            Err(_) => visit.begin(path, title, coming),
+        }
+    }
+
+    /// The page but for its view, which follows. What goes wrong with that is said on the page: the status code is sent.
+    fn begin(self: Arc<Self>, path: &str, title: &str, coming: Coming) -> Response {
+        let body = html! { (self.frame.looking(title)) (PreEscaped(HERE)) };
+        let page = self.frame.page(path, title, &body).into_string();
+        let (before, after) = page.split_once(HERE).unwrap_or((&page, ""));
+        let after = after.to_owned();
+        let rest =
+            coming.map(move |view| view.unwrap_or_else(|problem| trouble(&problem).1).into_string() + &after);
+        let parts = ready(before.to_owned()).into_stream().chain(rest.into_stream());
+        Html(Body::from_stream(parts.map(Ok::<_, Infallible>))).into_response()
+    }
+}

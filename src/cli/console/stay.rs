@@ -1,0 +1,48 @@
+//! The stay of one request: the places that it takes until it is answered, and until when that has to be.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use http::StatusCode;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout_at},
+};
+
+use super::problem::Problem;
+
+/// The stay of one request. Its places are free when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Stay(Arc<Taken>);
+
+struct Taken {
+    limit: Duration,
+    until: Instant,
+    _places: Vec<OwnedSemaphorePermit>,
+}
+
+impl Stay {
+    /// A stay that begins now, and lasts as long as this at most.
+    pub(super) fn new(places: Vec<OwnedSemaphorePermit>, limit: Duration) -> Self {
+        Self(Arc::new(Taken { limit, until: Instant::now() + limit, _places: places }))
+    }
+
+    /// What becomes of a part of the answer.
+    ///
+    /// # Errors
+    /// It took too long, or panicked.
+    pub(super) async fn within<T>(&self, part: impl Future<Output = T>) -> Result<T, Problem> {
+        let done = AssertUnwindSafe(part).catch_unwind();
+        match timeout_at(self.0.until, done).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) => {
+                let message = "a fault of the console: it is told where the console runs";
+                Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
+            }
+            Err(_) => {
+                let message = format!("there was no answer within {} s", self.0.limit.as_secs());
+                Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, message))
+            }
+        }
+    }
+}
