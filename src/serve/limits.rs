@@ -18,7 +18,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// Time from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// Time in which a client takes nothing of an answer that waits for it.
+    /// Time in which a client must take 64 KiB of an answer that waits for it, or what is left.
     pub stalled: Duration,
     /// Time between two requests on a kept connection. It must be longer than the API server's own idle limit
     /// of about 90 s: the client must close first, or a call could be lost on its way.
