@@ -1,5 +1,6 @@
 {{/* One Deployment. Call with a dict: root, component, roles, account, replicas, resources, answers (whether it serves the webhook),
-  shows (whether it is the console, which gets no token and nothing of the webhook's). */}}
+  shows (whether it is the console, which gets no token, nothing of the webhook's, and no extraEnv and extraVolumes, which may be
+  credentials of the others). */}}
 {{- define "copyrator.deployment" -}}
 {{- $values := .root.Values -}}
 {{- $fullname := include "copyrator.fullname" .root -}}
@@ -13,6 +14,7 @@
 {{- fail "webhook.clientCA.names says nothing without secretName or configMapName" -}}
 {{- end -}}
 {{- $mounted := and (ne $values.certificates.mode "self-managed") (not $values.namespaces) (not .shows) -}}
+{{- $extra := ternary dict $values (default false .shows) -}}
 {{- $protocol := ternary (include "copyrator.consoleProtocol" .root) "" (default false .shows) -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -166,7 +168,7 @@ spec:
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
         # One arena of glibc's allocator: half the memory, no slower.
         - {name: MALLOC_ARENA_MAX, value: "1"}
-        {{- with $values.extraEnv }}
+        {{- with $extra.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
         ports:
@@ -188,7 +190,7 @@ spec:
           periodSeconds: 2
           timeoutSeconds: 2
           failureThreshold: 3
-        {{- if or $demands $mounted .shows $values.extraVolumeMounts }}
+        {{- if or $demands $mounted .shows $extra.extraVolumeMounts }}
         volumeMounts:
         {{- if .shows }}
         # As the kubelet mounts it, without a token: where the API server's CA is looked for.
@@ -203,7 +205,7 @@ spec:
         {{- if $mounted }}
         - {name: certificates, mountPath: /certificates, readOnly: true}
         {{- end }}
-        {{- with $values.extraVolumeMounts }}
+        {{- with $extra.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
         {{- end }}
@@ -215,7 +217,7 @@ spec:
         securityContext:
           {{- toYaml . | nindent 10 }}
         {{- end }}
-      {{- if or $demands $mounted .shows $values.extraVolumes }}
+      {{- if or $demands $mounted .shows $extra.extraVolumes }}
       volumes:
       {{- if .shows }}
       - name: api-server
@@ -245,7 +247,7 @@ spec:
           items: [{key: ca.crt, path: ca.crt}]
           {{- end }}
       {{- end }}
-      {{- with $values.extraVolumes }}
+      {{- with $extra.extraVolumes }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
       {{- end }}
