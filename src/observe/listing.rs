@@ -58,6 +58,8 @@ pub(crate) enum ListError {
     Failed {
         /// The resource to list.
         resource: String,
+        /// Its status code.
+        code: u16,
         /// The API server's message.
         message: String,
     },
@@ -100,7 +102,9 @@ pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option
         Err(kube::Error::Api(status)) if status.code == 403 => {
             Err(ListError::Refused { resource, scope, message: status.message.clone() })
         }
-        Err(kube::Error::Api(status)) => Err(ListError::Failed { resource, message: status.message.clone() }),
+        Err(kube::Error::Api(status)) => {
+            Err(ListError::Failed { resource, code: status.code, message: status.message.clone() })
+        }
         Err(error) => Err(ListError::Unreachable(Box::new(error))),
     }
 }
@@ -158,14 +162,14 @@ async fn every<K: Listed>(
                 return Err(match status.code {
                     403 => ListError::Refused { resource, scope: scope.to_owned(), message },
                     404 => ListError::NotServed { resource },
-                    _ => ListError::Failed { resource, message },
+                    code => ListError::Failed { resource, code, message },
                 });
             }
             Err(error) => return Err(ListError::Unreachable(Box::new(error))),
         }
     }
     let message = format!("the list has expired {TRIES} times before it was read");
-    Err(ListError::Failed { resource, message })
+    Err(ListError::Failed { resource, code: 503, message })
 }
 
 async fn pages<K: Listed>(api: &Api<K>, first: &ListParams) -> kube::Result<Vec<K>> {

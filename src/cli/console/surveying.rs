@@ -12,9 +12,13 @@ use tokio::{
 };
 
 use super::{problem::Problem, seat::Seat};
-use crate::cli::{
-    operator::ReadScope,
-    survey::{Files, Survey, SurveyError, SurveyMode, survey},
+use crate::{
+    cli::{
+        operator::ReadScope,
+        survey::{Files, Survey, SurveyError, SurveyMode, survey},
+        terminal::with_causes,
+    },
+    observe::listing::ListError,
 };
 
 /// How long a request waits for its turn.
@@ -88,6 +92,10 @@ fn busy(what: &str) -> Problem {
 pub(super) fn refused(error: SurveyError) -> Problem {
     match error {
         SurveyError::Forbidden(message) => Problem::new(StatusCode::FORBIDDEN, message),
+        SurveyError::List(ListError::Failed { code, .. }) => {
+            let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+            Problem::new(code, with_causes(&error))
+        }
         error => Problem::of(&error),
     }
 }

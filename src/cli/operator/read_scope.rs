@@ -133,6 +133,7 @@ impl ReadScope {
                 resource: format!(
                     "deployments in namespace {namespace}, of which Copyrator's says where it looks"
                 ),
+                code: status.code,
                 message: status.message.clone(),
             }),
             Err(error) => Err(ListError::Unreachable(Box::new(error))),

@@ -74,10 +74,15 @@ struct Run {
 
 impl Run {
     fn below(base: &str) -> Self {
+        Self::with(base, &[])
+    }
+
+    /// The same with these flags of `serve`.
+    fn with(base: &str, flags: &[&str]) -> Self {
         use clap::Parser as _;
         let (sent, withdrawn) = (Sent::default(), CancellationToken::new());
         let site = Site { base: base.parse().unwrap(), session: Session::Token };
-        let installed = Settings::parse_from(["console"]).installed.check().unwrap();
+        let installed = Settings::parse_from([&["console"], flags].concat()).installed.check().unwrap();
         let server = server(sent.clone(), withdrawn.clone());
         let seats = Arc::new(Seats::new(server, installed, site.clone(), CancellationToken::new()));
         let callers = Callers::Tokens { seal: Box::new(Seal::new().unwrap()), seats: seats.clone() };
@@ -199,6 +204,23 @@ async fn a_token_that_is_refused_is_not_asked_about_again_at_once() {
     let asked = run.asked();
     assert_eq!(run.get("/api/v1/whoami", &[GOOD]).await.0, 401);
     assert_eq!(run.asked(), asked);
+}
+
+/// With `--namespaces` nothing that a caller may not see is an error, but for those whom the API server does not know.
+#[tokio::test]
+async fn a_token_that_has_ended_is_401_whatever_is_looked_at() {
+    for flags in [&[][..], &["--namespaces=shop"], &["--namespaces=shop,web"]] {
+        for path in ["/api/v1/copies", "/api/v1/rules", "/api/v1/why/configmap/shop/app", "/where", "/"] {
+            let run = Run::with("", flags);
+            assert_eq!(run.get("/api/v1/whoami", &[GOOD]).await.0, 200);
+            run.withdrawn.cancel();
+            let (code, headers, said) = run.send("GET", path, &[GOOD], "").await;
+            assert_eq!(code, 401, "{flags:?} {path}: {said}");
+            let is_page = headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html");
+            let words = if is_page { "does not take your credentials" } else { "Unauthorized" };
+            assert!(is_page != path.starts_with("/api") && said.contains(words), "{path}: {said}");
+        }
+    }
 }
 
 #[tokio::test]
