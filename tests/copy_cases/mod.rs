@@ -14,7 +14,11 @@ use std::{
 use copyrator::{
     model::{Bytes, Store, World},
     names::{NamespacedName, ObjectKey},
-    plan::{Key, Need, copy::plan_slot, slots_to_check},
+    plan::{
+        Key, Need,
+        copy::{plan_slot, plan_slots},
+        slots_to_check,
+    },
     testing::Outcome,
 };
 
@@ -64,6 +68,10 @@ impl Case {
             world.forget_listed(Store::Namespaces);
         }
         let slots = slots(&world);
+        for (slot, plan) in plan_slots(&world, &slots, at(self.now)) {
+            let alone = plan_slot(&world, slot, at(self.now));
+            assert_eq!(plan, alone, "{}: {slot} among others, and by itself", self.name);
+        }
         let mut lines: Vec<_> =
             slots.iter().filter_map(|slot| self.rest(&mut server, &mut world, slot, self.now)).collect();
         lines.extend(statuses(&world, at(self.now)));

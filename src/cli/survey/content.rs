@@ -34,7 +34,7 @@ use crate::{
     observe::content::{ContentError, Contents},
     plan::{
         Need,
-        copy::{CopyAction, SlotPlan, plan_slot},
+        copy::{CopyAction, SlotPlan, plan_slots},
         every_slot,
     },
     reconcile::deletion::DeletionInquiry,
@@ -59,9 +59,7 @@ pub(super) async fn plan_all(
     }
     let mut open: BTreeSet<ObjectKey> = every_slot(world);
     for _ in 0..ROUNDS {
-        for slot in &open {
-            plans.insert(slot.clone(), plan_slot(world, slot, now));
-        }
+        plans.extend(plan_slots(world, &open, now).map(|(slot, plan)| (slot.clone(), plan)));
         if is_believed && believe_digests(world, &plans) {
             continue;
         }

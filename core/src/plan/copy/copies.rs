@@ -33,7 +33,19 @@ pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
     plan_claimed(world, slot, &claims_on(world, slot), &mut CopyCache::default(), now)
 }
 
-/// The same, given the claims on the slot and a cache of what its copies have in common.
+/// Plans these slots. What copies have in common is worked out once, so many take less than each by itself.
+pub fn plan_slots<'s>(
+    world: &World,
+    slots: impl IntoIterator<Item = &'s ObjectKey>,
+    now: Timestamp,
+) -> impl Iterator<Item = (&'s ObjectKey, SlotPlan)> {
+    let mut alike = CopyCache::default();
+    slots
+        .into_iter()
+        .map(move |slot| (slot, plan_claimed(world, slot, &claims_on(world, slot), &mut alike, now)))
+}
+
+/// Plans one slot, given the claims on it and a cache of what its copies have in common.
 pub(super) fn plan_claimed(
     world: &World,
     slot: &ObjectKey,

@@ -24,7 +24,7 @@ pub mod templates;
 mod tests;
 pub mod unstable;
 
-pub use copies::{as_declared, plan_slot};
+pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};
