@@ -124,8 +124,18 @@ pub(crate) struct Visitor {
     pub(crate) namespace: String,
 }
 
+/// Where what a page shows begins.
+const SHOWN: &[u8] = b"<body";
+
+/// Where bytes are in others.
+fn place(all: &[u8], part: &[u8]) -> Option<usize> {
+    all.windows(part.len()).position(|window| window == part)
+}
+
 /// An answer.
 pub(crate) struct Page {
+    /// Until bytes of the body were there that show something.
+    pub(crate) painted: Duration,
     /// Until the last byte was there.
     pub(crate) took: Duration,
     pub(crate) body: Vec<u8>,
@@ -136,17 +146,20 @@ impl Visitor {
     pub(crate) async fn get(&self, path: &str) -> Outcome<Page> {
         let begun = Instant::now();
         let mut stream = self.ask(path).await?;
-        let mut answer = Vec::new();
-        timeout(PATIENCE, stream.read_to_end(&mut answer)).await??;
+        let (mut answer, mut painted) = (Vec::new(), None);
+        while timeout(PATIENCE, stream.read_buf(&mut answer)).await?? > 0 {
+            if painted.is_none() && place(&answer, SHOWN).is_some() {
+                painted = Some(begun.elapsed());
+            }
+        }
         let took = begun.elapsed();
-        let end =
-            answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or("an answer without a head")?;
+        let end = place(&answer, b"\r\n\r\n").ok_or("an answer without a head")?;
         if !answer.starts_with(b"HTTP/1.1 200") {
             return Err(
                 format!("{path}: {}", String::from_utf8_lossy(&answer[..answer.len().min(2000)])).into()
             );
         }
-        Ok(Page { took, body: answer.split_off(end + 4) })
+        Ok(Page { painted: painted.unwrap_or(took), took, body: answer.split_off(end + 4) })
     }
 
     /// The lines of the stream of events, from its first event.
