@@ -4,28 +4,41 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Each value once, for as long as an object has it.
 #[derive(Debug)]
-pub(super) struct Shared<T>(BTreeSet<Arc<T>>);
+pub(super) struct Shared<T> {
+    values: BTreeSet<Arc<T>>,
+    /// With so many values, those that no object has are taken out.
+    full: usize,
+}
+
+/// So many values are never too many.
+const FEW: usize = 64;
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self(BTreeSet::new())
+        Self { values: BTreeSet::new(), full: FEW }
     }
 }
 
 impl<T: Ord> Shared<T> {
     /// Lets an object that comes use the value that others have already.
     pub(super) fn share(&mut self, value: &mut Arc<T>) {
-        match self.0.get(value) {
-            Some(known) => *value = known.clone(),
-            None => drop(self.0.insert(value.clone())),
+        if let Some(known) = self.values.get(value) {
+            *value = known.clone();
+            return;
         }
+        if self.values.len() >= self.full {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.full = (2 * self.values.len()).max(FEW);
+        }
+        self.values.insert(value.clone());
     }
 
-    /// Forgets the value of an object that goes, where no other object has it.
+    /// Forgets the value of an object that goes, where no other object has it. A value that is being read at that moment stays
+    /// until there are many.
     pub(super) fn release(&mut self, value: &Arc<T>) {
         // One reference is the caller's, the other the set's own.
         if Arc::strong_count(value) == 2 {
-            self.0.remove(value);
+            self.values.remove(value);
         }
     }
 }
@@ -37,14 +50,27 @@ mod tests {
     #[test]
     fn a_value_is_kept_once_and_for_as_long_as_an_object_has_it() {
         let mut shared = Shared::default();
-        let (mut one, mut two) = (Arc::new("a"), Arc::new("a"));
+        let (mut one, mut two) = (Arc::new(1), Arc::new(1));
         shared.share(&mut one);
         shared.share(&mut two);
         assert!(Arc::ptr_eq(&one, &two));
         shared.release(&one);
         drop(one);
-        assert_eq!(shared.0.len(), 1, "another object has it");
+        assert_eq!(shared.values.len(), 1, "another object has it");
         shared.release(&two);
-        assert!(shared.0.is_empty());
+        assert!(shared.values.is_empty());
+    }
+
+    #[test]
+    fn values_that_were_being_read_when_their_objects_went_do_not_add_up() {
+        let mut shared = Shared::default();
+        for number in 0..10 * FEW {
+            let mut value = Arc::new(number);
+            shared.share(&mut value);
+            let read = value.clone();
+            shared.release(&value);
+            drop(read);
+        }
+        assert!(shared.values.len() <= FEW, "{}", shared.values.len());
     }
 }

@@ -423,7 +423,7 @@ async fn every_view_is_a_page_of_its_own_and_says_what_to_do_next() {
         ("/", "Nothing is declared yet"),
         ("/where", "Nothing is copied here"),
         ("/object/configmap/shop/app", "every user whom the cluster's RBAC allows it"),
-        ("/object/configmap/shop/absent", "There is no such thing"),
+        ("/object/configmap/shop/absent", "This does not exist"),
         ("/restarts", "No workload is asked to restart"),
         ("/policies", "No object violates a policy"),
         ("/live", "Nothing was reported lately"),

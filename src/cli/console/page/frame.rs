@@ -162,7 +162,7 @@ pub(super) fn trouble(problem: &Problem) -> (&'static str, Markup) {
     let heading = match problem.code() {
         StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
         StatusCode::FORBIDDEN => "Your rights do not show this",
-        StatusCode::NOT_FOUND => "There is no such thing",
+        StatusCode::NOT_FOUND => "This does not exist",
         StatusCode::BAD_REQUEST => "That cannot be answered",
         _ => "The cluster did not answer",
     };

@@ -19,7 +19,7 @@ use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat, stay::Stay
 
 /// A view that takes longer comes later. What the API server refuses at once has its status code.
 const AT_ONCE: Duration = Duration::from_millis(150);
-/// Where a view goes that comes later. What others have written is escaped, and is no comment.
+/// The place of a view that comes later. It cannot be forged: maud escapes what users have written.
 const HERE: &str = "<!-- the view -->";
 
 /// One request for a page.
