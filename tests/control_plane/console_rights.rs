@@ -228,7 +228,9 @@ fn manifests(places: &[(&str, &str)], tree: &str) -> String {
 }
 
 fn ask(caller: &Caller, (verb, path, body): &Probe) -> (u16, String) {
-    let (code, _, text) = caller.send(verb, path, &[("Cache-Control", "no-cache")], body);
+    // A page that begins before its view is there says in its title what was asked for, whether or not it exists.
+    let headers = [("Cache-Control", "no-cache"), ("Prefer", "wait=60")];
+    let (code, _, text) = caller.send(verb, path, &headers, body);
     assert!(code < 500, "{verb} {path}: {code} {text}");
     (code, text)
 }

@@ -8,7 +8,6 @@ use testbed::Role;
 
 use crate::bed::objects::{config_map, ours, version};
 use crate::bed::{Bed, Story, USUAL_TIMEOUTS, eventually, peaceful, rough, same};
-use crate::other_writers::replaced;
 
 const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 const BOTH: &str = "validatingwebhookconfiguration,mutatingwebhookconfiguration";
@@ -16,14 +15,18 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/webhook-config");
 
 #[test]
 fn the_files_are_accepted_as_they_are_written() {
-    // In place of those that are there.
-    // The reconciler writes them, too, with every policy of every story.
-    let replace = || {
-        let mut kubectl = peaceful().testbed.cluster().kubectl();
-        kubectl.args(["replace", "--kustomize", FILES, "--dry-run=server", "-o", "name"]);
-        kubectl
-    };
-    let accepted = replaced(replace, "");
+    // An apply carries no version: the reconciler writes the hooks, too, with every policy of every story.
+    let apply = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "-o",
+        "name",
+        "--kustomize",
+        FILES,
+    ];
+    let accepted = peaceful().kubectl(&apply, &Value::Null);
     assert_eq!(accepted.lines().filter(|line| line.ends_with("/copyrator")).count(), 2, "{accepted}");
 }
 

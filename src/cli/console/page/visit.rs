@@ -10,14 +10,14 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
 };
 use futures::{FutureExt as _, StreamExt as _, future::ready};
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 use maud::{Markup, PreEscaped, html};
 use tokio::time::timeout;
 
 use super::frame::{Frame, trouble};
 use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat, stay::Stay};
 
-/// A view that takes longer comes later. What the API server refuses at once has its status code.
+/// A view that takes longer comes later, unless the client prefers to wait. What the API server refuses by then has its status code.
 const AT_ONCE: Duration = Duration::from_millis(150);
 /// The place of a view that comes later. It cannot be forged: maud escapes what users have written.
 const HERE: &str = "<!-- the view -->";
@@ -28,6 +28,8 @@ pub(super) struct Visit {
     pub asked: Asked,
     pub frame: Frame,
     stay: Stay,
+    /// How long the page waits for its view before it begins without it.
+    patience: Duration,
 }
 
 /// A view on its way.
@@ -43,8 +45,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
         let stay = Shared::<Stay>::from_request_parts(head, state).await;
         let Shared(stay) = stay.map_err(|absent| absent.into_response())?;
         let frame = Frame::of(&seat, &asked).await;
-        Ok(Self { seat, asked, frame, stay })
+        let patience = preferred_wait(&head.headers).unwrap_or(AT_ONCE);
+        Ok(Self { seat, asked, frame, stay, patience })
     }
+}
+
+/// The seconds of `Prefer: wait=10` (RFC 7240), by which a program gets a page whole and with its status code. [`Stay`] bounds them.
+fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
+    let said = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = said.flat_map(|value| value.split(','));
+    let seconds = preferences.find_map(|one| one.trim().strip_prefix("wait=")?.parse().ok());
+    seconds.map(Duration::from_secs)
 }
 
 impl Visit {
@@ -64,10 +75,10 @@ impl Visit {
     where
         V: Future<Output = Result<Markup, Problem>> + Send + 'static,
     {
-        let (stay, visit) = (self.stay.clone(), Arc::new(self));
+        let (stay, patience, visit) = (self.stay.clone(), self.patience, Arc::new(self));
         let view = view(visit.clone());
         let mut coming: Coming = Box::pin(async move { stay.within(view).await.flatten() });
-        match timeout(AT_ONCE, &mut coming).await {
+        match timeout(patience, &mut coming).await {
             Ok(Ok(view)) => visit.frame.page(path, title, &view).into_response(),
             Ok(Err(problem)) => visit.frame.problem(path, &problem),
             Err(_) => visit.begin(path, title, coming),

@@ -1,5 +1,7 @@
 //! Pages whose views take long: they begin without it, and the view follows in the same answer.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -19,6 +21,18 @@ fn waiting(
     let told = CancellationToken::new();
     let until = told.clone();
     (Run::waiting(answer, move |path| (path == RULES).then(|| until.clone())), told)
+}
+
+/// An API server that lets nobody list rules.
+fn refusing(method: &str, path: &str) -> (u16, Value) {
+    match path {
+        RULES => (
+            403,
+            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "no" }),
+        ),
+        _ => small_cluster(method, path),
+    }
 }
 
 /// Whether an answer has begun without its view.
@@ -59,14 +73,6 @@ async fn a_page_whose_view_takes_long_begins_without_it() {
 
 #[tokio::test]
 async fn what_is_refused_at_once_has_its_status_code_and_what_is_refused_later_its_words() {
-    let refusing = |method: &str, path: &str| match path {
-        RULES => (
-            403,
-            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
-                "message": "no" }),
-        ),
-        _ => small_cluster(method, path),
-    };
     let (run, told) = waiting(refusing);
     let late = run.open("/where", &[]).await;
     assert_eq!(late.status(), StatusCode::OK);
@@ -79,6 +85,20 @@ async fn what_is_refused_at_once_has_its_status_code_and_what_is_refused_later_i
     assert_eq!(at_once.status(), StatusCode::FORBIDDEN);
     let at_once = at_once.into_body().collect().await.unwrap().to_bytes();
     assert!(!is_begun(&String::from_utf8_lossy(&at_once)));
+}
+
+#[tokio::test]
+async fn a_client_that_prefers_to_wait_gets_the_page_whole() {
+    let (run, told) = waiting(refusing);
+    let open = run.open("/where", &[("prefer", "respond-async, wait=10")]);
+    let (page, ()) = tokio::join!(open, async {
+        // Longer than a page waits for its view otherwise.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        told.cancel();
+    });
+    assert_eq!(page.status(), StatusCode::FORBIDDEN);
+    let page = page.into_body().collect().await.unwrap().to_bytes();
+    assert!(!is_begun(&String::from_utf8_lossy(&page)));
 }
 
 #[tokio::test]
