@@ -4,9 +4,9 @@
 //! waiting for one cluster while others are idle. So it gets a thread for every test, and each story waits in its lane for a place:
 //! those that take longest get theirs first, so that none of them goes on alone when all others are through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::{env, thread};
 
@@ -41,17 +41,30 @@ const LONG: [&str; 24] = [
     "plain_hooks::hooks_are_left_as_they_are_while_somebody_says_hands_off",
 ];
 
+/// How many stories share the machine, whatever their lanes. A lane whose stories are left over at the end may then be wider than its share of a
+/// full machine.
+const MOST: usize = 14;
+
+static HALL: Mutex<Hall> = Mutex::new(Hall { running: 0, arrived: 0, lanes: BTreeMap::new() });
+static CHANGED: Condvar = Condvar::new();
+
 /// So many stories at the same time.
 pub(super) struct Lane {
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    name: &'static str,
+    places: usize,
+}
+
+/// All lanes.
+struct Hall {
+    running: usize,
+    arrived: usize,
+    lanes: BTreeMap<&'static str, Queue>,
 }
 
 struct Queue {
     free: Vec<usize>,
     /// By turn: rank, and number of arrival.
     waiting: BTreeSet<(usize, usize)>,
-    arrived: usize,
 }
 
 /// A story's place in its lane, until it is dropped.
@@ -65,27 +78,40 @@ pub struct Place {
 }
 
 impl Lane {
-    pub(super) fn of(places: usize) -> Lane {
-        let queue = Queue { free: (0..places).rev().collect(), waiting: BTreeSet::new(), arrived: 0 };
-        Lane { queue: Mutex::new(queue), changed: Condvar::new() }
+    pub(super) const fn of(name: &'static str, places: usize) -> Self {
+        Self { name, places }
     }
 
-    /// Waits for a place.
+    /// Waits for a place. Who has one in another lane keeps it: those few leave enough to all others, who have none.
     pub(super) fn enter(&'static self) -> Place {
         let story = thread::current().name().unwrap_or_default().to_owned();
         let rank = LONG.iter().position(|long| *long == story).unwrap_or(LONG.len());
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = (rank, queue.arrived);
-        queue.arrived += 1;
-        queue.waiting.insert(turn);
-        let is_next = |queue: &Queue| !queue.free.is_empty() && queue.waiting.first() == Some(&turn);
-        let waited = self.changed.wait_while(queue, |queue| !is_next(queue));
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut hall = hall();
+        let turn = (rank, hall.arrived);
+        hall.arrived += 1;
+        hall.queue(self).waiting.insert(turn);
+        let waited = CHANGED.wait_while(hall, |hall| !hall.is_next(self, turn));
+        let mut hall = waited.unwrap_or_else(PoisonError::into_inner);
+        hall.running += 1;
+        let queue = hall.queue(self);
         queue.waiting.remove(&turn);
         let number = queue.free.pop().expect("there is one");
         // Another place may be free for the next one.
-        self.changed.notify_all();
+        CHANGED.notify_all();
         Place { lane: self, number, story, since: Instant::now() }
+    }
+}
+
+impl Hall {
+    fn queue(&mut self, lane: &Lane) -> &mut Queue {
+        let new = || Queue { free: (0..lane.places).rev().collect(), waiting: BTreeSet::new() };
+        self.lanes.entry(lane.name).or_insert_with(new)
+    }
+
+    fn is_next(&mut self, lane: &Lane, turn: (usize, usize)) -> bool {
+        let has_room = self.running < MOST;
+        let queue = self.queue(lane);
+        has_room && !queue.free.is_empty() && queue.waiting.first() == Some(&turn)
     }
 }
 
@@ -94,7 +120,13 @@ impl Drop for Place {
         if env::var_os(TIMES).is_some() {
             let _ = writeln!(io::stderr(), "{:.1} s: {}", self.since.elapsed().as_secs_f64(), self.story);
         }
-        self.lane.queue.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.number);
-        self.lane.changed.notify_all();
+        let mut hall = hall();
+        hall.running -= 1;
+        hall.queue(self.lane).free.push(self.number);
+        CHANGED.notify_all();
     }
+}
+
+fn hall() -> MutexGuard<'static, Hall> {
+    HALL.lock().unwrap_or_else(PoisonError::into_inner)
 }

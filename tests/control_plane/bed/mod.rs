@@ -24,7 +24,7 @@ mod traffic;
 mod workloads;
 
 use std::path::Path;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use devcluster::{Options, User};
 use lanes::Lane;
@@ -220,7 +220,7 @@ fn peopled(options: Options) -> Options {
 
 /// The cluster where the operator runs undisturbed.
 pub fn peaceful() -> &'static Bed {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(6));
+    static LANE: Lane = Lane::of("peaceful", 6);
     thread_local! {
         /// Each test has a thread of its own, whose end is the test's.
         static PLACE: Place = LANE.enter();
@@ -237,14 +237,14 @@ pub fn peaceful() -> &'static Bed {
 
 /// One of two clusters where tests start and kill the operator, one test at a time. Nothing of it runs at first.
 pub fn rough() -> (&'static Bed, Place) {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    static LANE: Lane = Lane::of("rough", 2);
     static BEDS: [OnceLock<Bed>; 2] = [const { OnceLock::new() }; 2];
     in_turn("rough", &BEDS, &LANE)
 }
 
 /// The same for tests that stop the control plane itself, or come between it and the operator.
 pub fn shaky() -> (&'static Bed, Place) {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(1));
+    static LANE: Lane = Lane::of("shaky", 1);
     static BEDS: [OnceLock<Bed>; 1] = [const { OnceLock::new() }; 1];
     in_turn("shaky", &BEDS, &LANE)
 }
@@ -299,13 +299,13 @@ pub fn presenting(name: &str, configuration: &Path) -> Bed {
 
 /// Two at a time of the stories whose traffic keeps the machine busy; each has a cluster of its own, too.
 pub fn busy() -> Place {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(2));
+    static LANE: Lane = Lane::of("busy", 2);
     LANE.enter()
 }
 
 /// A few at a time: starting a cluster is what costs the machine most.
 fn alone(start: impl FnOnce() -> Bed) -> Bed {
-    static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::of(3));
+    static LANE: Lane = Lane::of("private", 5);
     let place = LANE.enter();
     Bed { _place: Some(place), ..start() }
 }
