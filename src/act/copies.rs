@@ -27,7 +27,7 @@ use crate::{
     names::ObjectKey,
     observe::content::Contents,
     paths::{managed, place},
-    plan::copy::{CopyAction, CopyWrite, Version},
+    plan::copy::{CopyAction, CopyWrite, Version, not_kept},
 };
 
 /// How long a watch may take to report an object.
@@ -35,6 +35,19 @@ const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
 /// What the name of an object ends with that is tried by a dry run only; a Service's name has 63 characters at most.
 const SCRATCH: &str = "-copyrator-tries";
+
+/// What an action on a slot came to.
+pub(crate) struct Acted {
+    pub(crate) outcome: Outcome,
+    /// Where it is done: the paths of the fields that the API server does not keep of what was written, in most cases none.
+    pub(crate) not_kept: Vec<String>,
+}
+
+impl From<Outcome> for Acted {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, not_kept: Vec::new() }
+    }
+}
 
 /// Writes copies. Clones share the client.
 #[derive(Clone)]
@@ -50,9 +63,9 @@ impl CopyWriter {
     }
 
     /// Carries out one action on one slot, in one or a few requests.
-    pub(crate) async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Outcome {
-        match action {
-            CopyAction::Write(write) => self.write(slot, write).await,
+    pub(crate) async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Acted {
+        let outcome = match action {
+            CopyAction::Write(write) => return self.write(slot, write).await,
             CopyAction::MarkRemoval(version, after) => {
                 self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, json!(write_time(*after))).await
             }
@@ -64,59 +77,59 @@ impl CopyWriter {
             }
             CopyAction::Delete(version) => self.delete(slot, version).await,
             CopyAction::Release(version) => self.release(slot, version).await,
-        }
+        };
+        outcome.into()
     }
 
-    async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Outcome {
+    async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Acted {
         let content = match self.contents.of_write(slot, write).await {
             Ok(Some(content)) => content,
-            Ok(None) => return Outcome::Stale,
-            Err(error) => return Outcome::retry(error.to_string()),
+            Ok(None) => return Outcome::Stale.into(),
+            Err(error) => return Outcome::retry(error.to_string()).into(),
         };
         let body = of_write(slot, write, &content);
-        let Some(existing) = &write.replaces else { return self.create(slot, body).await };
+        let Some(existing) = &write.replaces else { return self.create(slot, write, body).await };
         if write.anew {
             // What a template declares was never accepted anywhere: before the object goes, its successor is tried.
             if write.rendered.is_some()
                 && let Err(outcome) = self.try_creation(slot, body.clone()).await
             {
-                return outcome;
+                return outcome.into();
             }
             return match self.delete(slot, existing).await {
-                Outcome::Done => self.create(slot, body).await,
-                other => other,
+                Outcome::Done => self.create(slot, write, body).await,
+                other => other.into(),
             };
         }
         let mut existing = existing.clone();
         if let Some(fields) = &write.take_over {
             match self.take_over(slot, &existing, fields).await {
                 Ok(version) => existing = version,
-                Err(outcome) => return outcome,
+                Err(outcome) => return outcome.into(),
             }
         }
         if write.disown {
             match self.disown(slot, &existing).await {
                 Ok(version) => existing = version,
-                Err(outcome) => return outcome,
+                Err(outcome) => return outcome.into(),
             }
         }
         if !write.surplus.is_empty() {
             match self.null(slot, &existing, &write.surplus, &body).await {
                 Ok(version) => existing = version,
-                Err(outcome) => return outcome,
+                Err(outcome) => return outcome.into(),
             }
         }
-        self.apply(slot, body, &existing).await
+        self.update(slot, write, body, &existing).await
     }
 
     /// Creates by apply: the API server accepts resourceVersion "1" only if there is no object, and answers
     /// 409 otherwise (undocumented, tried on 1.36.3; the control-plane tests check it).
-    async fn create(&self, slot: &ObjectKey, mut body: Value) -> Outcome {
+    async fn create(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value) -> Acted {
         body["metadata"]["resourceVersion"] = json!("1");
-        match self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await {
-            Ok(_) => Outcome::Done,
-            Err(Outcome::Stale) => self.in_the_way(slot).await,
-            Err(outcome) => outcome,
+        match self.apply(slot, write, &body).await {
+            Acted { outcome: Outcome::Stale, .. } => self.in_the_way(slot).await.into(),
+            acted => acted,
         }
     }
 
@@ -138,12 +151,29 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |found| occupied_by(slot, meta(found).as_ref(), Timestamp::now()))
     }
 
-    async fn apply(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> Outcome {
+    async fn update(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value, version: &Version) -> Acted {
         body["metadata"]["uid"] = json!(version.uid);
         body["metadata"]["resourceVersion"] = json!(version.resource_version);
-        self.patch(slot, COPY_MANAGER, &Patch::Apply(body))
-            .await
-            .map_or_else(|outcome| outcome, |_| Outcome::Done)
+        self.apply(slot, write, &body).await
+    }
+
+    /// Applies an object. What is copied with `data` is large and compared by content later, so it is not read back; of anything else
+    /// the answer tells what the API server has made of it.
+    async fn apply(&self, slot: &ObjectKey, write: &CopyWrite, body: &Value) -> Acted {
+        if write.rendered.is_none() && slot.kind.data().is_some() {
+            let applied = self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await;
+            return applied.map_or_else(|outcome| outcome, |_| Outcome::Done).into();
+        }
+        let params = PatchParams::apply(COPY_MANAGER).force();
+        let applied = self.writer.send(|client| async move {
+            let objects: Api<DynamicObject> =
+                Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
+            objects.patch(&slot.name, &params, &Patch::Apply(body)).await
+        });
+        match applied.await {
+            Ok(stored) => Acted { outcome: Outcome::Done, not_kept: not_kept(body, &json!(stored)) },
+            Err(error) => Outcome::from(error).into(),
+        }
     }
 
     /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a merge

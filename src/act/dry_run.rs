@@ -15,20 +15,28 @@ use crate::{
     model::ObjectFacts,
     names::ObjectKey,
     observe::content::{ContentError, Contents, FETCH_TIMEOUT},
-    plan::copy::CopyWrite,
+    plan::copy::{CopyWrite, not_kept, same_but_for},
 };
 
+/// How an object stands beside what is declared.
+pub(crate) enum Examination {
+    /// A write would change it.
+    Differs,
+    /// A write would change nothing. The API server does not keep these fields of it, by their paths: in most cases none.
+    InOrder(Vec<String>),
+}
+
 /// Whether a write would change the object in the edition that is known; `None` where it is of another one, or has changed in
-/// between.
+/// between. `left_out` are the fields that the last write of this very content has shown not to be kept.
 ///
 /// # Errors
 /// The API server did not answer.
-pub(crate) async fn differs(
+pub(crate) async fn examined(
     client: &Client,
     contents: &Contents,
     (slot, facts): (&ObjectKey, &ObjectFacts),
-    write: &CopyWrite,
-) -> Result<Option<bool>, ContentError> {
+    (write, left_out): (&CopyWrite, &[String]),
+) -> Result<Option<Examination>, ContentError> {
     let objects: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
     let known = match in_time(slot, objects.get(&slot.name)).await? {
@@ -47,7 +55,8 @@ pub(crate) async fn differs(
         return Ok(None);
     }
     let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
-    let mut body = of_write(slot, write, &content);
+    let declared = of_write(slot, write, &content);
+    let mut body = declared.clone();
     body["metadata"]["uid"] = json!(known.metadata.uid);
     body["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
     // An apply alone takes nothing off that another manager has set.
@@ -58,12 +67,25 @@ pub(crate) async fn differs(
     };
     let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
-        Ok(applied) => Ok(Some(substance(&known) != substance(&applied))),
+        Ok(applied) => Ok(Some(compared(&declared, (&known, &applied), left_out))),
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
         // The write comes to the same, and its refusal is told.
-        Err(Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Some(true)),
+        Err(Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Some(Examination::Differs)),
         Err(error) => Err(failed(slot, error)),
     }
+}
+
+fn compared(
+    declared: &Value,
+    (known, applied): (&DynamicObject, &DynamicObject),
+    left_out: &[String],
+) -> Examination {
+    let (known, applied) = (substance(known), substance(applied));
+    // A dry run stores nothing, so it does not show what is left out when the object is stored.
+    if same_but_for(left_out, applied, &known) {
+        return Examination::InOrder(not_kept(declared, &known));
+    }
+    Examination::Differs
 }
 
 async fn in_time<T>(

@@ -12,8 +12,12 @@ use super::{
     settle::{Planned, Planner, SOON, Unplanned},
 };
 use crate::{
-    act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
-    model::WriteFault,
+    act::{
+        copies::{Acted, CopyWriter},
+        outcome::Outcome,
+        report::Reporter,
+    },
+    model::{NotKept, WriteFault},
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
@@ -104,12 +108,12 @@ impl SlotHandler {
             CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
-        let outcome = match refused {
-            Some(outcome) => outcome,
+        let Acted { outcome, not_kept } = match refused {
+            Some(outcome) => outcome.into(),
             None => self.copies.act(slot, action).await,
         };
         self.lag.acted(slot, action, &outcome);
-        let is_news = self.remember(slot, action, &outcome);
+        let is_news = self.remember(slot, action, (&outcome, not_kept));
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
             // With the next term everything is looked at.
@@ -140,7 +144,12 @@ impl SlotHandler {
 
     /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything
     /// new.
-    fn remember(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) -> bool {
+    fn remember(
+        &self,
+        slot: &ObjectKey,
+        action: &CopyAction,
+        (outcome, not_kept): (&Outcome, Vec<String>),
+    ) -> bool {
         let mut world = self.context.world_mut();
         let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
         let CopyAction::Write(write) = action else { return true };
@@ -148,7 +157,11 @@ impl SlotHandler {
         let (replace, reason, message) = match outcome {
             Outcome::Done => {
                 let spread = spread(&world, write, now());
+                if !not_kept.is_empty() {
+                    tracing::warn!(%slot, fields = ?not_kept, "written, and the API server does not keep all of it");
+                }
                 world.memory_mut().at_slot(slot, |slot| {
+                    slot.not_kept = NotKept::of(digest, not_kept);
                     let before = slot.repairs.take();
                     slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
                 });

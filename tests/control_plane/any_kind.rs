@@ -7,14 +7,15 @@ use crate::bed::{Bed, Story, eventually, same};
 use crate::plan::run;
 
 /// What the chart grants.
-pub fn granted() -> [Value; 2] {
+pub fn granted() -> [Value; 3] {
     [
         json!({ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "resource": "certificates", "use": ["render"] }),
         json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "resource": "ingresses", "use": ["render"] }),
+        json!({ "apiVersion": "shop.example.com/v2", "kind": "Shelf", "resource": "shelves", "use": ["render"] }),
     ]
 }
 
-pub fn objects_of_any_granted_kind(bed: &Bed) {
+pub fn objects_of_any_granted_kind(bed: &Bed, until_swept: &dyn Fn()) {
     let story = Story::new(bed, "anykind");
     let (first, second) = (story.target("first"), story.target("second"));
     not_granted_is_said(&story);
@@ -22,6 +23,7 @@ pub fn objects_of_any_granted_kind(bed: &Bed) {
     kept_and_guarded(&story, &first);
     the_rest_is_the_cluster_s(&story, &second);
     the_definition_goes_and_comes(&story, &first);
+    what_another_version_leaves_out_is_written_once(&story, &first, until_swept);
     story.admin().delete("CopyratorTemplate", &story.home, "tls").ok();
     for (kind, name) in [("Certificate", "web"), ("Ingress", "web")] {
         story.until_gone(kind, &first, name);
@@ -198,4 +200,53 @@ fn the_definition_goes_and_comes(story: &Story<'_>, place: &str) {
     });
     story.until_condition("CopyratorTemplate", "tls", "Ready", "True", "AllRendered");
     story.admin().delete("Namespace", "", &late).ok();
+}
+
+/// The version in which objects are stored does not have a field of the version that the template is written in.
+fn what_another_version_leaves_out_is_written_once(story: &Story<'_>, place: &str, until_swept: &dyn Fn()) {
+    let version = |name: &str, is_stored: bool, fields: Value| {
+        let spec = json!({ "type": "object", "properties": fields });
+        json!({ "name": name, "served": true, "storage": is_stored,
+            "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": spec } } } })
+    };
+    let (size, colour) = (json!({ "type": "integer" }), json!({ "type": "string" }));
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "shelves.shop.example.com" },
+        "spec": {
+            "group": "shop.example.com", "scope": "Namespaced",
+            "names": { "plural": "shelves", "singular": "shelf", "kind": "Shelf" },
+            "versions": [
+                version("v1", true, json!({ "size": size })),
+                version("v2", false, json!({ "size": size, "colour": colour })),
+            ],
+        },
+    });
+    story.admin().create(&definition).ok();
+    let shelf = json!({ "apiVersion": "shop.example.com/v2", "kind": "Shelf", "metadata": { "name": "web" },
+        "spec": { "size": 2, "colour": "red" } });
+    let spec = json!({
+        "forEach": { "namespaces": [{ "namespaceSelector": story.selector() }] },
+        "objects": [{ "id": "shelf", "template": shelf }],
+        "deletionGrace": "0s",
+    });
+    story.admin().create(&ours("CopyratorTemplate", &story.home, "shelf", spec)).ok();
+    let told = story.until_condition("CopyratorTemplate", "shelf", "Degraded", "True", "NotKept");
+    let problems = &told["status"]["problems"];
+    let message = problems[0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains(" spec.colour: ") && !problems.to_string().contains("size"), "{problems}");
+    until_swept();
+    let before = story.bed.our_writes_in(place);
+    until_swept();
+    assert_eq!(story.bed.our_writes_in(place), before, "it was written again");
+    // What the stored version has is put right.
+    let edit = json!({ "spec": { "size": 3 } });
+    story.admin().merge("Shelf", place, "web", &edit).ok();
+    eventually("the size is put right", || {
+        let object = story.admin().get("Shelf", place, "web").ok_or("it is gone")?;
+        same(object["spec"].clone(), json!({ "size": 2 }))
+    });
+    story.until_condition("CopyratorTemplate", "shelf", "Degraded", "True", "NotKept");
+    story.admin().delete("CopyratorTemplate", &story.home, "shelf").ok();
+    story.until_gone("Shelf", place, "web");
 }

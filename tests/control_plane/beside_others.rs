@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, data, deployment, namespace, ours};
+use crate::bed::objects::{annotation, condition, data, deployment, namespace, ours};
 use crate::bed::{Bed, Story, eventually, same};
 
 const NAME: &str = "web";
@@ -47,6 +47,7 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
         });
     };
     at_rest(3, "mirror.example.com/nginx:1", "1");
+    not_kept_is_told(&story);
     // What the text changes comes, and the rest stays.
     let change = json!({ "spec": template(&story, "nginx:2")["spec"] });
     story.admin().merge("CopyratorTemplate", &story.home, NAME, &change).ok();
@@ -63,11 +64,28 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     until_swept();
     assert_eq!(bed.our_writes_in(&place), before, "something was written again");
     at_rest(4, "mirror.example.com/nginx:2", "2");
-    story.admin().delete("CopyratorTemplate", &story.home, NAME).ok();
-    story.until_gone("Deployment", &place, NAME);
+    not_kept_is_told(&story);
+
+    // Once the policy is gone, a sweep finds that the declared image would be kept.
     for kind in ["MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"] {
         story.admin().delete(kind, "", POLICY).ok();
     }
+    at_rest(4, "nginx:2", "3");
+    eventually("nothing is told any more", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, NAME).ok_or("it is gone")?;
+        same(condition(&template, "Degraded"), None)
+    });
+    story.admin().delete("CopyratorTemplate", &story.home, NAME).ok();
+    story.until_gone("Deployment", &place, NAME);
+}
+
+/// Which field of the Deployment others decide; the sidecar is nobody's declaration.
+fn not_kept_is_told(story: &Story<'_>) {
+    let told = story.until_condition("CopyratorTemplate", NAME, "Degraded", "True", "NotKept");
+    let problems = &told["status"]["problems"];
+    assert_eq!(told["status"]["current"], told["status"]["desired"], "{problems}");
+    let message = problems[0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains(" spec.template.spec.containers[main].image: a mutating webhook"), "{problems}");
 }
 
 /// Has the API server change what comes into the story's namespace.

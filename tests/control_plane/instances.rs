@@ -13,7 +13,7 @@ const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-recon
 const FLAGS: [&str; 2] = [
     "--template-kinds",
     "cache.example.com/v1alpha1/Memcached/memcacheds/forEach,cert-manager.io/v1/Certificate/certificates/render,\
-     networking.k8s.io/v1/Ingress/ingresses/render",
+     networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render",
 ];
 
 #[test]
@@ -23,13 +23,21 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     let kinds: Vec<Value> = [kind].into_iter().chain(any_kind::granted()).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
     bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", &granted]);
-    let crew = bed.man_with(&FLAGS);
+    let crew = bed.man_with(&[&FLAGS[..], &["--sweep-interval", "3s"]].concat());
     a_kind_that_is_not_served_stops_nobody(&bed);
     made_changed_and_gone(&bed);
     two_that_want_one_place(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_may_not_list_them_gets_nothing(&bed);
-    any_kind::objects_of_any_granted_kind(&bed);
+    // A line for each of ConfigMap and Secret in each sweep; the first sweep may have begun before.
+    let sweeps = || crew.reconciler.log().matches("copies were compared").count();
+    let until_swept = || {
+        let swept = sweeps();
+        eventually("everything has been swept", || {
+            if sweeps() > swept + 2 * 2 { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
+        });
+    };
+    any_kind::objects_of_any_granted_kind(&bed, &until_swept);
     import::a_namespace_config_becomes_a_template(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);

@@ -172,6 +172,9 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             Outlook { at: *at, ..outlook(Course::Remove, "Marked", unwanted()) }
         }
         (None, SlotState::Current) => outlook(Course::Current, "InOrder", String::new()),
+        (None, SlotState::Altered(problem)) => {
+            outlook(Course::Current, problem.reason.as_str(), problem.message.clone())
+        }
         (None, SlotState::Inert(why)) => inert(world, rule.as_ref(), *why, outlook),
         (None, SlotState::Outdated) => {
             let message = "what is there is being deleted; the copy follows when it is gone";

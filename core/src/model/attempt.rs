@@ -26,6 +26,22 @@ pub struct Attempt {
     pub judged_by: Option<u64>,
 }
 
+/// What the API server does not keep of a content that it took. It is known until that content is written or examined again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotKept {
+    /// Digest of the content that was written.
+    pub digest: String,
+    /// Paths of the fields, not empty.
+    pub fields: Vec<String>,
+}
+
+impl NotKept {
+    /// That these fields of a content are not kept; `None` where there are none.
+    pub fn of(digest: &str, fields: Vec<String>) -> Option<Box<Self>> {
+        (!fields.is_empty()).then(|| Box::new(Self { digest: digest.to_owned(), fields }))
+    }
+}
+
 /// Why something could not be written, or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {

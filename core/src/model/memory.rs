@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    Attempt, LastRestart, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay, WaitReason, Waiting,
-    WorkloadFacts, WriteFault,
+    Attempt, LastRestart, NotKept, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay, WaitReason,
+    Waiting, WorkloadFacts, WriteFault,
 };
 use crate::names::{InstanceName, NamespacedName, ObjectKey, WorkloadKey};
 
@@ -33,6 +33,8 @@ pub struct SlotMemory {
     pub attempt: Option<Box<Attempt>>,
     /// The recent writes, so that a fight with another writer is noticed.
     pub repairs: Option<Repairs>,
+    /// What the API server does not keep of the object.
+    pub not_kept: Option<Box<NotKept>>,
 }
 
 /// What is remembered of a status that a template writes and reads what other templates make of it.
@@ -86,7 +88,7 @@ pub struct MonitorMemory {
 }
 
 impl SlotMemory {
-    const NOTHING: &Self = &Self { attempt: None, repairs: None };
+    const NOTHING: &Self = &Self { attempt: None, repairs: None, not_kept: None };
 }
 
 impl SourceMemory {
@@ -272,6 +274,11 @@ impl Memory {
     pub(super) fn object_changed(&mut self, object: &ObjectKey) {
         self.at_slot(object, |memory| memory.attempt = None);
         self.at_source(object, |memory| memory.unread = None);
+    }
+
+    /// Forgets what was kept of an object that is gone.
+    pub(super) fn object_gone(&mut self, object: &ObjectKey) {
+        self.at_slot(object, |memory| memory.not_kept = None);
     }
 
     /// Updates the restarts under way by a workload's facts.

@@ -71,6 +71,7 @@ impl World {
                 self.cluster.objects.insert(key, Box::new(facts));
             }
             None => {
+                self.memory.object_gone(&key);
                 self.cluster.fingerprints.remove(&key);
                 self.cluster.changed_keys.remove(&key);
             }

@@ -11,7 +11,7 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, Refusal, RefusalReason, Store, World},
+    model::{Authority, NotKept, Refusal, RefusalReason, Store, World},
     names::Kind,
     plan::{
         Need,
@@ -132,6 +132,39 @@ fn each_selected_namespace_gets_its_objects_and_then_nothing_is_left_to_do() {
         "{changed:?}"
     );
     assert!(!format!("{changed:?}").contains("podSelector"), "a body reached a formatter");
+}
+
+/// What is there works, so it counts as current; and nothing is written again.
+#[test]
+fn what_the_api_server_does_not_keep_is_told_and_not_written_again() {
+    let mut world = world();
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota(), deny()]));
+    settle(&mut world);
+    let quota = slot(Kind::ResourceQuota, "quota");
+    let digest = world.object(&quota).unwrap().marks.as_ref().unwrap().digest.clone();
+    let remember = |world: &mut World, digest: &str| {
+        let not_kept = NotKept::of(digest, vec!["spec.hard.pods".into()]);
+        world.memory_mut().at_slot(&quota, |memory| memory.not_kept = not_kept);
+    };
+    let degraded = |world: &World| {
+        let status = template_report(world, &kit, at(100)).unwrap().status;
+        assert_eq!((status.desired, status.current), (2, 2));
+        let degraded = status.conditions.into_iter().find(|one| one.type_ == "Degraded");
+        degraded.map(|degraded| (degraded.reason, degraded.message, status.problem_count))
+    };
+    remember(&mut world, &digest);
+    assert_eq!(actions(&world), []);
+    let (reason, message, count) = degraded(&world).unwrap();
+    assert_eq!((&*reason, count), ("NotKept", 1));
+    assert!(message.contains("quota in namespace shop") && message.contains("spec.hard.pods"), "{message}");
+    let tally = template_report(&world, &kit, at(100)).unwrap().tally;
+    assert_eq!((tally.failed, tally.conflicting), (0, 0), "no alert counts it");
+
+    remember(&mut world, "of an earlier content");
+    assert_eq!(degraded(&world), None);
+    remember(&mut world, &digest);
+    world.set_object(quota.clone(), None);
+    assert_eq!(world.memory().slot(&quota).not_kept, None, "of what is gone nothing is remembered");
 }
 
 #[test]

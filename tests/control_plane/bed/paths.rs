@@ -70,6 +70,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("SelfSubjectAccessReview", "selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1", false),
     ("Certificate", "certificates", "/apis/cert-manager.io/v1", true),
     ("NamespaceConfig", "namespaceconfigs", "/apis/redhatcop.redhat.io/v1alpha1", false),
+    ("Shelf", "shelves", "/apis/shop.example.com/v2", true),
     ("PrometheusRule", "prometheusrules", "/apis/monitoring.coreos.com/v1", true),
     ("ServiceMonitor", "servicemonitors", "/apis/monitoring.coreos.com/v1", true),
     ("CopyratorRule", "copyratorrules", "/apis/copyrator.dev/v1alpha1", true),

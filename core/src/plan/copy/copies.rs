@@ -10,6 +10,7 @@ use super::{
     demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
+    not_kept::altered,
     problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
@@ -92,6 +93,11 @@ fn plan_as(
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
         (None, None) => plan_unwanted(world, slot, existing, now),
     };
+    if let (SlotState::Current, Some(facts)) = (&plan.state, existing)
+        && let Some(problem) = altered(world, slot, facts)
+    {
+        plan.state = SlotState::Altered(problem);
+    }
     if plan.action.is_none() && plan.needs.is_empty() && proof == Some(Proof::Ours) {
         plan.action = existing.and_then(|facts| vouch(world, slot, facts));
     }

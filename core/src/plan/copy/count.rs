@@ -59,6 +59,8 @@ pub(super) struct Count {
     pub(super) conflicting: usize,
     /// How many problems are of another kind.
     pub(super) failed: usize,
+    /// How many objects are there, and other than declared.
+    pub(super) altered: usize,
 }
 
 impl Count {
@@ -68,6 +70,10 @@ impl Count {
             true => self.conflicting += 1,
             false => self.failed += 1,
         }
+        self.list(reason, problem);
+    }
+
+    fn list(&mut self, reason: ProblemReason, problem: Problem) {
         if self.problems.len() < WORST_PROBLEMS {
             self.problems.push(Problem { reason: reason.as_str().into(), ..problem });
         }
@@ -84,6 +90,12 @@ impl Count {
     pub(super) fn state(&mut self, state: SlotState) {
         match state {
             SlotState::Current => self.current += 1,
+            // What is there works, and nothing is left to be done: no alert counts it.
+            SlotState::Altered(problem) => {
+                self.current += 1;
+                self.altered += 1;
+                self.list(problem.reason, problem.into());
+            }
             SlotState::Braked(until) => {
                 self.braked += 1;
                 self.until = self.until.max(Some(until));

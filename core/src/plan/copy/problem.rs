@@ -41,6 +41,8 @@ pub enum ProblemReason {
     FieldOwned,
     /// Templates drive each other to ever new values of a status.
     Unstable,
+    /// The API server does not keep what was written: the object is there, and other than declared.
+    NotKept,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
 }
@@ -59,6 +61,7 @@ impl ProblemReason {
             Self::RenderFailed => "RenderFailed",
             Self::FieldOwned => "FieldOwned",
             Self::Unstable => "Unstable",
+            Self::NotKept => "NotKept",
             Self::Unseen(unseen) => unseen.as_str(),
         }
     }
@@ -83,6 +86,7 @@ impl ProblemReason {
             | Self::TooMany
             | Self::Held
             | Self::RenderFailed
+            | Self::NotKept
             | Self::Unseen(_) => false,
         }
     }

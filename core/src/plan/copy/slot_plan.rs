@@ -38,6 +38,8 @@ pub enum SlotState {
     Nothing,
     /// The copy is as its rule wants it.
     Current,
+    /// The copy is what the API server makes of what its rule wants: the problem names the fields that it does not keep.
+    Altered(CopyProblem),
     /// The copy is missing or outdated, and about to be written.
     Outdated,
     /// The copy has an earlier content of its source, and gets the current one not before this time: a source
