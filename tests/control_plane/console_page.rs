@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::bed::browser::{Browser, axe, skip};
 use crate::bed::objects::{config_map, data, deployment, namespace, ours, secret};
-use crate::bed::{Story, eventually, peaceful};
+use crate::bed::{Call, Fate, Gate, Story, eventually, peaceful};
 use crate::console::Run;
 
 /// What the pages show: copies that are current, one that is blocked, a template, a workload that restarts.
@@ -110,6 +110,7 @@ fn the_page_is_used_by_keyboard_and_read_on_a_telephone() {
     let ours = |address: &&String| address.starts_with(&origin) || address.starts_with("data:");
     let others: Vec<_> = browser.requested.iter().filter(|address| !ours(address)).collect();
     assert!(browser.requested.len() > 20 && others.iter().all(|one| *one == "about:blank"), "{others:?}");
+    it_begins_before_its_view(&mut browser, &story, shop, axe.as_deref());
     assert!(browser.faults.is_empty(), "{:?}", browser.faults);
 }
 
@@ -164,4 +165,32 @@ fn as_it_happens(browser: &mut Browser, origin: &str, story: &Story<'_>, platfor
         browser.eval("1");
         crate::bed::same(streams(browser), before + 1)
     });
+}
+
+/// While the API server has not answered, the page says what it is looking at; the view then takes the place of that, without a script.
+fn it_begins_before_its_view(browser: &mut Browser, story: &Story<'_>, shop: &str, axe: Option<&str>) {
+    let is_survey = |call: &Call| call.method == "GET" && call.path.ends_with("/secrets");
+    let gate = Gate::over(story.bed, is_survey, |_, _| Fate::Waits);
+    let run = Run::start(story, Some(&gate.kubeconfig), &["--namespaces", shop]);
+    browser.show(1280, false);
+    browser.eval(&format!("location.href = '{}'", run.page));
+    browser.until("document.querySelector('.looking [role=status]').innerText.startsWith('Looking at')");
+    browser.until("location.pathname === '/' && document.querySelector('nav') !== null");
+    let sound = |browser: &mut Browser| {
+        let found = axe.map(|axe| serious(browser, axe)).unwrap_or(json!([]));
+        assert_eq!(found, json!([]));
+        assert_eq!(
+            browser.eval("[...document.querySelectorAll('h1')].filter(one => one.offsetParent).length"),
+            1
+        );
+    };
+    assert_eq!(browser.eval("document.readyState"), "loading");
+    browser.picture("overview-1280-looking");
+    sound(browser);
+    gate.let_through();
+    browser.until(
+        "document.readyState === 'complete' && document.querySelector('main').innerText.includes('Copies in order')",
+    );
+    assert_eq!(browser.eval("getComputedStyle(document.querySelector('.looking')).display"), "none");
+    sound(browser);
 }

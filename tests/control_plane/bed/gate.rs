@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::{Client, client::Body};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::Bed;
@@ -29,6 +30,8 @@ pub enum Fate {
     Pass,
     /// It is not done, and nobody answers.
     Held,
+    /// It is done once [`Gate::let_through`] says so.
+    Waits,
     /// It is done, and the answer is lost.
     Unanswered,
     /// It is not done: the API server has a fault.
@@ -75,6 +78,7 @@ struct Keeper {
     fates: Fates,
     calls: Mutex<Vec<Call>>,
     held: AtomicUsize,
+    goes_on: watch::Sender<bool>,
     connections: Mutex<Vec<AbortHandle>>,
 }
 
@@ -104,6 +108,7 @@ impl Gate {
             fates: Box::new(fates),
             calls: Mutex::default(),
             held: AtomicUsize::new(0),
+            goes_on: watch::Sender::new(false),
             connections: Mutex::default(),
         });
         let listening = RUNTIME.spawn(listen(listener, keeper.clone())).abort_handle();
@@ -119,6 +124,11 @@ impl Gate {
     pub fn cut(&self) {
         let mut connections = self.keeper.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.drain(..).for_each(|connection| connection.abort());
+    }
+
+    /// Has all calls done that wait, and those that come.
+    pub fn let_through(&self) {
+        self.keeper.goes_on.send_replace(true);
     }
 
     /// How many are held.
@@ -160,6 +170,13 @@ impl Keeper {
             Fate::Held => {
                 self.held.fetch_add(1, Ordering::SeqCst);
                 std::future::pending().await
+            }
+            Fate::Waits => {
+                // The gate is there for as long as it is asked.
+                let _ = self.goes_on.subscribe().wait_for(|goes_on| *goes_on).await;
+                let response = self.forward(request).await;
+                self.answered(number, response.status());
+                response
             }
             Fate::Unanswered => {
                 self.answered(number, self.forward(request).await.status());
