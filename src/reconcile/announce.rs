@@ -87,7 +87,7 @@ impl Announcer {
         let what = {
             let world = self.context.world();
             let facts = world.workloads().get(workload).filter(|_| world.settings().annotations);
-            facts.and_then(misspelt)
+            facts.and_then(|facts| misspelt(facts))
         };
         self.reporter.misspelt(workload, what).await;
     }

@@ -79,7 +79,7 @@ impl WorkloadHandler {
     }
 
     /// The plan that is carried out, and the facts that it was made on.
-    async fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<WorkloadFacts>) {
+    async fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<Box<WorkloadFacts>>) {
         let (plan, turn, facts) = {
             let world = &mut *self.context.world_mut();
             let (plan, turn) = reserve(world, workload, now());
@@ -94,7 +94,7 @@ impl WorkloadHandler {
         &self,
         workload: &WorkloadKey,
         plan: &WorkloadPlan,
-        facts: Option<WorkloadFacts>,
+        facts: Option<Box<WorkloadFacts>>,
     ) -> Again {
         let wait = || plan.recheck.map(|at| at.duration_since(now()).try_into().unwrap_or_default());
         let (Some(action), Some(facts)) = (&plan.action, facts) else {

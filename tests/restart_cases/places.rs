@@ -121,7 +121,7 @@ fn restarting(written: i64, key: &DigestKey) -> WorkloadFacts {
         last_restart: Some(at(written)),
         templated: Some(at(written)),
         recorded: Some(at(written)),
-        ..case.world().workloads()[&case.workload_key()].clone()
+        ..(*case.world().workloads()[&case.workload_key()]).clone()
     }
 }
 

@@ -133,7 +133,7 @@ impl Simulation {
         let Some((ends, ready, value)) = self.under_way.filter(|(ends, ..)| *ends <= self.now) else {
             return;
         };
-        let mut facts = self.world.workloads()[&self.key].clone();
+        let mut facts = (*self.world.workloads()[&self.key]).clone();
         facts.rollout = if ready { Rollout::Complete } else { Rollout::Stuck };
         self.world.set_workload(self.key.clone(), facts);
         if ready {

@@ -337,7 +337,7 @@ impl Case {
         let current = self.current(world);
         let counted: BTreeSet<ObjectKey> = self.inputs(world).objects.keys().cloned().collect();
         if let Some(workload) = &self.workload {
-            let mut facts = world.workloads()[&key].clone();
+            let mut facts = (*world.workloads()[&key]).clone();
             let applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
             facts.applied = applied.map(|label| still_pending(label, workload.pending));
             facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));

@@ -379,7 +379,11 @@ impl World {
     /// Takes in a workload as it is; returns whether that is news.
     pub fn set_workload(&mut self, workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.memory.see(&workload, Some(&facts));
-        self.cluster.workloads.insert(workload, facts.clone()) != Some(facts)
+        // A clone has no room to spare, and there are tens of thousands.
+        let facts = Box::new(facts.clone());
+        let is_news = self.workloads().get(&workload) != Some(&facts);
+        self.cluster.workloads.insert(workload, facts);
+        is_news
     }
 
     /// Sets which record of ours somebody has removed from a workload.

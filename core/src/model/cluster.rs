@@ -78,7 +78,7 @@ pub(super) struct Cluster {
     pub(super) hooked: BTreeMap<Arc<str>, HookCoverage>,
     /// How many existing objects violate each policy, as last counted.
     pub(super) scan_results: BTreeMap<Arc<str>, ScanResult>,
-    pub(super) workloads: BTreeMap<WorkloadKey, WorkloadFacts>,
+    pub(super) workloads: BTreeMap<WorkloadKey, Box<WorkloadFacts>>,
     /// Which records of ours somebody has removed from workloads while we watched; their facts still have
     /// them.
     pub(super) lost_records: BTreeMap<WorkloadKey, LostRecord>,

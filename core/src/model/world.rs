@@ -245,7 +245,7 @@ impl World {
     }
 
     /// All workloads, by kind and name.
-    pub fn workloads(&self) -> &BTreeMap<WorkloadKey, WorkloadFacts> {
+    pub fn workloads(&self) -> &BTreeMap<WorkloadKey, Box<WorkloadFacts>> {
         &self.cluster.workloads
     }
 
@@ -259,6 +259,7 @@ impl World {
             self.workloads()
                 .range(from..)
                 .take_while(move |(key, _)| key.kind == kind && key.namespace == *namespace)
+                .map(|(key, facts)| (key, &**facts))
         })
     }
 

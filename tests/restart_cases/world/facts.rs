@@ -93,7 +93,7 @@ impl Workload {
             world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
         }
         let applied = facts.applied.clone();
-        world.edit_workload(key, |known| *known = facts);
+        world.edit_workload(key, |known| *known = *facts);
         let Some(remembered) = &self.remembered else { return };
         let went = match remembered.as_str() {
             "under-way" => RestartResult::UnderWay,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
-    api::WorkloadKind,
     model::{MonitorFacts, NamespaceFacts, RuleFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
     plan::copy::targets::{bounds, is_named, takes_copies, targets},
@@ -196,13 +195,8 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
         .filter(|(_, monitor)| monitor.compiled.as_ref().is_ok_and(|it| watches(it, kind, name, keys)))
         .filter_map(|(name, monitor)| watching(world, name, monitor))
         .collect();
-    let workloads = WorkloadKind::ALL.into_iter().flat_map(|workload| {
-        let from = WorkloadKey { kind: workload, namespace: Arc::from(namespace), name: Arc::from("") };
-        world
-            .workloads()
-            .range(from..)
-            .take_while(move |(key, _)| key.kind == workload && *key.namespace == *namespace)
-    });
+    let namespace = Arc::from(namespace);
+    let workloads = world.workloads_in(&namespace);
     let due = |(key, facts): &(&WorkloadKey, &WorkloadFacts)| {
         let uses = uses(facts, kind, name, keys);
         (world.settings().annotations && annotation_asks(facts, kind, name, uses))
