@@ -14,6 +14,7 @@ use kube::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
     writer::Writer,
@@ -39,13 +40,21 @@ const SCRATCH: &str = "-copyrator-tries";
 /// What an action on a slot came to.
 pub(crate) struct Acted {
     pub(crate) outcome: Outcome,
-    /// Where it is done: the paths of the fields that the API server does not keep of what was written, in most cases none.
+    /// What the API server has made of what was written, where that was read back.
+    pub(crate) made: Option<Made>,
+}
+
+/// What the API server makes of an object that is written.
+pub(crate) struct Made {
+    /// The paths of the fields that it does not keep, in most cases none.
     pub(crate) not_kept: Vec<String>,
+    /// Stands for the object that is there now, as [`crate::model::Compared::object`] does.
+    pub(crate) object: u64,
 }
 
 impl From<Outcome> for Acted {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, not_kept: Vec::new() }
+        Self { outcome, made: None }
     }
 }
 
@@ -157,10 +166,10 @@ impl CopyWriter {
         self.apply(slot, write, &body).await
     }
 
-    /// Applies an object. What is copied with `data` is large and compared by content later, so it is not read back; of anything else
-    /// the answer tells what the API server has made of it.
+    /// Applies an object. What is compared by content is not read back; of an object that is examined the answer tells what the API
+    /// server has made of it.
     async fn apply(&self, slot: &ObjectKey, write: &CopyWrite, body: &Value) -> Acted {
-        if write.rendered.is_none() && slot.kind.data().is_some() {
+        if write.rendered.is_none() || slot.kind.data().is_some() {
             let applied = self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await;
             return applied.map_or_else(|outcome| outcome, |_| Outcome::Done).into();
         }
@@ -171,7 +180,10 @@ impl CopyWriter {
             objects.patch(&slot.name, &params, &Patch::Apply(body)).await
         });
         match applied.await {
-            Ok(stored) => Acted { outcome: Outcome::Done, not_kept: not_kept(body, &json!(stored)) },
+            Ok(stored) => {
+                let made = Made { not_kept: not_kept(body, &json!(stored)), object: hash_of(&stored) };
+                Acted { outcome: Outcome::Done, made: Some(made) }
+            }
             Err(error) => Outcome::from(error).into(),
         }
     }

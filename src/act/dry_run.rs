@@ -1,7 +1,10 @@
 //! What a write would change, by a dry run of it. The API server decides: what it stores differs from what was written, by defaults,
 //! normalized quantities and mutating webhooks.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use kube::{
     Api, Client, Error,
@@ -12,22 +15,23 @@ use serde_json::{Value, json};
 use super::manifest::{of_write, take_off};
 use crate::{
     marks::COPY_MANAGER,
-    model::ObjectFacts,
+    model::{Compared, ObjectFacts},
     names::ObjectKey,
     observe::content::{ContentError, Contents, FETCH_TIMEOUT},
-    plan::copy::{CopyWrite, not_kept, same_but_for},
+    plan::copy::{CopyWrite, not_kept},
 };
 
-/// How an object stands beside what is declared.
-pub(crate) enum Examination {
-    /// A write would change it.
-    Differs,
-    /// A write would change nothing. The API server does not keep these fields of it, by their paths: in most cases none.
-    InOrder(Vec<String>),
+/// What an examination of an object found.
+pub(crate) struct Examined {
+    /// Whether a write would change it, and what was compared: `None` where the write would be refused, which counts as a change.
+    pub(crate) differs: bool,
+    pub(crate) compared: Option<Compared>,
+    /// The paths of the fields that the API server does not keep of what is declared, in most cases none.
+    pub(crate) not_kept: Vec<String>,
 }
 
 /// Whether a write would change the object in the edition that is known; `None` where it is of another one, or has changed in
-/// between. `left_out` are the fields that the last write of this very content has shown not to be kept.
+/// between.
 ///
 /// # Errors
 /// The API server did not answer.
@@ -35,8 +39,8 @@ pub(crate) async fn examined(
     client: &Client,
     contents: &Contents,
     (slot, facts): (&ObjectKey, &ObjectFacts),
-    (write, left_out): (&CopyWrite, &[String]),
-) -> Result<Option<Examination>, ContentError> {
+    write: &CopyWrite,
+) -> Result<Option<Examined>, ContentError> {
     let objects: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
     let known = match in_time(slot, objects.get(&slot.name)).await? {
@@ -67,25 +71,19 @@ pub(crate) async fn examined(
     };
     let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
-        Ok(applied) => Ok(Some(compared(&declared, (&known, &applied), left_out))),
+        Ok(applied) => {
+            let (known, applied) = (substance(&known), substance(&applied));
+            let compared = Compared { object: hash(&known), applied: hash(&applied) };
+            let not_kept = not_kept(&declared, &known);
+            Ok(Some(Examined { differs: known != applied, compared: Some(compared), not_kept }))
+        }
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
         // The write comes to the same, and its refusal is told.
-        Err(Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Some(Examination::Differs)),
+        Err(Error::Api(status)) if status.code < 500 && status.code != 429 => {
+            Ok(Some(Examined { differs: true, compared: None, not_kept: Vec::new() }))
+        }
         Err(error) => Err(failed(slot, error)),
     }
-}
-
-fn compared(
-    declared: &Value,
-    (known, applied): (&DynamicObject, &DynamicObject),
-    left_out: &[String],
-) -> Examination {
-    let (known, applied) = (substance(known), substance(applied));
-    // A dry run stores nothing, so it does not show what is left out when the object is stored.
-    if same_but_for(left_out, applied, &known) {
-        return Examination::InOrder(not_kept(declared, &known));
-    }
-    Examination::Differs
 }
 
 async fn in_time<T>(
@@ -100,9 +98,23 @@ fn failed(slot: &ObjectKey, error: Error) -> ContentError {
     ContentError::Fetch { object: slot.clone(), source: Box::new(error) }
 }
 
-/// The object without what changes with every write.
+/// A hash of all of an object but its status and what changes with every write.
+pub(super) fn hash_of(object: &DynamicObject) -> u64 {
+    hash(&substance(object))
+}
+
+fn hash(substance: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    substance.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The object without its status and what changes with every write.
 fn substance(object: &DynamicObject) -> Value {
     let mut object = json!(object);
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in ["managedFields", "resourceVersion", "generation"] {
             metadata.remove(field);

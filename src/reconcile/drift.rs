@@ -6,8 +6,8 @@ use kube::Client;
 
 use super::context::{Context, now};
 use crate::{
-    act::dry_run::{Examination, examined},
-    model::NotKept,
+    act::dry_run::{Examined, examined},
+    model::{Differed, NotKept},
     names::ObjectKey,
     observe::content::{ContentError, Contents},
     plan::copy::as_declared,
@@ -27,27 +27,29 @@ impl Examiner {
     /// # Errors
     /// The API server did not answer.
     pub(super) async fn examine(&self, slot: &ObjectKey) -> Result<bool, ContentError> {
-        let (facts, write, remembered) = {
+        let (facts, write) = {
             let world = self.context.world();
             let Some(facts) = world.object(slot) else { return Ok(true) };
-            let remembered = world.memory().slot(slot).not_kept.clone();
-            (facts.clone(), as_declared(&world, slot, now()), remembered)
+            (facts.clone(), as_declared(&world, slot, now()))
         };
         let Some(write) = write else {
             // Nothing would be written now; the planner says why.
             self.context.world_mut().note_drift(slot, facts.edition(), true);
             return Ok(true);
         };
-        let digest = &write.intent.marks.digest;
-        let left_out = remembered.filter(|it| it.digest == *digest).map(|it| it.fields).unwrap_or_default();
-        let examined = examined(&self.client, &self.contents, (slot, &facts), (&write, &left_out)).await?;
-        let Some(examined) = examined else { return Ok(false) };
-        let mut world = self.context.world_mut();
-        world.note_drift(slot, facts.edition(), matches!(examined, Examination::Differs));
-        if let Examination::InOrder(fields) = examined {
-            let not_kept = NotKept::of(digest, fields);
-            world.memory_mut().at_slot(slot, |slot| slot.not_kept = not_kept);
-        }
+        let examined = examined(&self.client, &self.contents, (slot, &facts), &write).await?;
+        let Some(Examined { differs, compared, not_kept }) = examined else { return Ok(false) };
+        let world = &mut *self.context.world_mut();
+        let differs = world.memory_mut().at_slot(slot, |memory| {
+            let is_vain = |last: &Differed| last.is_vain && Some(last.compared) == compared;
+            if differs && !memory.differed.as_deref().is_some_and(is_vain) {
+                memory.differed = compared.map(|compared| Box::new(Differed { compared, is_vain: false }));
+                return true;
+            }
+            memory.not_kept = NotKept::of(&write.intent.marks.digest, not_kept);
+            false
+        });
+        world.note_drift(slot, facts.edition(), differs);
         Ok(true)
     }
 }

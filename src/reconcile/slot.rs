@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     act::{
-        copies::{Acted, CopyWriter},
+        copies::{Acted, CopyWriter, Made},
         outcome::Outcome,
         report::Reporter,
     },
-    model::{NotKept, WriteFault},
+    model::{Differed, NotKept, WriteFault},
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
@@ -108,12 +108,12 @@ impl SlotHandler {
             CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
-        let Acted { outcome, not_kept } = match refused {
+        let Acted { outcome, made } = match refused {
             Some(outcome) => outcome.into(),
             None => self.copies.act(slot, action).await,
         };
         self.lag.acted(slot, action, &outcome);
-        let is_news = self.remember(slot, action, (&outcome, not_kept));
+        let is_news = self.remember(slot, action, (&outcome, made));
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
             // With the next term everything is looked at.
@@ -148,7 +148,7 @@ impl SlotHandler {
         &self,
         slot: &ObjectKey,
         action: &CopyAction,
-        (outcome, not_kept): (&Outcome, Vec<String>),
+        (outcome, made): (&Outcome, Option<Made>),
     ) -> bool {
         let mut world = self.context.world_mut();
         let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
@@ -157,11 +157,15 @@ impl SlotHandler {
         let (replace, reason, message) = match outcome {
             Outcome::Done => {
                 let spread = spread(&world, write, now());
-                if !not_kept.is_empty() {
+                if let Some(Made { not_kept, .. }) = made.as_ref().filter(|made| !made.not_kept.is_empty()) {
                     tracing::warn!(%slot, fields = ?not_kept, "written, and the API server does not keep all of it");
                 }
                 world.memory_mut().at_slot(slot, |slot| {
-                    slot.not_kept = NotKept::of(digest, not_kept);
+                    if let Some(Made { not_kept, object }) = made {
+                        slot.not_kept = NotKept::of(digest, not_kept);
+                        let vain = slot.differed.take().filter(|last| last.compared.object == object);
+                        slot.differed = vain.map(|last| Box::new(Differed { is_vain: true, ..*last }));
+                    }
                     let before = slot.repairs.take();
                     slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
                 });

@@ -42,6 +42,25 @@ impl NotKept {
     }
 }
 
+/// An object beside what a dry run made of it, as hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The object without its status and what changes with every write.
+    pub object: u64,
+    /// The same of the answer to the dry run of our write.
+    pub applied: u64,
+}
+
+/// The last examination of an object at which a dry run differed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Differed {
+    /// What was compared.
+    pub compared: Compared,
+    /// Whether the write that followed has left the object as it was: a dry run does not show what is lost when the object is stored.
+    /// While the same is compared, a write is to no avail.
+    pub is_vain: bool,
+}
+
 /// Why something could not be written, or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    Attempt, LastRestart, NotKept, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay, WaitReason,
-    Waiting, WorkloadFacts, WriteFault,
+    Attempt, Differed, LastRestart, NotKept, PodRemoved, Repairs, RestartAttempt, Spread, UnderWay,
+    WaitReason, Waiting, WorkloadFacts, WriteFault,
 };
 use crate::names::{InstanceName, NamespacedName, ObjectKey, WorkloadKey};
 
@@ -35,6 +35,8 @@ pub struct SlotMemory {
     pub repairs: Option<Repairs>,
     /// What the API server does not keep of the object.
     pub not_kept: Option<Box<NotKept>>,
+    /// What its last examination found, where that was a difference.
+    pub differed: Option<Box<Differed>>,
 }
 
 /// What is remembered of a status that a template writes and reads what other templates make of it.
@@ -88,7 +90,7 @@ pub struct MonitorMemory {
 }
 
 impl SlotMemory {
-    const NOTHING: &Self = &Self { attempt: None, repairs: None, not_kept: None };
+    const NOTHING: &Self = &Self { attempt: None, repairs: None, not_kept: None, differed: None };
 }
 
 impl SourceMemory {
@@ -276,9 +278,9 @@ impl Memory {
         self.at_source(object, |memory| memory.unread = None);
     }
 
-    /// Forgets what was kept of an object that is gone.
+    /// Forgets what the API server has made of an object that is gone.
     pub(super) fn object_gone(&mut self, object: &ObjectKey) {
-        self.at_slot(object, |memory| memory.not_kept = None);
+        self.at_slot(object, |memory| (memory.not_kept, memory.differed) = (None, None));
     }
 
     /// Updates the restarts under way by a workload's facts.

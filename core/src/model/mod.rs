@@ -31,7 +31,7 @@ mod waits;
 mod workload;
 mod world;
 
-pub use attempt::{Attempt, NotKept, Repairs, WriteFault};
+pub use attempt::{Attempt, Compared, Differed, NotKept, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use instances::{InstanceFacts, InstancesRead};

@@ -34,6 +34,7 @@ pub(super) fn begun<S, C>(
 ) -> (CopyratorRuleStatus, Option<(String, String)>) {
     let mut status = facts.status.clone().unwrap_or_default();
     let mut problems = std::mem::take(&mut count.problems);
+    problems.append(&mut count.alterations);
     let mut number = count.conflicting + count.failed + count.altered;
     problems.splice(0..0, refused.iter().cloned());
     number += refused.len();

@@ -61,6 +61,8 @@ pub(super) struct Count {
     pub(super) failed: usize,
     /// How many objects are there, and other than declared.
     pub(super) altered: usize,
+    /// The first of those, up to the limit of a status. They come after all problems.
+    pub(super) alterations: Vec<Problem>,
 }
 
 impl Count {
@@ -70,13 +72,7 @@ impl Count {
             true => self.conflicting += 1,
             false => self.failed += 1,
         }
-        self.list(reason, problem);
-    }
-
-    fn list(&mut self, reason: ProblemReason, problem: Problem) {
-        if self.problems.len() < WORST_PROBLEMS {
-            self.problems.push(Problem { reason: reason.as_str().into(), ..problem });
-        }
+        list(&mut self.problems, reason, problem);
     }
 
     /// Counts a slot that a problem blocks.
@@ -94,7 +90,7 @@ impl Count {
             SlotState::Altered(problem) => {
                 self.current += 1;
                 self.altered += 1;
-                self.list(problem.reason, problem.into());
+                list(&mut self.alterations, problem.reason, problem.into());
             }
             SlotState::Braked(until) => {
                 self.braked += 1;
@@ -121,5 +117,11 @@ impl Count {
     /// How many objects are still to be written.
     pub(super) fn pending(&self) -> usize {
         self.desired - self.current - self.hindered
+    }
+}
+
+fn list(problems: &mut Vec<Problem>, reason: ProblemReason, problem: Problem) {
+    if problems.len() < WORST_PROBLEMS {
+        problems.push(Problem { reason: reason.as_str().into(), ..problem });
     }
 }

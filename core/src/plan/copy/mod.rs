@@ -31,7 +31,7 @@ pub use demand::too_many;
 pub use guard::{Guards, judged_by};
 pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
 pub use intent::Intent;
-pub use not_kept::{not_kept, same_but_for};
+pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};
 pub use removal::{is_unseen_under, let_go, served};
 pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::problem::{CopyProblem, ProblemReason};
 use crate::{
@@ -13,33 +13,23 @@ use crate::{
     names::ObjectKey,
 };
 
-/// Fields of an object that a write does not decide.
+/// Fields of an object's metadata that a write does not decide.
 const NOT_DECLARED: [&str; 7] =
     ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
-/// How many fields a message names; of more only the number is told.
-const MOST_NAMED: usize = 8;
-/// How much of the name of an item of a list a path quotes, in characters.
+/// How many fields are looked for. A message names all of them but the last, of which it says that there are others.
+const MOST: usize = 9;
+/// How much of the name of a field or item a path quotes, in characters.
 const QUOTED: usize = 64;
-/// Among how many items of a list one without a name is looked for, if it is not in its own place.
+/// Among how many items of a list one without a key is looked for, if it is not in its own place.
 const SEARCHED: usize = 64;
-/// What tells the items of a list apart, as in the lists that Kubernetes merges.
-const NAMES: [&str; 8] =
-    ["name", "key", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "ip"];
 
 /// The paths of the fields of `declared` that `stored` does not have with these values, such as
-/// `spec.template.spec.containers[web].image`, at most `MOST_NAMED` and one. What the API server writes differently is the same
-/// (quantities, durations, what is empty and left out), and what it adds does not count.
+/// `spec.template.spec.containers[web].image`: the first `MOST`. What the API server writes differently is the same (quantities,
+/// durations, what is empty), and what it adds does not count.
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
     let mut lost = Vec::new();
     compare("", declared, stored, &mut lost);
     lost
-}
-
-/// Whether two objects differ in nothing but fields of these paths that the second one does not have: the version in which the kind is
-/// stored leaves them out.
-pub fn same_but_for(paths: &[String], mut applied: Value, stored: &Value) -> bool {
-    leave_out("", &mut applied, stored, paths);
-    applied == *stored
 }
 
 /// What to tell of an object that is in order: the fields that the API server does not keep.
@@ -48,8 +38,8 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
     if existing.marks.as_deref()?.digest != *digest {
         return None;
     }
-    let named = fields.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = if fields.len() > MOST_NAMED { " and others" } else { "" };
+    let named = fields.iter().take(MOST - 1).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if fields.len() == MOST { " and others" } else { "" };
     let message = format!(
         "the API server took the object and does not keep what is declared for {named}{more}: a mutating webhook or policy changes it, or \
          the stored version of the kind leaves it out. It is not written again; have the webhook or policy leave this object out, or \
@@ -59,20 +49,17 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
 }
 
 fn compare(path: &str, declared: &Value, stored: &Value, lost: &mut Vec<String>) {
-    if lost.len() > MOST_NAMED {
+    if lost.len() == MOST {
         return;
     }
     match (declared, stored) {
         (Value::Object(declared), Value::Object(stored)) => {
-            let fields = declared
-                .iter()
-                .filter(|(field, _)| path != "metadata" || !NOT_DECLARED.contains(&field.as_str()));
-            for (field, value) in fields {
+            let is_declared = |field: &str| path != "metadata" || !NOT_DECLARED.contains(&field);
+            for (field, value) in declared.iter().filter(|(field, _)| is_declared(field)) {
                 compare(&inside(path, field), value, stored.get(field).unwrap_or(&Value::Null), lost);
             }
         }
         (Value::Array(declared), Value::Array(stored)) => compare_lists(path, declared, stored, lost),
-        (declared, Value::Null) if is_empty(declared) => {}
         (declared, stored) if is_same(declared, stored) => {}
         _ => lost.push(path.to_owned()),
     }
@@ -84,52 +71,62 @@ fn compare_lists(path: &str, declared: &[Value], stored: &[Value], lost: &mut Ve
     let by_key: HashMap<String, &Value> =
         stored.iter().rev().filter_map(|item| Some((key(item)?, item))).collect();
     for (place, item) in declared.iter().enumerate() {
+        if lost.len() == MOST {
+            return;
+        }
         let (own, opposite) = (key(item), stored.get(place));
         let is_opposite = |it: &&Value| is_same(item, it) || own.is_some() && key(it) == own;
         let other = opposite.filter(is_opposite).or_else(|| match &own {
             Some(own) => by_key.get(own).copied(),
             None => stored.iter().take(SEARCHED).find(|it| *it == item).or(opposite),
         });
-        compare(&item_of(path, place, item), item, other.unwrap_or(&Value::Null), lost);
-    }
-}
-
-fn leave_out(path: &str, applied: &mut Value, stored: &Value, paths: &[String]) {
-    match (applied, stored) {
-        (Value::Object(applied), Value::Object(stored)) => {
-            applied.retain(|field, _| stored.contains_key(field) || !paths.contains(&inside(path, field)));
-            for (field, value) in applied {
-                leave_out(&inside(path, field), value, stored.get(field).unwrap_or(&Value::Null), paths);
-            }
-        }
-        (Value::Array(applied), Value::Array(stored)) => {
-            for (place, (item, stored)) in applied.iter_mut().zip(stored).enumerate() {
-                leave_out(&item_of(path, place, item), item, stored, paths);
-            }
-        }
-        _ => {}
+        // Paths quote names and ports, and no other value.
+        let name = item.as_object().and_then(name).unwrap_or_else(|| place.to_string());
+        compare(&format!("{path}[{}]", quoted(&name)), item, other.unwrap_or(&Value::Null), lost);
     }
 }
 
 fn inside(path: &str, field: &str) -> String {
-    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+    let field = quoted(field);
+    if path.is_empty() { field } else { format!("{path}.{field}") }
 }
 
-/// The path of an item: with its name, or its place where it has none. A scalar has none: paths quote no values.
-fn item_of(path: &str, place: usize, item: &Value) -> String {
-    let name = item.as_object().and_then(|_| key(item));
-    let name = name.map_or_else(|| place.to_string(), |name| name.chars().take(QUOTED).collect());
-    format!("{path}[{name}]")
+fn quoted(name: &str) -> String {
+    name.chars().take(QUOTED).collect()
 }
 
-/// What tells an item from others of its list; a scalar does so itself.
+/// What tells an item from others of its list, as in the lists that Kubernetes merges; a scalar does so itself.
 fn key(item: &Value) -> Option<String> {
-    let key = match item {
-        Value::Object(fields) => text(NAMES.iter().find_map(|field| fields.get(*field))?),
-        Value::Array(_) | Value::Null => return None,
-        scalar => text(scalar),
-    };
-    (!key.is_empty()).then_some(key)
+    match item {
+        Value::Object(fields) => name(fields).or_else(|| {
+            let parts = ["topologyKey", "whenUnsatisfiable", "key", "effect", "value", "ip"];
+            let found: Vec<String> = parts.iter().filter_map(|field| scalar(fields.get(*field)?)).collect();
+            (!found.is_empty()).then(|| found.join(" "))
+        }),
+        item => scalar(item),
+    }
+}
+
+/// The name of an item: where it is mounted, its port with the protocol, or what it calls itself.
+fn name(item: &Map<String, Value>) -> Option<String> {
+    let field = |name: &str| scalar(item.get(name)?);
+    let protocol =
+        || field("protocol").filter(|it| it != "TCP").map_or_else(String::new, |it| format!("/{it}"));
+    let port = || Some(field("containerPort").or_else(|| field("port"))? + &protocol());
+    field("mountPath").or_else(|| field("devicePath")).or_else(port).or_else(|| field("name"))
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    (value.is_string() || value.is_number()).then(|| text(value)).filter(|text| !text.is_empty())
+}
+
+/// What says nothing, so that the API server may leave it out or put something in its place.
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
 }
 
 /// What the API server leaves out where it is not there.
@@ -145,26 +142,30 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn is_same(declared: &Value, stored: &Value) -> bool {
-    let (declared, stored) = match (declared, stored) {
-        (Value::Object(_) | Value::Array(_) | Value::Null, _)
-        | (_, Value::Object(_) | Value::Array(_) | Value::Null) => {
-            return false;
-        }
-        (declared, stored) => (text(declared), text(stored)),
-    };
-    let durations = [&declared, &stored].map(|text| Span::new(text.as_str()).get().ok());
-    let times = [&declared, &stored].map(|text| text.parse::<Timestamp>().ok());
-    let quantities = [&declared, &stored].map(|text| quantity(text));
-    let are_same = |same: bool, are_read: bool| same && are_read;
+    let is_nested = |value: &Value| value.is_object() || value.is_array();
+    if is_unset(declared) || (stored.is_null() && is_empty(declared)) {
+        return true;
+    }
+    if stored.is_null() || is_nested(declared) || is_nested(stored) {
+        return false;
+    }
+    let (declared, stored) = (text(declared), text(stored));
+    let duration = |text: &str| Span::new(text).get().ok();
+    let time = |text: &str| text.parse::<Timestamp>().ok();
     declared == stored
-        || are_same(durations[0] == durations[1], durations[0].is_some())
-        || are_same(times[0] == times[1], times[0].is_some())
-        || are_same(quantities[0] == quantities[1], quantities[0].is_some())
+        || duration(&declared).is_some_and(|it| duration(&stored) == Some(it))
+        || time(&declared).is_some_and(|it| time(&stored) == Some(it))
+        || quantity(&declared).zip(quantity(&stored)).is_some_and(|(one, other)| are_close(one, other))
 }
 
 /// A value as text: `1` for the number and for the text.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Whether two quantities are the same: `0.7` and `700m` are not quite, as floats.
+fn are_close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-12 * one.abs().max(other.abs())
 }
 
 /// A quantity, as exactly as a float has it
@@ -204,6 +205,24 @@ mod tests {
         for (declared, stored) in [
             (json!({"cpu": "1000m"}), json!({"cpu": "1"})),
             (json!({"cpu": 1}), json!({"cpu": "1"})),
+            (json!({"cpu": "0.7"}), json!({"cpu": "700m"})),
+            (json!({"memory": "4.1G"}), json!({"memory": "4100M"})),
+            (
+                json!({"clusterIP": "", "policy": null}),
+                json!({"clusterIP": "10.96.0.5", "policy": "IfNotPresent"}),
+            ),
+            (
+                json!([{"name": "data", "mountPath": "/a"}]),
+                json!([{"name": "data", "mountPath": "/z"}, {"name": "data", "mountPath": "/a", "readOnly": false}]),
+            ),
+            (
+                json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]),
+                json!([{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP", "name": "dns"}]),
+            ),
+            (
+                json!([{"port": 80}]),
+                json!([{"port": 9, "protocol": "TCP"}, {"port": 80, "protocol": "TCP", "name": "web"}]),
+            ),
             (json!({"memory": "1024Mi"}), json!({"memory": "1Gi"})),
             (json!({"memory": "1e3"}), json!({"memory": "1k"})),
             (json!({"every": "60s"}), json!({"every": "1m0s"})),
@@ -241,6 +260,8 @@ mod tests {
                 json!({"ports": [{"port": 80, "targetPort": 2}]}),
                 "ports[80].targetPort",
             ),
+            (json!({"keys": [{"key": "s3cr3t", "x": 1}]}), json!({"keys": [{"key": "s3cr3t"}]}), "keys[0].x"),
+            (json!({"keys": [{"name": {"token": "s3cr3t"}}]}), json!({"keys": [{}]}), "keys[0].name"),
             (json!({"metadata": {"labels": {"app": "a"}}}), json!({"metadata": {}}), "metadata.labels"),
             (json!({"spec": {"a": {"b": 1}}}), json!({"spec": {"a": 1}}), "spec.a"),
         ] {
@@ -253,29 +274,12 @@ mod tests {
     fn there_is_a_limit_to_what_is_named_and_to_what_is_looked_for() {
         let items =
             |from: usize| json!((from..from + 20_000).map(|item| item.to_string()).collect::<Vec<_>>());
-        assert_eq!(not_kept(&items(0), &items(20_000)).len(), MOST_NAMED + 1);
+        assert_eq!(not_kept(&items(0), &items(20_000)).len(), MOST);
     }
 
     #[test]
     fn an_object_of_lists_in_lists_takes_no_longer_than_it_is_deep() {
         let nested = |leaf: u8| (0..100).fold(json!(leaf), |inner, _| json!([{"in": inner}]));
         assert_eq!(not_kept(&nested(1), &nested(0)).len(), 1);
-    }
-
-    #[test]
-    fn what_the_stored_version_leaves_out_is_no_difference_and_the_rest_is() {
-        let applied = json!({"spec": {"size": 1, "items": [{"name": "a", "extra": 2}]}});
-        let paths = ["spec.items[a].extra".to_owned()];
-        let same = |stored: Value| same_but_for(&paths, applied.clone(), &stored);
-        assert!(same(json!({"spec": {"size": 1, "items": [{"name": "a"}]}})));
-        assert!(
-            !same(json!({"spec": {"size": 2, "items": [{"name": "a"}]}})),
-            "somebody changed another one"
-        );
-        assert!(!same(json!({"spec": {"items": [{"name": "a"}]}})), "somebody took another one out");
-        assert!(
-            !same(json!({"spec": {"size": 1, "items": [{"name": "a", "extra": 3}]}})),
-            "it has another value"
-        );
     }
 }
