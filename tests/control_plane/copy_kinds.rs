@@ -6,6 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 use crate::beside_others::nobody_fights;
+use crate::template_races::a_tenant_who_is_quick_gets_nothing_more;
 use crate::templates::{
     a_binding_whose_role_left_the_list_can_only_go, a_starter_kit,
     roles_are_bound_where_author_and_operator_may,
@@ -55,6 +56,8 @@ fn granted_kinds_are_copied_kept_and_protected() {
         let unbound = "copies.bind=[]";
         bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", unbound]);
     });
+    crew.webhook.kill();
+    a_tenant_who_is_quick_gets_nothing_more(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
