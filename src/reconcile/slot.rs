@@ -23,7 +23,8 @@ use crate::{
     plan::{
         Key, at_after,
         copy::{
-            AGAIN, CopyAction, SlotPlan, SlotState, attempted, claims::claims_on, plan_slot, repaired, spread,
+            AGAIN, CopyAction, SlotPlan, SlotState, attempted, claims::claims_on, plan_slot, repaired,
+            spread, unmarked,
         },
     },
 };
@@ -152,7 +153,18 @@ impl SlotHandler {
     ) -> bool {
         let mut world = self.context.world_mut();
         let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
-        let CopyAction::Write(write) = action else { return true };
+        let write = match (action, outcome) {
+            (CopyAction::Write(write), _) => write,
+            (
+                CopyAction::MarkRemoval(_, after),
+                Outcome::Retry { reason: WriteFault::Forbidden, message, .. },
+            ) => {
+                let attempt = unmarked(&world, slot, *after, message).map(Box::new);
+                world.memory_mut().at_slot(slot, |memory| memory.attempt = attempt);
+                return true;
+            }
+            _ => return true,
+        };
         let digest = &write.intent.marks.digest;
         let (replace, reason, message) = match outcome {
             Outcome::Done => {

@@ -6,7 +6,11 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 use crate::beside_others::nobody_fights;
-use crate::templates::{a_starter_kit, roles_are_bound_where_author_and_operator_may};
+use crate::template_races::a_tenant_who_is_quick_gets_nothing_more;
+use crate::templates::{
+    a_binding_whose_role_left_the_list_can_only_go, a_starter_kit,
+    roles_are_bound_where_author_and_operator_may,
+};
 use crate::test_stub::{it_comes_and_goes_with_a_label, it_is_made_and_removed_over_http};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -48,6 +52,12 @@ fn granted_kinds_are_copied_kept_and_protected() {
     it_is_made_and_removed_over_http(&bed);
     it_comes_and_goes_with_a_label(&bed, &until_swept);
     nobody_fights(&bed, &until_swept);
+    a_binding_whose_role_left_the_list_can_only_go(&bed, &|| {
+        let unbound = "copies.bind=[]";
+        bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", unbound]);
+    });
+    crew.webhook.kill();
+    a_tenant_who_is_quick_gets_nothing_more(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");

@@ -91,6 +91,7 @@ mod statuses;
 mod strategies;
 mod teardown;
 mod template_load;
+mod template_races;
 mod templates;
 mod test_stub;
 mod together;

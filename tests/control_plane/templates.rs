@@ -242,6 +242,58 @@ pub fn roles_are_bound_where_author_and_operator_may(bed: &Bed) {
     story.until_gone("RoleBinding", &place, "team");
 }
 
+/// Once the chart does not let the operator bind the role any more, RBAC refuses every change of the binding, of its annotations too,
+/// but not its deletion.
+pub fn a_binding_whose_role_left_the_list_can_only_go(bed: &Bed, forget_roles: &dyn Fn()) {
+    let story = Story::new(bed, "unbound");
+    let places = ["excluded", "other"].map(|part| story.target(part));
+    let of = |subject: &str| {
+        let object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "team" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+            "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": subject }],
+        });
+        let mut template = template_of(&story, "team", json!([{ "id": "team", "template": object }]));
+        // Long enough to be marked for first, where that is possible.
+        template["spec"]["deletionGrace"] = "2s".into();
+        template
+    };
+    story.admin().create(&of("carol")).ok();
+    story.until_condition("CopyratorTemplate", "team", "Ready", "True", "AllRendered");
+    let bound = |place: &String| story.admin().get("RoleBinding", place, "team").expect("the role is bound");
+    let before = places.each_ref().map(bound);
+    forget_roles();
+    eventually("the operator may not bind the role any more", || {
+        let mut own = before[0].clone();
+        own["metadata"] = json!({ "namespace": places[0], "name": "probe" });
+        let answer = bed.reconciler_itself().try_create(&own);
+        let is_refused = answer.body.to_string().contains("attempting to grant RBAC permissions");
+        if is_refused { Ok(()) } else { Err(answer.body.to_string()) }
+    });
+
+    let spec = of("dave")["spec"].clone();
+    story.admin().merge("CopyratorTemplate", &story.home, "team", &json!({ "spec": spec })).ok();
+    let told = story.until_condition("CopyratorTemplate", "team", "Degraded", "True", "Forbidden");
+    eventually("both bindings are told of, and what mends it", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "team").ok_or("it is gone")?;
+        let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
+        let is_told = |place: &String| {
+            let here = problems.iter().find(|problem| problem["namespace"] == **place);
+            here.is_some_and(|problem| problem["message"].to_string().contains("copies.bind"))
+        };
+        if places.iter().all(is_told) { Ok(()) } else { Err(template["status"].to_string()) }
+    });
+    story.marker("told");
+    assert_eq!(places.each_ref().map(bound), before, "{told}");
+
+    let excluded = json!({ "metadata": { "labels": { "story": null } } });
+    story.admin().merge("Namespace", "", &places[0], &excluded).ok();
+    story.until_gone("RoleBinding", &places[0], "team");
+    assert_eq!(bound(&places[1]), before[1]);
+    story.admin().delete("CopyratorTemplate", &story.home, "team").ok();
+    story.until_gone("RoleBinding", &places[1], "team");
+}
+
 fn of_config_map(story: &Story<'_>, who: &str) -> Value {
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "team" }, "data": { "who": who } });
     template_of(story, "team", json!([{ "id": "team", "template": object }]))

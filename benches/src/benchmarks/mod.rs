@@ -22,6 +22,7 @@ mod restart_places;
 mod scale;
 mod start_up;
 mod starter_kit;
+mod templates_at_once;
 
 use crate::Outcome;
 use crate::figures::Figures;
@@ -35,6 +36,8 @@ pub(crate) enum Benchmark {
     FanOut,
     /// A template of five objects to many namespaces: created, and changed; beside a bare client
     StarterKit,
+    /// The largest template, of 32 objects, to many namespaces at once, and its removal
+    TemplatesAtOnce,
     /// 1,000 custom objects with a Deployment each: one changes; and memory beside other people's Deployments
     Instances,
     /// From a new namespace to the last of its copies; beside a bare client
@@ -76,9 +79,10 @@ pub(crate) enum Benchmark {
 }
 
 /// All of them, in the order of their tables.
-pub(crate) const ALL: [Benchmark; 21] = [
+pub(crate) const ALL: [Benchmark; 22] = [
     Benchmark::FanOut,
     Benchmark::StarterKit,
+    Benchmark::TemplatesAtOnce,
     Benchmark::Instances,
     Benchmark::NewNamespace,
     Benchmark::StartUp,
@@ -106,6 +110,7 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => "fan-out",
             Benchmark::StarterKit => "starter-kit",
+            Benchmark::TemplatesAtOnce => "templates-at-once",
             Benchmark::Instances => "instances",
             Benchmark::NewNamespace => "new-namespace",
             Benchmark::StartUp => "start-up",
@@ -133,6 +138,7 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => "One source to many namespaces, beside a bare client",
             Benchmark::StarterKit => "A template of five objects to many namespaces, beside a bare client",
+            Benchmark::TemplatesAtOnce => "A template of 32 objects to many namespaces at once",
             Benchmark::Instances => {
                 "Custom objects with a Deployment each, beside other people's Deployments"
             }
@@ -162,6 +168,7 @@ impl Benchmark {
         match self {
             Benchmark::FanOut => fan_out::run(program, sizes).await,
             Benchmark::StarterKit => starter_kit::run(program, sizes).await,
+            Benchmark::TemplatesAtOnce => templates_at_once::run(program, sizes).await,
             Benchmark::Instances => instances::run(program, sizes).await,
             Benchmark::NewNamespace => new_namespace::run(program, sizes).await,
             Benchmark::StartUp => start_up::run(program, sizes).await,

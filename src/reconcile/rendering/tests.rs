@@ -15,7 +15,7 @@ use crate::{
     names::Kind,
     plan::{
         Need,
-        copy::{CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, template_report},
+        copy::{CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, template_report, unmarked},
         every_slot,
     },
 };
@@ -226,6 +226,41 @@ fn a_namespace_or_template_that_goes_lets_its_objects_go_after_their_grace() {
     // A process that does not look at templates leaves what they made.
     world.settings_mut().stores.remove(&Store::CopyratorTemplates);
     assert_eq!(actions(&world), []);
+}
+
+/// RBAC lets nobody change a binding who may not bind its role, so its grace counts in memory.
+#[test]
+fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
+    let mut world = world();
+    world.settings_mut().copy_kinds.insert(Kind::RoleBinding);
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
+    let bound = json!({"id": "bound", "template": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "team"}, "roleRef": role, "subjects": []}});
+    let kit = template(&mut world, ("kit", 1, 1), json!([bound, deny()]));
+    settle(&mut world);
+    world.forget_template(&kit);
+    let could_not = |world: &mut World, key: ObjectKey| {
+        let Some(CopyAction::MarkRemoval(_, after)) = plan_slot(world, &key, at(100)).action else {
+            panic!("{key} is not marked")
+        };
+        let attempt = unmarked(world, &key, after, "no");
+        world.memory_mut().at_slot(&key, |memory| memory.attempt = attempt.map(Box::new));
+        plan_slot(world, &key, at(100))
+    };
+    let binding = slot(Kind::RoleBinding, "team");
+    let plan = could_not(&mut world, binding.clone());
+    assert_eq!((plan.action, plan.state), (None, SlotState::Leaving(Some(at(400)))));
+    let plan = plan_slot(&world, &binding, at(400));
+    assert!(matches!(plan.action, Some(CopyAction::Delete(_))), "{plan:?}");
+    // Anything else is marked as soon as that is possible.
+    let plan = could_not(&mut world, slot(Kind::NetworkPolicy, "deny-shop"));
+    assert!(matches!(plan.action, Some(CopyAction::MarkRemoval(..))), "{plan:?}");
+
+    // A template that wants it again has it.
+    template(&mut world, ("kit", 1, 2), json!([bound]));
+    render_all(&mut world);
+    let plan = plan_slot(&world, &binding, at(500));
+    assert_eq!((plan.action, plan.state), (None, SlotState::Current));
 }
 
 #[test]

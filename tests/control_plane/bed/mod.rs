@@ -188,6 +188,11 @@ impl Bed {
         started.expect("the reconciler starts")
     }
 
+    /// The reconciler's own account.
+    pub fn reconciler_itself(&self) -> Person {
+        Person::with(self.testbed.account(Role::Reconciler))
+    }
+
     /// A ServiceAccount, by a token of its own.
     pub fn account(&self, namespace: &str, name: &str) -> Person {
         let cluster = self.testbed.cluster();

@@ -33,7 +33,7 @@ pub use hold::{AGAIN, attempted, is_over, repaired, tried_again};
 pub use intent::Intent;
 pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};
-pub use removal::{is_unseen_under, let_go, served};
+pub use removal::{is_unseen_under, let_go, served, unmarked};
 pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
-    model::{Declaration, Definition, InstancesRead, ObjectFacts, World, WriteFault},
+    model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
@@ -30,6 +30,9 @@ use crate::{
 const IN_DOUBT: Duration = Duration::from_secs(5);
 /// How old the API server's yes may be for a deletion.
 const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
+
+/// Stands for the digest where an attempt was to mark an object, not to write one.
+const UNMARKED: &str = "removal";
 
 /// Plans a slot that no rule claims.
 pub(super) fn plan_unwanted(
@@ -60,6 +63,7 @@ pub(super) fn plan_unwanted(
     if let Some(why) = holds_back(world, &marks.rule) {
         return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Inert(why)) };
     }
+    let remove_after = marks.remove_after.or_else(|| unmarked_until(world, slot));
     // A deleted rule has no identity to ask about, so the mark on the copy counts.
     let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
     let Some(declared) = declared_here(world, &marks.rule, slot) else {
@@ -67,13 +71,13 @@ pub(super) fn plan_unwanted(
             let problem = CopyProblem::new(slot, ProblemReason::Held, held(world, &marks.rule, definition));
             return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
         }
-        return leave(own_word, facts, &marks.rule, marks.remove_after, now);
+        return leave(own_word, facts, &marks.rule, remove_after, now);
     };
     let Standing::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     if was_asked {
-        return leave(word, facts, &marks.rule, marks.remove_after, now);
+        return leave(word, facts, &marks.rule, remove_after, now);
     }
-    let left = leave(word.or_gentler(own_word), facts, &marks.rule, marks.remove_after, now);
+    let left = leave(word.or_gentler(own_word), facts, &marks.rule, remove_after, now);
     if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
 }
 
@@ -131,6 +135,28 @@ fn leave(
             SlotPlan { recheck: Some(after), ..plan(None, SlotState::Leaving(Some(after))) }
         }
     }
+}
+
+/// What to remember where an orphaned object could not be marked for want of a right; `None` where a mark may come yet.
+///
+/// RBAC lets nobody change a binding, not even its annotations, who may not bind its role. To delete it takes no more than the verb, so
+/// the grace counts in memory, from the first try on, and the binding goes without a mark.
+pub fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str) -> Option<Attempt> {
+    (slot.kind == Kind::RoleBinding).then(|| Attempt {
+        version: world.object(slot).map(|facts| facts.edition().into()),
+        digest: UNMARKED.to_owned(),
+        replace: false,
+        reason: WriteFault::Forbidden,
+        message: message.to_owned(),
+        retry_at: after,
+        judged_by: None,
+    })
+}
+
+/// When an object goes that could not be marked.
+fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
+    let last = world.memory().slot(slot).attempt.as_deref()?;
+    (last.digest == UNMARKED).then_some(last.retry_at)
 }
 
 /// The same plan if the rule's identity may delete copies of this kind there; otherwise the copy stays as it
