@@ -41,9 +41,9 @@ impl Examiner {
         let Some(Examined { differs, compared, not_kept }) = examined else { return Ok(false) };
         let world = &mut *self.context.world_mut();
         let differs = world.memory_mut().at_slot(slot, |memory| {
-            let is_vain = |last: &Differed| last.is_vain && Some(last.compared) == compared;
-            if differs && !memory.differed.as_deref().is_some_and(is_vain) {
-                memory.differed = compared.map(|compared| Box::new(Differed { compared, is_vain: false }));
+            let is_vain = memory.differed.as_deref().is_some_and(|last| last.is_vain(compared));
+            if differs && !is_vain {
+                memory.differed = compared.map(|compared| Box::new(Differed::new(compared)));
                 return true;
             }
             memory.not_kept = NotKept::of(&write.intent.marks.digest, not_kept);

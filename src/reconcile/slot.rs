@@ -17,7 +17,7 @@ use crate::{
         outcome::Outcome,
         report::Reporter,
     },
-    model::{Differed, NotKept, WriteFault},
+    model::{NotKept, WriteFault},
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
@@ -175,8 +175,8 @@ impl SlotHandler {
                 world.memory_mut().at_slot(slot, |slot| {
                     if let Some(Made { not_kept, object }) = made {
                         slot.not_kept = NotKept::of(digest, not_kept);
-                        let vain = slot.differed.take().filter(|last| last.compared.object == object);
-                        slot.differed = vain.map(|last| Box::new(Differed { is_vain: true, ..*last }));
+                        slot.differed =
+                            slot.differed.take().and_then(|last| last.written(object)).map(Box::new);
                     }
                     let before = slot.repairs.take();
                     slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));

@@ -54,11 +54,26 @@ pub struct Compared {
 /// The last examination of an object at which a dry run differed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differed {
-    /// What was compared.
-    pub compared: Compared,
+    compared: Compared,
     /// Whether the write that followed has left the object as it was: a dry run does not show what is lost when the object is stored.
-    /// While the same is compared, a write is to no avail.
-    pub is_vain: bool,
+    is_vain: bool,
+}
+
+impl Differed {
+    /// A difference that has just been found.
+    pub fn new(compared: Compared) -> Self {
+        Self { compared, is_vain: false }
+    }
+
+    /// After a write that has left this object; `None` where it has changed something.
+    pub fn written(self, object: u64) -> Option<Self> {
+        (self.compared.object == object).then_some(Self { is_vain: true, ..self })
+    }
+
+    /// Whether a write is known to be to no avail where this is compared.
+    pub fn is_vain(&self, compared: Option<Compared>) -> bool {
+        self.is_vain && Some(self.compared) == compared
+    }
 }
 
 /// Why something could not be written, or read.
@@ -112,4 +127,24 @@ pub struct Repairs {
     pub made: u32,
     /// When the last creation was.
     pub made_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody who brings an object back to what it was before our write changes nothing by it but that it is written again.
+    #[test]
+    fn a_write_is_in_vain_only_where_it_has_left_the_very_object_that_was_compared() {
+        let compared = Compared { object: 1, applied: 2 };
+        let found = Differed::new(compared);
+        assert!(!found.is_vain(Some(compared)), "it has not been tried");
+        assert_eq!(found.written(3), None, "the write has changed the object");
+        let tried = found.written(1).unwrap();
+        assert!(tried.is_vain(Some(compared)));
+        for other in [Compared { object: 3, ..compared }, Compared { applied: 3, ..compared }] {
+            assert!(!tried.is_vain(Some(other)), "{other:?}: object, text or policy has changed");
+        }
+        assert!(!tried.is_vain(None), "the API server would refuse the write");
+    }
 }
