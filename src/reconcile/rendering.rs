@@ -275,10 +275,10 @@ impl RenderingHandler {
     fn marked(&self, template: &NamespacedName, instance: &InstanceName) -> Vec<ObjectKey> {
         let world = self.context.world();
         let source = instance.object().unwrap_or_else(|| template.clone());
-        let is_here = |slot: &&ObjectKey| {
+        let is_its = |slot: &&ObjectKey| {
             let marks = world.object(slot).and_then(|object| object.marks.as_deref());
-            slot.namespace == instance.namespace && marks.is_some_and(|marks| marks.rule == *template)
+            marks.is_some_and(|marks| marks.rule == *template)
         };
-        world.copies_of_source(&source).filter(is_here).cloned().collect()
+        world.copies_of_source_in(&source, &instance.namespace).filter(is_its).cloned().collect()
     }
 }

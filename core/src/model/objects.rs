@@ -88,6 +88,23 @@ impl World {
         self.cluster.copies_by_source.get(source).into_iter().flatten().map(Arc::as_ref)
     }
 
+    /// The same in one namespace, without a look at those in all others.
+    pub fn copies_of_source_in<'w>(
+        &'w self,
+        source: &NamespacedName,
+        namespace: &'w Arc<str>,
+    ) -> impl Iterator<Item = &'w ObjectKey> + use<'w> {
+        let copies = self.cluster.copies_by_source.get(source);
+        let kinds = self.settings().copied_kinds();
+        let in_namespace = kinds.flat_map(move |kind| {
+            let from = ObjectKey::new(kind, namespace.clone(), "");
+            let copies =
+                copies.into_iter().flat_map(move |copies| copies.range::<ObjectKey, _>(from.clone()..));
+            copies.take_while(move |key| key.kind == kind && key.namespace == *namespace)
+        });
+        in_namespace.map(Arc::as_ref)
+    }
+
     /// Every object with marks.
     pub fn copies(&self) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_rule.values().flatten().map(Arc::as_ref)

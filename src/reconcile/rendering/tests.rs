@@ -134,6 +134,22 @@ fn each_selected_namespace_gets_its_objects_and_then_nothing_is_left_to_do() {
     assert!(!format!("{changed:?}").contains("podSelector"), "a body reached a formatter");
 }
 
+#[test]
+fn what_is_made_of_a_source_is_found_by_namespace_whatever_its_kind() {
+    let mut world = world();
+    namespace(&mut world, "shops", json!({"team": "blue", "pods": "10"}));
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota(), deny()]));
+    settle(&mut world);
+    let of = |world: &World, namespace: &str| {
+        let namespace = namespace.into();
+        let found = world.copies_of_source_in(&kit, &namespace).map(ToString::to_string);
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(of(&world, "shop"), ["NetworkPolicy shop/deny-shop", "ResourceQuota shop/quota"]);
+    assert_eq!(of(&world, "shops"), ["NetworkPolicy shops/deny-shops", "ResourceQuota shops/quota"]);
+    assert_eq!(of(&world, "bank"), [""; 0]);
+}
+
 /// What is there works, so it counts as current; and nothing is written again.
 #[test]
 fn what_the_api_server_does_not_keep_is_told_and_not_written_again() {
