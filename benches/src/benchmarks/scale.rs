@@ -128,6 +128,7 @@ async fn starts(arena: &mut Arena, sizes: &Sizes) -> Outcome<Figures> {
     let lasting = Duration::from_secs(sizes.load_seconds);
     for round in 0..sizes.rounds {
         eprintln!("  round {} of {}", round + 1, sizes.rounds);
+        until_told(arena).await?;
         let led = times_led(arena)?;
         arena.stop(Role::Reconciler)?;
         arena.settle().await?;
@@ -155,6 +156,24 @@ async fn starts(arena: &mut Arena, sizes: &Sizes) -> Outcome<Figures> {
         sweep(&mut figures, arena, pid).await?;
     }
     Ok(figures)
+}
+
+/// Waits until the status of each rule counts all copies: what a process has not told when it is stopped, the next one tells.
+async fn until_told(arena: &Arena) -> Outcome<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let get = http::Request::get("/apis/copyrator.dev/v1alpha1/copyratorrules").body(Vec::new())?;
+        let rules: Value = arena.admin.request(get).await?;
+        let statuses = rules["items"].as_array().into_iter().flatten().map(|rule| &rule["status"]);
+        let untold = statuses.filter(|status| status["current"] != status["desired"]).count();
+        match untold {
+            0 => return Ok(()),
+            _ if Instant::now() > deadline => {
+                return Err(format!("{untold} statuses lack copies after {PATIENCE:?}").into());
+            }
+            _ => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    }
 }
 
 /// The sweep that comes a minute after a start: everything is listed anew and looked at, and every copy is compared by content.
