@@ -62,7 +62,7 @@ test: prerequisites ## Everything that must pass: format, lints, unit, router, c
 	@$(BUILT)/devcluster build >/dev/null
 	$(STAGE) 'the version before, from which upgrades are tried (built once, some four minutes)'
 	@tests/previous/build.sh >/dev/null || test $$? = 3
-	$(STAGE) 'tests (some 25 minutes on two cores)'
+	$(STAGE) 'tests (some 14 minutes on two cores)'
 	@rm -f $(SKIPPED)
 	@$(MAKE) --no-print-directory --keep-going without-cluster doctests other-clusters stories
 	@if cat $(SKIPPED) 2>/dev/null | grep -q .; then \

@@ -22,6 +22,8 @@ export KUBECONFIG
 cluster=$(sed -n 's/^# It runs until: devcluster stop //p' "$work/cluster")
 kubectl=$(sed -n 's/^# kubectl: //p' "$work/cluster")
 "$built/copyrator" crds | "$kubectl" apply --server-side -f - >/dev/null
+# On a busy machine the API server takes a moment to serve them.
+for _ in $(seq 120); do "$kubectl" get copyratorrules,copyratortemplates -A >/dev/null 2>&1 && break; sleep 0.5; done
 for name in copyrator-system platform shop web; do "$kubectl" create namespace "$name" >/dev/null; done
 "$kubectl" label namespace shop web team=blue >/dev/null
 "$kubectl" create secret generic registry -n platform --from-literal=password="$canary" >/dev/null
