@@ -94,7 +94,9 @@ fn the_page_is_used_by_keyboard_and_read_on_a_telephone() {
             let seen = browser.eval("document.body.innerText").as_str().unwrap_or_default().to_owned();
             if seen.contains(part) { Ok(()) } else { Err(seen) }
         });
-        for (width, is_dark) in [(1280, false), (1280, true), (375, false)] {
+        for (width, is_dark) in
+            [(1280, false), (1280, true), (768, false), (768, true), (375, true), (375, false)]
+        {
             browser.show(width, is_dark);
             let seen = browser.eval("document.documentElement.scrollWidth");
             assert!(seen.as_u64() <= Some(width.into()), "{path} is {seen} wide, of {width}");
