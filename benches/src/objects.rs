@@ -4,6 +4,8 @@ use serde_json::{Map, Value, json};
 
 /// Where sources and rules live.
 pub(crate) const HOME: &str = "platform";
+/// The path of templates in [`HOME`].
+pub(crate) const TEMPLATES: &str = "/apis/copyrator.dev/v1alpha1/namespaces/platform/copyratortemplates";
 
 /// A path of the core API.
 pub(crate) fn path(namespace: &str, plural: &str, name: &str) -> String {

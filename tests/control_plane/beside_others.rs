@@ -79,7 +79,7 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     story.until_gone("Deployment", &place, NAME);
 }
 
-/// Which field of the Deployment others decide; the sidecar is nobody's declaration.
+/// The status names the field that the policy changes, and not the sidecar, which the template does not declare.
 fn not_kept_is_told(story: &Story<'_>) {
     let told = story.until_condition("CopyratorTemplate", NAME, "Degraded", "True", "NotKept");
     let problems = &told["status"]["problems"];

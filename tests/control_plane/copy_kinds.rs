@@ -35,14 +35,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
         bound,
     ]);
     let crew = bed.man_with(&["--copy-kinds", KINDS, "--sweep-interval", "3s"]);
-    // A line for each kind that is compared by content, in each sweep; the first sweep may have begun before.
-    let sweeps = || crew.reconciler.log().matches("copies were compared").count();
-    let until_swept = || {
-        let swept = sweeps();
-        eventually("everything has been swept", || {
-            if sweeps() > swept + 2 * 7 { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
-        });
-    };
+    let until_swept = || crew.until_swept(7);
     a_network_policy_stays_closed(&bed);
     what_controllers_write_is_no_drift(&bed);
     an_object_in_the_way_is_overwritten(&bed);

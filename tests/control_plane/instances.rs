@@ -29,15 +29,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     two_that_want_one_place(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_may_not_list_them_gets_nothing(&bed);
-    // A line for each of ConfigMap and Secret in each sweep; the first sweep may have begun before.
-    let sweeps = || crew.reconciler.log().matches("copies were compared").count();
-    let until_swept = || {
-        let swept = sweeps();
-        eventually("everything has been swept", || {
-            if sweeps() > swept + 2 * 2 { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
-        });
-    };
-    any_kind::objects_of_any_granted_kind(&bed, &until_swept);
+    any_kind::objects_of_any_granted_kind(&bed, &|| crew.until_swept(2));
     import::a_namespace_config_becomes_a_template(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);

@@ -55,6 +55,7 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
                 bed.bob.create(&config_map(&story.home, "own", [("text", "bob's")]));
             }
         });
+        // The pauses only vary what meets what; nothing is expected within them.
         for edit in 0..EDITS / 2 {
             for (texts, pause) in [(&allowed[..], 7 * (edit % 10)), (&forbidden[..], 3 * (edit % 20))] {
                 write(&texts[edit % texts.len()]);

@@ -211,7 +211,7 @@ pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcom
     };
     let attempt = Attempt {
         version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
-        digest: write.intent.marks.digest.clone(),
+        digest: Some(write.intent.marks.digest.clone()),
         replace,
         reason,
         message: message.clone(),

@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::arena::{Arena, PATIENCE};
 use crate::audit::Request;
 use crate::figures::{Budget, Figures};
-use crate::objects::{HOME, deployment, namespace};
+use crate::objects::{HOME, TEMPLATES, deployment, namespace};
 use crate::processes::{cpu, memory};
 use crate::program::Program;
 use crate::sizes::Sizes;
@@ -50,7 +50,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         let here = (0..sizes.workloads).filter(|number| number % NAMESPACES == home);
         arena.create(&sites(&team(home)), here.map(|number| site(&team(home), number))).await?;
     }
-    send(&arena.admin, create(&templates(), &template())?).await?;
+    send(&arena.admin, create(TEMPLATES, &template())?).await?;
     arena.collect("Deployments at first", sizes.workloads, |it| is_ours(it, "deployments")).await?;
     arena.settle().await?;
 
@@ -193,8 +193,4 @@ fn sites(namespace: &str) -> String {
 
 fn deployments(namespace: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments")
-}
-
-fn templates() -> String {
-    format!("/apis/copyrator.dev/v1alpha1/namespaces/{HOME}/copyratortemplates")
 }

@@ -13,7 +13,7 @@ use crate::Outcome;
 use crate::arena::{Arena, IN_FLIGHT};
 use crate::audit::Request;
 use crate::figures::{Budget, Figures};
-use crate::objects::{HOME, namespace, text};
+use crate::objects::{HOME, TEMPLATES, namespace, text};
 use crate::processes::cpu;
 use crate::program::Program;
 use crate::sizes::Sizes;
@@ -30,8 +30,6 @@ const KIT: [(&str, &str, &str); 5] = [
     ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
 ];
 const GRANTED: &str = "--copy-kinds=ResourceQuota,LimitRange,NetworkPolicy,PodDisruptionBudget";
-/// The path of templates in the home namespace.
-const TEMPLATES: &str = "/apis/copyrator.dev/v1alpha1/namespaces/platform/copyratortemplates";
 /// What each run does.
 const TASKS: [&str; 2] = ["created", "changed"];
 

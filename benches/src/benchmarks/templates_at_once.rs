@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::arena::{Arena, PATIENCE};
 use crate::audit::Request;
 use crate::figures::Figures;
-use crate::objects::{HOME, namespace};
+use crate::objects::{HOME, TEMPLATES, namespace};
 use crate::processes::{cpu, forget_peak, memory};
 use crate::program::Program;
 use crate::sizes::Sizes;
@@ -19,8 +19,6 @@ use crate::writes::{create, remove, send};
 
 /// As many as a template declares at most.
 const OBJECTS: usize = 32;
-/// The path of templates in the home namespace.
-const TEMPLATES: &str = "/apis/copyrator.dev/v1alpha1/namespaces/platform/copyratortemplates";
 const NAME: &str = "large";
 /// How often the status is looked at.
 const LOOK: Duration = Duration::from_millis(200);

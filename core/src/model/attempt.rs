@@ -10,8 +10,8 @@ pub struct Attempt {
     /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None` where the object did
     /// not exist.
     pub version: Option<Box<str>>,
-    /// Digest of the content that was to be written.
-    pub digest: String,
+    /// Digest of the content that was to be written; `None` where an orphaned object was to be marked for its removal.
+    pub digest: Option<String>,
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
     /// type).
     pub replace: bool,

@@ -244,7 +244,7 @@ fn a_namespace_or_template_that_goes_lets_its_objects_go_after_their_grace() {
     assert_eq!(actions(&world), []);
 }
 
-/// RBAC lets nobody change a binding who may not bind its role, so its grace counts in memory.
+/// RBAC refuses every change of a binding by an account that may not bind its role, so the reconciler counts the grace in memory.
 #[test]
 fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
     let mut world = world();
@@ -272,7 +272,7 @@ fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
     let plan = could_not(&mut world, slot(Kind::NetworkPolicy, "deny-shop"));
     assert!(matches!(plan.action, Some(CopyAction::MarkRemoval(..))), "{plan:?}");
 
-    // A template that wants it again has it.
+    // A template that declares it again keeps it.
     template(&mut world, ("kit", 1, 2), json!([bound]));
     render_all(&mut world);
     let plan = plan_slot(&world, &binding, at(500));

@@ -78,7 +78,7 @@ pub fn attempted(
             let known = world.object(slot).filter(|facts| facts.resource_version == version.resource_version);
             known.map_or(&*version.resource_version, ObjectFacts::edition).into()
         }),
-        digest: write.intent.marks.digest.clone(),
+        digest: Some(write.intent.marks.digest.clone()),
         replace,
         reason,
         message,
@@ -99,7 +99,7 @@ pub(super) fn last_attempt<'w>(
     if last.judged_by.is_some_and(|by| by != judged_by(world, slot)) {
         return None;
     }
-    (last.version.as_deref() == version && last.digest == intent.marks.digest).then_some(last)
+    (last.version.as_deref() == version && last.digest.as_ref() == Some(&intent.marks.digest)).then_some(last)
 }
 
 /// The problem that the last attempt ended with, and when the next one is.

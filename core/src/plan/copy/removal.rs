@@ -31,9 +31,6 @@ const IN_DOUBT: Duration = Duration::from_secs(5);
 /// How old the API server's yes may be for a deletion.
 const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
 
-/// Stands for the digest where an attempt was to mark an object, not to write one.
-const UNMARKED: &str = "removal";
-
 /// Plans a slot that no rule claims.
 pub(super) fn plan_unwanted(
     world: &World,
@@ -139,12 +136,12 @@ fn leave(
 
 /// What to remember where an orphaned object could not be marked for want of a right; `None` where a mark may come yet.
 ///
-/// RBAC lets nobody change a binding, not even its annotations, who may not bind its role. To delete it takes no more than the verb, so
-/// the grace counts in memory, from the first try on, and the binding goes without a mark.
+/// RBAC refuses every change of a RoleBinding, of its annotations too, by an account that may not bind its role. A deletion needs only the
+/// verb. So the reconciler counts the grace in memory, from the first try on, and deletes the binding without a mark.
 pub fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str) -> Option<Attempt> {
     (slot.kind == Kind::RoleBinding).then(|| Attempt {
         version: world.object(slot).map(|facts| facts.edition().into()),
-        digest: UNMARKED.to_owned(),
+        digest: None,
         replace: false,
         reason: WriteFault::Forbidden,
         message: message.to_owned(),
@@ -156,7 +153,7 @@ pub fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str
 /// When an object goes that could not be marked.
 fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
     let last = world.memory().slot(slot).attempt.as_deref()?;
-    (last.digest == UNMARKED).then_some(last.retry_at)
+    last.digest.is_none().then_some(last.retry_at)
 }
 
 /// The same plan if the rule's identity may delete copies of this kind there; otherwise the copy stays as it

@@ -211,7 +211,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     let digest = marks.digest.clone();
     let attempt = Attempt {
         version: None,
-        digest: digest.clone(),
+        digest: Some(digest.clone()),
         replace: false,
         reason: WriteFault::Refused,
         message: "exceeded quota".into(),
@@ -222,7 +222,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     let plan = plan_slot(&world, &slot(), at(399));
     assert_eq!((blocked(&plan), plan.recheck), ("Refused", Some(at(400))));
     written(&plan_slot(&world, &slot(), at(400)));
-    tried(&mut world, Attempt { digest: "other content".into(), ..attempt.clone() });
+    tried(&mut world, Attempt { digest: Some("other content".into()), ..attempt.clone() });
     written(&plan_slot(&world, &slot(), at(399)));
     tried(&mut world, attempt);
     world.set_object(slot(), None);

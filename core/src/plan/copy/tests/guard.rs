@@ -109,7 +109,7 @@ fn what_a_policy_refused_waits_for_the_policy() {
     let digest = written(&plan_slot(&world, &slot(), at(100))).intent.marks.digest.clone();
     let attempt = Attempt {
         version: None,
-        digest,
+        digest: Some(digest),
         replace: false,
         reason: WriteFault::RefusedByPolicy,
         message: "policy p, rule url".into(),

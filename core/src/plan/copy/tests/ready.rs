@@ -64,7 +64,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
         let message = "Copyrator's own account may not patch secrets".to_owned();
         let attempt = Attempt {
             version: None,
-            digest,
+            digest: Some(digest),
             replace: false,
             reason: WriteFault::Forbidden,
             message,
