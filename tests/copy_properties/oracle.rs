@@ -65,7 +65,10 @@ impl Cluster {
     /// Some rule copies it, or may mean to that nobody understands.
     pub fn is_source(&self, key: &ObjectKey, object: &Stored) -> bool {
         let copies = |(name, rule): (&NamespacedName, &Rule)| match rule.broken {
-            true => rule.looks_in(name, &key.namespace),
+            // What an object's own annotations say is of that object alone, whatever they mean.
+            true => {
+                rule.annotated.as_ref().map_or_else(|| rule.looks_in(name, &key.namespace), |own| own == key)
+            }
             false => rule.copies(name, key, object),
         };
         copy_of(key, object).is_none() && self.rules.iter().any(copies)
@@ -129,6 +132,10 @@ impl Cluster {
         let first =
             wishes.iter().min_by_key(|wish| (self.stands_back(wish.name), wish.rule.created, wish.name));
         let winner = held.or(first)?;
+        // A rule that writes nothing keeps nothing that another rule has made.
+        if held.is_none() && holder.is_some() && self.stands_back(winner.name) {
+            return self.unwanted(slot, there?);
+        }
         if holder.as_ref().is_some_and(is_frozen) || self.is_inert(winner.name) {
             let same = was.map(|object| &object.values) == there.map(|object| &object.values);
             return (!same).then(|| format!("{} writes nothing, and yet it was written", winner.name));

@@ -138,7 +138,8 @@ fn unrendered<'r>(
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
 /// free slot the oldest rule, then the alphabetically first. A rule that writes nothing does not take a free
-/// slot from one that does. A rule whose rights have not been asked about yet is waited for; otherwise the
+/// slot from one that does, nor does it keep a copy that another rule has made and does not want any more: somebody who may do
+/// nothing there would keep it for good. A rule whose rights have not been asked about yet is waited for; otherwise the
 /// response times of the API server would decide.
 fn winner<'c, 'w>(
     world: &World,
@@ -146,15 +147,16 @@ fn winner<'c, 'w>(
     holder: Option<&NamespacedName>,
 ) -> Option<&'c Claim<'w>> {
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
-    if let [only] = claims {
-        return Some(only);
-    }
     let stands_back = |claim: &Claim<'_>| match claim.inert(world) {
         Some(Inert::Unauthorized) => claim.authority(world).is_some(),
         Some(_) => true,
         None => too_many_claimed(world, claim).is_some(),
     };
-    held.or_else(|| claims.iter().min_by_key(|claim| (stands_back(claim), claim.created(), claim.rule)))
+    let first = || match claims {
+        [only] => Some(only),
+        claims => claims.iter().min_by_key(|claim| (stands_back(claim), claim.created(), claim.rule)),
+    };
+    held.or_else(|| first().filter(|claim| holder.is_none() || !stands_back(claim)))
 }
 
 fn plan_wanted(
@@ -168,7 +170,10 @@ fn plan_wanted(
 ) -> SlotPlan {
     let plan = |state| SlotPlan::rest(Some(claim.rule), state);
     if let Some(why) = claim.inert(world) {
-        return plan(SlotState::Inert(why));
+        // A copy that another rule has made waits for the answer about this one; no event tells that nobody asks any more.
+        let marks = existing.and_then(|facts| facts.marks.as_deref()).filter(|_| proof == Some(Proof::Ours));
+        let waits = marks.filter(|marks| marks.rule != *claim.rule);
+        return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
         let late = at_after(deletion.since, GOES_WITHIN);
