@@ -191,9 +191,9 @@ fn print_track(track: &TrackRecord, before: &WorkloadFacts, current: &InputDiges
     let brake = track.brake().filter(|brake| brake != "1.0");
     let brake = brake.map_or(String::new(), |brake| format!(" brake {brake}"));
     let digest = |applied: &String| applied.rsplit_once('.').map(|(digest, _)| digest.to_owned());
-    let so_far = before.applied.as_ref().and_then(digest);
+    let so_far = before.restarts.applied.as_ref().and_then(digest);
     let good = match &track.last_good {
-        good if *good == before.track.last_good => "",
+        good if *good == before.restarts.track.last_good => "",
         Some(good) if *good == current.digest => " good current",
         good if *good == so_far => "",
         Some(_) => " good other",
@@ -214,15 +214,15 @@ pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, n
     world.set_lost_record(key, None);
     world.edit_workload(key, |facts| match action {
         RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
-            facts.track = track.clone();
-            (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
+            facts.restarts.track = track.clone();
+            (facts.restarts.applied, facts.restarts.recorded) = (Some(label.clone()), Some(at(now)));
         }
         RestartAction::Rollout { label, stamp, track } => {
-            facts.track = track.clone();
-            assert_ne!(facts.restarted_for.as_ref(), Some(stamp), "the template would not change");
-            (facts.applied, facts.recorded) = (Some(label.clone()), Some(at(now)));
-            facts.restarted_for = Some(stamp.clone());
-            (facts.last_restart, facts.templated) = (Some(at(now)), Some(at(now)));
+            facts.restarts.track = track.clone();
+            assert_ne!(facts.restarts.restarted_for.as_ref(), Some(stamp), "the template would not change");
+            (facts.restarts.applied, facts.restarts.recorded) = (Some(label.clone()), Some(at(now)));
+            facts.restarts.restarted_for = Some(stamp.clone());
+            (facts.restarts.last_restart, facts.templated) = (Some(at(now)), Some(at(now)));
             if !matches!(facts.rollout, Rollout::OnDelete) {
                 facts.rollout = Rollout::Unfinished;
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use copyrator::{
     api::WorkloadKind,
     digest::DigestKey,
-    model::{Rollout, WaitReason, WorkloadFacts, World, digest_of},
+    model::{RestartFields, Rollout, WaitReason, WorkloadFacts, World, digest_of},
     names::WorkloadKey,
     plan::restart::{next_in_line, under_way},
 };
@@ -113,14 +113,19 @@ fn step() -> impl Strategy<Value = Step> {
 fn restarting(written: i64, key: &DigestKey) -> WorkloadFacts {
     let case = case(r#"{name: place, now: 100, expect: "", workload: {annotation: "true", desired: 1}}"#);
     let record = format!("{}.x.s", key.id());
-    WorkloadFacts {
+    let restarts = RestartFields {
+        restart: Some("true".to_owned()),
         restarted_for: Some(digest_of(&record).to_owned()),
         applied: Some(record),
+        last_restart: Some(at(written)),
+        recorded: Some(at(written)),
+        ..RestartFields::default()
+    };
+    WorkloadFacts {
+        restarts: restarts.into(),
         rollout: Rollout::Unfinished,
         own_deadline: true,
-        last_restart: Some(at(written)),
         templated: Some(at(written)),
-        recorded: Some(at(written)),
         ..(*case.world().workloads()[&case.workload_key()]).clone()
     }
 }

@@ -184,7 +184,7 @@ fn a_canary_that_crashes_stops_all_others() {
     assert_eq!(degraded.reason, "StageFailed");
 
     let key = world.workloads().keys().nth(5).unwrap().clone();
-    world.edit_workload(&key, |facts| facts.track.last_good = Some("k.before".into()));
+    world.edit_workload(&key, |facts| facts.restarts.track.last_good = Some("k.before".into()));
     let RestartState::Failed(failure) = plan_workload(&world, &key, at(200)).state else { panic!() };
     let message = failed(&failure);
     assert!(message.contains("the last that worked is k.before"), "{message}");

@@ -12,8 +12,8 @@ use copyrator::{
     digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
         AttemptFailure, Authority, Declared, LastRestart, LostRecord, ObjectFacts, PodFacts, PodRemoved,
-        PodsSeen, Reference, Refusal, RefusalReason, RestartAttempt, RestartResult, Rollout, RolloutFault,
-        Store, TrackRecord, WaitReason, WorkloadFacts, World, WriteFault,
+        PodsSeen, Reference, Refusal, RefusalReason, RestartAttempt, RestartFields, RestartResult, Rollout,
+        RolloutFault, Store, TrackRecord, WaitReason, WorkloadFacts, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{InputDigest, Inputs},
@@ -339,9 +339,9 @@ impl Case {
         if let Some(workload) = &self.workload {
             let mut facts = (*world.workloads()[&key]).clone();
             let applied = workload.applied.as_ref().map(|was| label(was, &current, &counted));
-            facts.applied = applied.map(|label| still_pending(label, workload.pending));
-            facts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
-            facts.track.last_good = workload.last_good.as_ref().map(|was| digest(was, &current));
+            facts.restarts.applied = applied.map(|label| still_pending(label, workload.pending));
+            facts.restarts.restarted_for = workload.restarted_for.as_ref().map(|was| digest(was, &current));
+            facts.restarts.track.last_good = workload.last_good.as_ref().map(|was| digest(was, &current));
             world.set_workload(key.clone(), facts);
         }
         if let Some(attempt) = &self.attempt {

@@ -103,7 +103,7 @@ async fn a_secret_in_use_is_kept_also_where_images_are_pulled_with_it() {
     let message = app.send_value("/validate/policies", &secret_deleted()).await.refused(403, "Forbidden");
     assert!(message.contains("Secret shop/db: is used by Deployment a"), "{message}");
     let mut pulled = cluster().deployment("shop", "a", Kind::Secret, "other");
-    each_workload(&mut pulled.world, |facts| facts.pull_secrets = vec!["db".into()]);
+    each_workload(&mut pulled.world, |facts| facts.pull_secrets = ["db".into()].into());
     pulled.app().send_value("/validate/policies", &secret_deleted()).await.refused(403, "Forbidden");
     // A password that changes is no removal.
     let app = cluster().deployment("shop", "a", Kind::Secret, "db").app();

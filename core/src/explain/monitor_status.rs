@@ -118,7 +118,7 @@ impl Count {
         self.reads(world, &plan.needs);
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
         let removed = world.memory().workload(key).removed_at;
-        if let Some(last) = facts.last_restart.max(removed).filter(|_| by_us()) {
+        if let Some(last) = facts.restarts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
         if matches!(plan.state, RestartState::Current | RestartState::Unrecorded) {

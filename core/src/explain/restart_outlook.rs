@@ -158,7 +158,7 @@ pub fn workload_outlook(
         causes: foreseen.then.causes.clone(),
         by_annotation: inputs.by_annotation,
         monitors: inputs.monitors.iter().cloned().collect(),
-        running: facts.applied.clone(),
+        running: facts.restarts.applied.clone(),
         wanted: wanted(world, key),
     };
     if let Some(why) = around.blind.get(&outlook.of) {
@@ -253,7 +253,7 @@ fn told(
     match (&then.action, &then.state) {
         _ if !then.needs.is_empty() => unread(),
         (Some(RestartAction::Adopt { .. }), _) => {
-            let (reason, message) = match (then.due_since, &facts.applied) {
+            let (reason, message) = match (then.due_since, &facts.restarts.applied) {
                 (Some(_), _) => {
                     ("PodsYounger", "every pod is younger than the change: only the record is written".into())
                 }

@@ -178,7 +178,7 @@ fn is_refused(rule: &RuleFacts) -> bool {
 
 /// The kinds of objects that a workload restarts for by its own annotation.
 fn asked_kinds(facts: &WorkloadFacts) -> impl Iterator<Item = DataKind> {
-    let text = facts.restart.as_deref().map_or("false", str::trim);
+    let text = facts.restarts.restart.as_deref().map_or("false", str::trim);
     DataKind::ALL.into_iter().filter(move |kind| match text {
         "false" => false,
         "true" => facts.references.iter().any(|reference| reference.kind == Kind::from(*kind)),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{Reference, TrackRecord, WorkloadFacts},
+    model::{Reference, RestartFields, TrackRecord, WorkloadFacts},
     names::WorkloadKey,
 };
 
@@ -229,29 +229,32 @@ impl Object {
         let pod = template.spec.unwrap_or_default();
         let take =
             |map: &mut Option<BTreeMap<String, String>>, key| map.as_mut().and_then(|map| map.remove(key));
-        WorkloadFacts {
+        let restarts = RestartFields {
             last_restart: metadata.written_by(&[RESTART_MANAGER], |_| true),
             recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| {
                 fields.metadata.labels.applied.is_some()
             }),
-            templated: metadata.templated(),
             track: TrackRecord::read(
                 take(&mut metadata.labels, BRAKE).as_deref(),
                 take(&mut metadata.labels, LAST_GOOD),
             ),
-            // A rollout takes no time before the controller has looked at it.
-            own_deadline: !status.is_of(metadata.generation)
-                || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restart: take(&mut metadata.annotations, RESTART),
             applied: take(&mut metadata.labels, APPLIED),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
+        };
+        WorkloadFacts {
+            templated: metadata.templated(),
+            // A rollout takes no time before the controller has looked at it.
+            own_deadline: !status.is_of(metadata.generation)
+                || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
+            restarts: restarts.into(),
             uid: metadata.uid.into(),
             resource_version: metadata.resource_version.into(),
             deleting: metadata.deletion_timestamp.is_some(),
             selector: spec.selector.and_then(query),
             template_labels: inner.labels.unwrap_or_default().into_iter().collect(),
-            references: pod.references(),
-            pull_secrets: pod.pull_secrets(),
+            references: pod.references().into(),
+            pull_secrets: pod.pull_secrets().into(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
             desired: desired(kind, &wanted, &status),
             available: status.available(kind),
@@ -298,9 +301,9 @@ mod tests {
         let workload: Workload<Deployment> = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(workload.key().to_string(), "Deployment shop/web");
         let facts = workload.facts;
-        assert_eq!(facts.applied.as_deref(), Some("k.d"));
-        assert_eq!(facts.restart.as_deref(), Some("true"));
-        assert_eq!(facts.restarted_for.as_deref(), Some("k.d"));
+        assert_eq!(facts.restarts.applied.as_deref(), Some("k.d"));
+        assert_eq!(facts.restarts.restart.as_deref(), Some("true"));
+        assert_eq!(facts.restarts.restarted_for.as_deref(), Some("k.d"));
         assert_eq!(
             (facts.template_labels.get("app"), facts.selector.as_deref()),
             (Some("web"), Some("app=web"))
@@ -309,11 +312,14 @@ mod tests {
         assert_eq!(facts.rollout, crate::model::Rollout::Complete);
         assert_eq!((facts.desired, facts.available), (2, 2));
         let second = |time: Option<Timestamp>| time.map(|time| time.to_string());
-        assert_eq!(second(facts.last_restart).as_deref(), Some("2026-01-01T00:00:05Z"));
-        assert_eq!(second(facts.recorded).as_deref(), Some("2026-01-01T00:00:07Z"));
+        assert_eq!(second(facts.restarts.last_restart).as_deref(), Some("2026-01-01T00:00:05Z"));
+        assert_eq!(second(facts.restarts.recorded).as_deref(), Some("2026-01-01T00:00:07Z"));
         assert_eq!(second(facts.templated).as_deref(), Some("2026-01-01T00:00:04Z"));
-        assert_eq!((facts.track.streak, facts.track.failures), (2, 1));
-        assert_eq!((facts.track.last_good.as_deref(), facts.last_good()), (Some("k.c"), Some("k.d")));
+        assert_eq!((facts.restarts.track.streak, facts.restarts.track.failures), (2, 1));
+        assert_eq!(
+            (facts.restarts.track.last_good.as_deref(), facts.last_good()),
+            (Some("k.c"), Some("k.d"))
+        );
         assert!(facts.own_deadline && facts.restarted_by_us());
 
         // Somebody else wrote the label, so our times say nothing about it.
@@ -321,7 +327,7 @@ mod tests {
         object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
         object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
         let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
-        assert_eq!(workload.facts.recorded, None);
+        assert_eq!(workload.facts.restarts.recorded, None);
         assert!(!workload.facts.own_deadline, "it has switched its deadline off");
     }
 
@@ -366,8 +372,8 @@ mod tests {
                 None => assert_eq!(kept, now, "{what}"),
                 Some(_) => {
                     assert_eq!(
-                        (&kept.applied, kept.recorded, kept.last_restart),
-                        (&known.applied, known.recorded, known.last_restart),
+                        (&kept.restarts.applied, kept.restarts.recorded, kept.restarts.last_restart),
+                        (&known.restarts.applied, known.restarts.recorded, known.restarts.last_restart),
                         "{what}"
                     );
                     // The next event has no label either.

@@ -17,6 +17,7 @@ mod pod_labels;
 mod policy_state;
 mod progress;
 mod rendered;
+mod restart_fields;
 mod room;
 mod rule;
 mod rules;
@@ -47,6 +48,7 @@ pub use progress::AGAIN;
 pub use rendered::{
     Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, StatusFaultKind, hash_of,
 };
+pub use restart_fields::{RareRestartFields, RestartFields};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

@@ -15,14 +15,14 @@ pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 impl WorkloadFacts {
     /// The content that the pod template was last restarted for: `<key id>.<digest>`.
     pub fn stamped_for(&self) -> Option<&str> {
-        let stamp = self.restarted_for.as_deref()?;
+        let stamp = self.restarts.restarted_for.as_deref()?;
         Some(stamp.strip_suffix(AGAIN).unwrap_or(stamp))
     }
 
     /// Whether the last change of the pod template was our restart, for the recorded content.
     pub fn restarted_by_us(&self) -> bool {
-        let Some(applied) = self.applied.as_deref() else { return false };
-        self.stamped_for() == Some(digest_of(applied)) && self.last_restart >= self.templated
+        let Some(applied) = self.restarts.applied.as_deref() else { return false };
+        self.stamped_for() == Some(digest_of(applied)) && self.restarts.last_restart >= self.templated
     }
 
     /// The state of the rollout at this time: [`Rollout::Stuck`] also where only the clock says so.
@@ -35,16 +35,16 @@ impl WorkloadFacts {
 
     /// When an unfinished rollout counts as stuck, where its controller does not say so.
     pub fn rollout_deadline(&self) -> Option<Timestamp> {
-        let since = self.templated.max(self.last_restart)?;
+        let since = self.templated.max(self.restarts.last_restart)?;
         let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;
         by_clock.then(|| since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
 
     /// The content with which the workload is ready now, or else was ready last: `<key id>.<digest>`.
     pub fn last_good(&self) -> Option<&str> {
-        match (&self.applied, self.is_ready() && !self.is_being_replaced()) {
+        match (&self.restarts.applied, self.is_ready() && !self.is_being_replaced()) {
             (Some(applied), true) => Some(digest_of(applied)),
-            _ => self.track.last_good.as_deref(),
+            _ => self.restarts.track.last_good.as_deref(),
         }
     }
 
@@ -62,7 +62,7 @@ impl WorkloadFacts {
 
     /// Whether the record says that pods are still to be replaced one by one.
     pub fn is_being_replaced(&self) -> bool {
-        self.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
+        self.restarts.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
     }
 
     /// Until when the workload counts towards the limit of restarts in the cluster; `None` where it does not.
@@ -71,7 +71,8 @@ impl WorkloadFacts {
     pub(super) fn takes_place_until(&self) -> Option<Timestamp> {
         let is_rolling = self.rollout == Rollout::Unfinished && self.restarted_by_us();
         let by_pods = self.is_being_replaced() && !matches!(self.rollout, Rollout::Partitioned(_));
-        let since = if is_rolling { self.last_restart } else { self.recorded.filter(|_| by_pods) }?;
+        let since =
+            if is_rolling { self.restarts.last_restart } else { self.restarts.recorded.filter(|_| by_pods) }?;
         Some(since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
 }

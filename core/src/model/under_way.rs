@@ -67,14 +67,15 @@ impl UnderWay {
     /// Takes in a workload's facts, or that it was deleted.
     pub(super) fn see(&mut self, key: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         let until = facts.and_then(WorkloadFacts::takes_place_until);
-        let label = facts.and_then(|facts| facts.applied.clone());
+        let label = facts.and_then(|facts| facts.restarts.applied.clone());
         match label.zip(until) {
             Some((label, until)) => drop(self.rolling.insert(key.clone(), Restart { label, until })),
             None => drop(self.rolling.remove(key)),
         }
         // From here on the workload's own facts count.
-        let is_seen =
-            |reserved: &Restart| facts.is_none_or(|facts| facts.applied.as_ref() == Some(&reserved.label));
+        let is_seen = |reserved: &Restart| {
+            facts.is_none_or(|facts| facts.restarts.applied.as_ref() == Some(&reserved.label))
+        };
         if self.reserved.get(key).is_some_and(is_seen) {
             self.reserved.remove(key);
         }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{
         api::WorkloadKind,
-        model::{Rollout, World, digest_of},
+        model::{RestartFields, Rollout, World, digest_of},
     };
 
     fn digest_key() -> DigestKey {
@@ -110,12 +111,16 @@ mod tests {
     }
 
     fn facts(content: &str, rollout: Rollout, own_deadline: bool) -> WorkloadFacts {
-        WorkloadFacts {
+        let restarts = RestartFields {
             applied: Some(record(content)),
             restarted_for: Some(digest_of(&record(content)).to_owned()),
             last_restart: Some(at(100)),
-            templated: Some(at(100)),
             recorded: Some(at(100)),
+            ..RestartFields::default()
+        };
+        WorkloadFacts {
+            restarts: restarts.into(),
+            templated: Some(at(100)),
             rollout,
             own_deadline,
             ..WorkloadFacts::plain()
@@ -160,12 +165,14 @@ mod tests {
     fn what_anybody_can_write_takes_no_place_without_our_key_nor_from_the_future() {
         let (mut world, key) = (World::default(), db());
         let ours = facts("new", Rollout::Unfinished, true);
-        let forged = WorkloadFacts {
-            applied: Some("a.b.c".into()),
-            restarted_for: Some("a.b".into()),
-            ..ours.clone()
+        let mut forged = ours.clone();
+        forged.restarts.applied = Some("a.b.c".into());
+        forged.restarts.restarted_for = Some("a.b".into());
+        let written_at = |second| {
+            let mut facts = ours.clone();
+            facts.restarts.last_restart = Some(at(second));
+            facts
         };
-        let written_at = |second| WorkloadFacts { last_restart: Some(at(second)), ..ours.clone() };
         let (ahead, from_the_future) = (written_at(161), written_at(162));
         for (facts, expected) in [(ours.clone(), 1), (forged, 0), (ahead, 1), (from_the_future, 0)] {
             assert!(facts.restarted_by_us(), "as far as the workload says");

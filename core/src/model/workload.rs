@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{PodLabels, TrackRecord, WriteFault};
+use super::{PodLabels, RareRestartFields, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
@@ -21,24 +21,13 @@ pub struct WorkloadFacts {
     /// The labels of its pod template.
     pub template_labels: PodLabels,
     /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates.
-    pub references: Vec<Reference>,
+    pub references: Box<[Reference]>,
     /// The Secrets that its images are pulled with, sorted. No process reads their content.
-    pub pull_secrets: Vec<Arc<str>>,
-    /// The value of its annotation `copyrator.dev/restart`.
-    pub restart: Option<String>,
-    /// The value of its label `copyrator.dev/applied`.
-    pub applied: Option<String>,
-    /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
-    pub restarted_for: Option<String>,
-    /// When we last restarted it: the time of our own managedFields entry for restarts.
-    pub last_restart: Option<Timestamp>,
+    pub pull_secrets: Box<[Arc<str>]>,
+    /// What it says of its restarts.
+    pub restarts: RareRestartFields,
     /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
-    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
-    /// somebody else wrote it.
-    pub recorded: Option<Timestamp>,
-    /// How its restarts have gone, according to its labels.
-    pub track: TrackRecord,
     /// The state of its rollout, according to its controller. [`Self::rollout_at`] also considers the clock.
     pub rollout: Rollout,
     /// Whether its controller says when a rollout takes too long (`progressDeadlineSeconds`).
@@ -65,18 +54,20 @@ impl WorkloadFacts {
     /// Otherwise a content change that waits for its quiet period would be forgotten, and the workload would
     /// be adopted with pods that run the old content.
     pub fn keep(&mut self, known: &Self) -> Option<LostRecord> {
-        let label = known.applied.as_deref()?;
+        let label = known.restarts.applied.as_deref()?;
         let digest = digest_of(label);
-        if self.uid != known.uid || self.applied.is_some() {
+        if self.uid != known.uid || self.restarts.applied.is_some() {
             return None;
         }
-        self.applied.clone_from(&known.applied);
-        self.recorded = known.recorded;
-        self.track.clone_from(&known.track);
-        self.last_restart = self.last_restart.max(known.last_restart);
+        let fields = &mut *self.restarts;
+        fields.applied.clone_from(&known.restarts.applied);
+        fields.recorded = known.restarts.recorded;
+        fields.track.clone_from(&known.restarts.track);
+        fields.last_restart = fields.last_restart.max(known.restarts.last_restart);
         let is_rolling = matches!(known.rollout, Rollout::Unfinished | Rollout::Stuck);
-        let is_ours = known.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
-        let is_cut_short = is_rolling && is_ours && self.restarted_for != known.restarted_for;
+        let is_ours = known.restarts.restarted_for.as_deref().is_some_and(|stamp| stamp.starts_with(digest));
+        let is_cut_short =
+            is_rolling && is_ours && self.restarts.restarted_for != known.restarts.restarted_for;
         Some(if is_cut_short { LostRecord::Rollout } else { LostRecord::Label })
     }
 }
@@ -96,15 +87,10 @@ impl WorkloadFacts {
             deleting: false,
             selector: None,
             template_labels: PodLabels::default(),
-            references: Vec::new(),
-            pull_secrets: Vec::new(),
-            restart: None,
-            applied: None,
-            restarted_for: None,
-            last_restart: None,
+            references: Box::default(),
+            pull_secrets: Box::default(),
+            restarts: RareRestartFields::default(),
             templated: None,
-            recorded: None,
-            track: TrackRecord::default(),
             rollout: Rollout::Complete,
             own_deadline: true,
             desired: 1,

@@ -61,7 +61,7 @@ pub(super) fn blind(
         let facts = world.workloads().get(key)?;
         let compiled =
             world.monitors_in(&key.namespace).filter_map(|(_, monitor)| monitor.compiled.as_deref().ok());
-        let used = facts.references.iter().map(|one| one.kind).filter(|_| facts.restart.is_some());
+        let used = facts.references.iter().map(|one| one.kind).filter(|_| facts.restarts.restart.is_some());
         let kind = compiled.flat_map(watched).chain(used).find(|kind| unseen.contains(kind))?;
         Some((Restartable::Workload(key.clone()), why(kind)))
     };

@@ -128,11 +128,13 @@ pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -
     let Some(key) = world.key().cloned() else { return believed };
     for workload in keys {
         let Some(facts) = world.workloads().get(workload) else { continue };
-        let (Some(original), recorded) = (facts.applied.clone(), facts.recorded) else { continue };
+        let (Some(original), recorded) = (facts.restarts.applied.clone(), facts.restarts.recorded) else {
+            continue;
+        };
         let content = Inputs::of(world, workload, facts).content(world, &key);
         let record = believed.record(Restartable::Workload(workload.clone()), original, recorded, content);
         if record.is_some() {
-            world.edit_workload(workload, |facts| facts.applied = record);
+            world.edit_workload(workload, |facts| facts.restarts.applied = record);
         }
     }
     let monitors: Vec<NamespacedName> = world.monitors().keys().cloned().collect();

@@ -83,8 +83,8 @@ impl Workload {
         let Some(current) = inputs.content(world, &digest_key()) else { return };
         let mut facts = world.workloads()[key].clone();
         let applied = self.applied.as_ref().map(|was| label(was, &current, &counted));
-        facts.applied = applied.map(|label| still_pending(label, self.pending));
-        facts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
+        facts.restarts.applied = applied.map(|label| still_pending(label, self.pending));
+        facts.restarts.restarted_for = self.restarted_for.as_ref().map(|was| digest(was, &current));
         if self.failing_with_current {
             let failed = LastRestart {
                 content: current.digest.clone(),
@@ -92,7 +92,7 @@ impl Workload {
             };
             world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
         }
-        let applied = facts.applied.clone();
+        let applied = facts.restarts.applied.clone();
         world.edit_workload(key, |known| *known = *facts);
         let Some(remembered) = &self.remembered else { return };
         let went = match remembered.as_str() {
@@ -121,13 +121,15 @@ impl Workload {
                 .collect(),
             references: self.references.iter().map(|text| reference(text)).collect(),
             pull_secrets: self.pulls.iter().map(|name| name.as_str().into()).collect(),
-            restart: self.annotation.clone(),
-            applied: None,
-            restarted_for: None,
-            last_restart: self.last_restart.map(at),
-            recorded: self.recorded.map(at),
+            restarts: RestartFields {
+                restart: self.annotation.clone(),
+                last_restart: self.last_restart.map(at),
+                recorded: self.recorded.map(at),
+                track: TrackRecord::read(self.brake.as_deref(), None),
+                ..RestartFields::default()
+            }
+            .into(),
             templated: self.last_restart.max(self.templated).map(at),
-            track: TrackRecord::read(self.brake.as_deref(), None),
             own_deadline: kind == WorkloadKind::Deployment,
             rollout: match self.rollout.as_deref() {
                 None => Rollout::Complete,

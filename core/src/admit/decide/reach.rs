@@ -211,7 +211,8 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
             })
     };
     let says_no = |facts: &WorkloadFacts| {
-        world.settings().annotations && facts.restart.as_deref().is_some_and(|text| text.trim() == "false")
+        world.settings().annotations
+            && facts.restarts.restart.as_deref().is_some_and(|text| text.trim() == "false")
     };
     workloads.filter(|(_, facts)| !facts.deleting && !says_no(facts)).filter(due).count()
 }
@@ -233,7 +234,7 @@ fn uses(facts: &WorkloadFacts, kind: Kind, name: &str, keys: &[String]) -> bool 
 }
 
 fn annotation_asks(facts: &WorkloadFacts, kind: Kind, name: &str, uses: bool) -> bool {
-    match facts.restart.as_deref().map(str::trim) {
+    match facts.restarts.restart.as_deref().map(str::trim) {
         None => false,
         Some("true") => uses,
         Some(listed) => listed

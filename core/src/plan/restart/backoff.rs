@@ -21,7 +21,7 @@ const HALF_OPEN: Duration = Duration::from_secs(3600);
 
 /// How restarts have gone, the last one included: became ready, or stuck. One under way is not judged yet.
 pub(super) fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
-    let mut track = facts.track.clone();
+    let mut track = facts.restarts.track.clone();
     track.last_good = facts.last_good().map(str::to_owned);
     if facts.is_ready() {
         track.failures = 0;
@@ -48,7 +48,7 @@ pub(super) fn one_more(
 /// The same where all pods are found to run this content. Where they were replaced one by one, recording that
 /// is the only write that can say so.
 pub(super) fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> TrackRecord {
-    let track = facts.track.clone();
+    let track = facts.restarts.track.clone();
     if pace.strategy == StrategyType::Rollout && !facts.is_being_replaced() {
         return track;
     }

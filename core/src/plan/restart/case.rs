@@ -67,7 +67,7 @@ impl<'w> Case<'w> {
         let Some(content) = inputs.content(world, digest_key) else {
             return Err(Box::new(WorkloadPlan::need(inputs.needs(world))));
         };
-        let applied = Applied::read(facts.applied.as_deref(), facts.recorded, digest_key);
+        let applied = Applied::read(facts.restarts.applied.as_deref(), facts.restarts.recorded, digest_key);
         Ok(Self { world, lines, key, facts, inputs, pace, content, applied, now })
     }
 
@@ -89,7 +89,7 @@ impl Case<'_> {
         if self.facts.rollout == Rollout::Paused {
             return Some(RestartState::Paused);
         }
-        let says_no = self.facts.restart.as_deref().is_some_and(|text| text.trim() == "false");
+        let says_no = self.facts.restarts.restart.as_deref().is_some_and(|text| text.trim() == "false");
         (self.world.settings().annotations && says_no).then_some(RestartState::OptedOut)
     }
 
@@ -108,7 +108,7 @@ impl Case<'_> {
     /// It runs changed content and has failed, so that others wait.
     pub(super) fn stage_failed(&self, fault: RolloutFault) -> RestartState {
         let is_other = |content: &&str| *content != self.content.digest;
-        let recorded = self.facts.track.last_good.as_deref().filter(is_other);
+        let recorded = self.facts.restarts.track.last_good.as_deref().filter(is_other);
         let last_good = self.facts.last_good().filter(is_other).or(recorded).map(str::to_owned);
         RestartState::Failed(Failure::Stage { fault, content: self.content.digest.clone(), last_good })
     }
@@ -168,7 +168,7 @@ impl Case<'_> {
         let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
         self.pace.strategy == StrategyType::Rollout
             && self.last_seen().is_some_and(|seen| {
-                let stale = stale(seen, pods::before(since, self.facts.recorded));
+                let stale = stale(seen, pods::before(since, self.facts.restarts.recorded));
                 !stale.is_empty() && is_held(&stale, partition)
             })
     }

@@ -110,7 +110,7 @@ fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
 
 /// The window of one of its monitors is closed.
 fn window(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
-    let last = case.facts.last_restart;
+    let last = case.facts.restarts.last_restart;
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
 }
 
@@ -136,7 +136,7 @@ fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if case.is_nudged(pods.since, Some(pod.created)) {
         return Ok(());
     }
-    Ok(backoff::interval(&case.pace, case.facts.track.streak, Some(pod.created), case.now)?)
+    Ok(backoff::interval(&case.pace, case.facts.restarts.track.streak, Some(pod.created), case.now)?)
 }
 
 /// A replaced pod has failed, and others wait for this workload.
@@ -173,7 +173,7 @@ fn rolling_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
 
 /// Only the clock tells that a partitioned rollout is stuck.
 fn deadline(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
-    let began = case.facts.last_restart.filter(|_| case.facts.restarted_by_us());
+    let began = case.facts.restarts.last_restart.filter(|_| case.facts.restarted_by_us());
     let is_late = began.is_some_and(|began| at_after(began, soak::PATIENCE) <= case.now);
     match is_late && case.is_partitioned_for_this() {
         true => Err(RestartState::Failed(Failure::RolloutStuck)),
@@ -191,6 +191,6 @@ fn by_controller(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
 
 /// What was begun by removal, under another strategy, is a restart like any other.
 fn interval_again(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
-    let (streak, last) = (case.facts.track.streak, case.facts.last_restart);
+    let (streak, last) = (case.facts.restarts.track.streak, case.facts.restarts.last_restart);
     Ok(backoff::interval(&case.pace, streak, last, case.now)?)
 }

@@ -6,7 +6,7 @@ use crate::{marks::RESTART, model::WorkloadFacts};
 /// What is wrong with a workload's `copyrator.dev/restart`, and how to write it; `None` where every word
 /// counts.
 pub fn misspelt(facts: &WorkloadFacts) -> Option<String> {
-    let text = facts.restart.as_deref()?.trim();
+    let text = facts.restarts.restart.as_deref()?.trim();
     if ["true", "false", ""].contains(&text) {
         return None;
     }
@@ -59,7 +59,8 @@ mod tests {
                 ),
             ),
         ] {
-            let facts = WorkloadFacts { restart: Some(text.into()), ..WorkloadFacts::plain() };
+            let mut facts = WorkloadFacts::plain();
+            facts.restarts.restart = Some(text.into());
             let expected = expected.map(|rest| format!("annotation copyrator.dev/restart: {rest}"));
             assert_eq!(misspelt(&facts), expected, "{text}");
         }

@@ -128,7 +128,7 @@ fn rolling(case: &Case<'_>, _: Timestamp) -> Verdict {
 
 /// Too many restarts in a row did not become ready.
 fn circuit(case: &Case<'_>, since: Timestamp) -> Verdict {
-    let last = case.facts.last_restart;
+    let last = case.facts.restarts.last_restart;
     if case.is_nudged(since, last) {
         return Ok(());
     }
@@ -137,7 +137,7 @@ fn circuit(case: &Case<'_>, since: Timestamp) -> Verdict {
 
 /// The last restart was a moment ago.
 fn interval(case: &Case<'_>, since: Timestamp) -> Verdict {
-    let last = case.facts.last_restart;
+    let last = case.facts.restarts.last_restart;
     if case.is_nudged(since, last) {
         return Ok(());
     }

@@ -77,7 +77,7 @@ impl<'w> Wish<'w> {
 /// What the workload's annotation asks for, where annotations count. A word that is not an object is passed over:
 /// one slip must not make the rest ineffective.
 pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>> {
-    let text = facts.restart.as_deref().filter(|_| world.settings().annotations)?.trim();
+    let text = facts.restarts.restart.as_deref().filter(|_| world.settings().annotations)?.trim();
     if text == "true" {
         return Some(Wish::Everything);
     }

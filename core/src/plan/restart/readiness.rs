@@ -44,6 +44,6 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Rea
     {
         return Readiness::Held;
     }
-    let shut = window::shut(world, &case.inputs.monitors, since, case.facts.last_restart, now);
+    let shut = window::shut(world, &case.inputs.monitors, since, case.facts.restarts.last_restart, now);
     Readiness::Ready(shut.into_iter().map(|(monitor, _)| monitor.clone()).collect())
 }

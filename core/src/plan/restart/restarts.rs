@@ -49,7 +49,9 @@ impl Case<'_> {
             return self.current();
         }
         let due = |plan| match (difference, pending) {
-            (Some(RecordDiff::Content(since)), _) => self.due_since(since, self.facts.recorded, plan),
+            (Some(RecordDiff::Content(since)), _) => {
+                self.due_since(since, self.facts.restarts.recorded, plan)
+            }
             // Since it was written that pods are to be replaced, nothing has changed.
             (_, Some(before)) => self.due_since(before.time(), None, plan),
             (_, None) => plan,
@@ -76,7 +78,7 @@ impl Case<'_> {
         if let Err(state) = own_gates::pass(own_gates::ADOPTING, self, self.now) {
             return self.hold(state);
         }
-        let adoption = self.adoption(self.facts.track.clone());
+        let adoption = self.adoption(self.facts.restarts.track.clone());
         self.went(RestartResult::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
     }
 
@@ -86,7 +88,7 @@ impl Case<'_> {
         if let Err(state) = own_gates::pass(own_gates::RECORDING, self, self.now) {
             return self.hold(state);
         }
-        let (label, track) = (self.content.label_while(pending), self.facts.track.clone());
+        let (label, track) = (self.content.label_while(pending), self.facts.restarts.track.clone());
         let state = match progress(self.facts, self.now) {
             RestartState::Current => RestartState::Unrecorded,
             state => state,
@@ -110,15 +112,17 @@ impl Case<'_> {
     /// How its restarts have gone, the one included that is about to begin.
     pub(super) fn track_with_next(&self) -> TrackRecord {
         let last = match self.pace.strategy {
-            StrategyType::Rollout => self.facts.last_restart,
+            StrategyType::Rollout => self.facts.restarts.last_restart,
             // What is recorded was, for all we know, when the last of its pods had been replaced.
-            StrategyType::Evict | StrategyType::Delete => self.facts.last_restart.max(self.facts.recorded),
+            StrategyType::Evict | StrategyType::Delete => {
+                self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
+            }
         };
         let track = match self.world.lost_record(self.key).is_some() {
             // Whether a rollout that was taken back would have become ready is not known.
-            true => self.facts.track.clone(),
+            true => self.facts.restarts.track.clone(),
             // Before its deadline, or after it was complete.
-            false if self.is_known_to_fail() => self.facts.track.clone().failed(),
+            false if self.is_known_to_fail() => self.facts.restarts.track.clone().failed(),
             false => backoff::track(self.facts, self.now),
         };
         backoff::one_more(track, &self.pace, last, self.now)
@@ -186,7 +190,7 @@ impl Case<'_> {
     fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
         own_gates::pass(own_gates::DUE, self, since)?;
         own_gates::pass(gates::TURN, self, since)?;
-        let before = pods::before(since, self.facts.recorded);
+        let before = pods::before(since, self.facts.restarts.recorded);
         let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
         let plan = if pods.stale.is_empty() { Ok(self.replaced()) } else { self.begin(&pods) };
         if pods::is_fresh(pods.seen, since, self.now) {
@@ -203,7 +207,7 @@ impl Case<'_> {
     /// written), the digest alone would leave the template as it is and nobody would restart.
     pub(super) fn stamp(&self) -> String {
         let digest = &self.content.digest;
-        match self.facts.restarted_for.as_ref() == Some(digest) {
+        match self.facts.restarts.restarted_for.as_ref() == Some(digest) {
             true => format!("{digest}{AGAIN}"),
             false => digest.clone(),
         }

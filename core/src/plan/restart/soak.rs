@@ -50,7 +50,7 @@ pub(super) fn remembered<'w>(
     facts: &WorkloadFacts,
 ) -> Option<&'w RestartResult> {
     let LastRestart { content, result } = world.memory().workload(key).restarted.as_ref()?;
-    (digest_of(facts.applied.as_deref()?) == content).then_some(result)
+    (digest_of(facts.restarts.applied.as_deref()?) == content).then_some(result)
 }
 
 /// Since when its restart has been over or under way, where that is not so long ago that it must have soaked.
@@ -63,8 +63,8 @@ pub(super) fn recent(
 ) -> Option<Timestamp> {
     let is_ours = facts.restarted_by_us();
     // What was only adopted has not restarted.
-    let recorded = facts.recorded.filter(|_| by_removal && facts.track.streak > 0);
-    let began = facts.last_restart.filter(|_| is_ours).max(recorded);
+    let recorded = facts.restarts.recorded.filter(|_| by_removal && facts.restarts.track.streak > 0);
+    let began = facts.restarts.last_restart.filter(|_| is_ours).max(recorded);
     began.filter(|began| now < at_after(*began, RECENT.saturating_add(soak)))
 }
 
@@ -100,7 +100,7 @@ pub(super) fn check(
     let Some(seen) = world.pods(key).filter(|seen| now.duration_since(seen.at).abs() <= FRESH) else {
         return Checked { needs_pods: true, ..Checked::rest(before) };
     };
-    let begun = facts.last_restart.filter(|_| !by_removal);
+    let begun = facts.restarts.last_restart.filter(|_| !by_removal);
     let check = PodsCheck { facts, known, soak, seen, begun, is_over, was_ready, now };
     check.judge(before)
 }
@@ -154,7 +154,7 @@ impl PodsCheck<'_> {
         if let Some(RestartResult::Failed(fault)) = self.known {
             return RestartResult::Failed(fault.clone());
         }
-        let since = self.begun.max(self.facts.recorded);
+        let since = self.begun.max(self.facts.restarts.recorded);
         let is_late = since.is_some_and(|since| at_after(since, PATIENCE) <= self.now);
         match self.was_ready || self.known == Some(&RestartResult::Soaking) {
             true => RestartResult::Failed(RolloutFault::PodNotReadyAnyMore(pod.name.clone())),

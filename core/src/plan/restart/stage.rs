@@ -239,7 +239,8 @@ impl Turns<'_> {
 
 /// Whether we have begun a restart that its record does not show yet: a moment ago, or pod by pod.
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
-    let recorded = world.workloads().get(key).and_then(|facts| facts.applied.as_deref()).map(digest_of);
+    let recorded =
+        world.workloads().get(key).and_then(|facts| facts.restarts.applied.as_deref()).map(digest_of);
     let ours =
         world.memory().workload(key).restarted.as_ref().filter(|ours| ours.result == RestartResult::UnderWay);
     ours.is_some_and(|ours| recorded != Some(&*ours.content))

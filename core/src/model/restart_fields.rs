@@ -1,0 +1,84 @@
+//! What a workload says of its restarts. Most workloads of a cluster say nothing, and each of them is kept.
+
+use std::ops::{Deref, DerefMut};
+
+use jiff::Timestamp;
+
+use super::TrackRecord;
+
+/// The labels, annotations and managedFields entries of a workload that concern its restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestartFields {
+    /// The value of its annotation `copyrator.dev/restart`.
+    pub restart: Option<String>,
+    /// The value of its label `copyrator.dev/applied`.
+    pub applied: Option<String>,
+    /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
+    pub restarted_for: Option<String>,
+    /// When we last restarted it: the time of our own managedFields entry for restarts.
+    pub last_restart: Option<Timestamp>,
+    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
+    /// somebody else wrote it.
+    pub recorded: Option<Timestamp>,
+    /// How its restarts have gone, according to its labels.
+    pub track: TrackRecord,
+}
+
+/// The fields of a workload that has none of them.
+static NONE: RestartFields = RestartFields {
+    restart: None,
+    applied: None,
+    restarted_for: None,
+    last_restart: None,
+    recorded: None,
+    track: TrackRecord { streak: 0, failures: 0, last_good: None },
+};
+
+/// [`RestartFields`] that take the room of a pointer where a workload has none of them.
+#[derive(Clone, Debug, Default)]
+pub struct RareRestartFields(Option<Box<RestartFields>>);
+
+impl From<RestartFields> for RareRestartFields {
+    fn from(fields: RestartFields) -> Self {
+        Self((fields != NONE).then(|| Box::new(fields)))
+    }
+}
+
+impl Deref for RareRestartFields {
+    type Target = RestartFields;
+
+    fn deref(&self) -> &RestartFields {
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for RareRestartFields {
+    fn deref_mut(&mut self) -> &mut RestartFields {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl PartialEq for RareRestartFields {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for RareRestartFields {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_that_says_nothing_takes_no_room_and_equals_one_that_says_nothing_any_more() {
+        let none = RareRestartFields::from(RestartFields::default());
+        assert!(none.0.is_none());
+        assert_eq!(*none, RestartFields::default());
+        let mut some = none.clone();
+        some.applied = Some("k.d".into());
+        assert_ne!(some, none);
+        some.applied = None;
+        assert_eq!(some, none);
+    }
+}
