@@ -64,8 +64,8 @@ pub trait Requests: Send + Sync {
     /// Asks to look at these keys soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
     /// Says that every store is complete and one of them was just listed. Objects that appeared or
-    /// disappeared unnoticed before are only found by looking at everything.
-    fn complete(&self);
+    /// disappeared unnoticed before are only found by looking at what is in it or should be; `None` stands for everything.
+    fn complete(&self, listed: Option<Store>);
 }
 
 /// Watches one kind until told to stop. After `relist`, the watch is dropped and started again, to find what
@@ -332,7 +332,7 @@ impl Observer {
         drop(world);
         // The keys of the namespace do not include copies that rules of other namespaces want there.
         if complete && (moved || is_list || !was_complete) {
-            self.requests.complete();
+            self.requests.complete(None);
         }
     }
 
@@ -350,13 +350,13 @@ impl Observer {
         for changed in &unseen {
             self.forget::<W>(changed);
         }
-        {
+        let was_certain = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            if definition_name(W::STORE).is_some() {
-                world.set_definition(W::STORE, definition);
-            }
+            let was_certain = world.is_complete() && !world.is_in_doubt();
+            let is_other = definition_name(W::STORE).is_some() && world.set_definition(W::STORE, definition);
             world.end_doubt(W::STORE, place.cloned());
-        }
+            was_certain && !is_other
+        };
         if let Some(place) = place {
             self.look(place, NamespaceRead::Listed(W::STORE));
             return;
@@ -368,7 +368,7 @@ impl Observer {
         };
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
         if complete {
-            self.requests.complete();
+            self.requests.complete(was_certain.then_some(W::STORE));
         }
     }
 
@@ -415,7 +415,7 @@ mod tests {
             self.0.lock().unwrap().extend(keys);
         }
 
-        fn complete(&self) {}
+        fn complete(&self, _: Option<Store>) {}
     }
 
     /// A server whose lists grow each time, and whose watches never report anything.

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use super::queue::{Lane, Queue};
 use crate::{
-    model::World,
+    model::{Store, World},
     observe::watch::Requests,
-    plan::{Changed, Key, everything},
+    plan::{Changed, Key, everything, listed_anew},
 };
 
 /// What is known, and what is to be looked at. Clones share both.
@@ -41,7 +41,7 @@ impl Context {
         &self.queue
     }
 
-    /// Looks at everything: at the start of leading, when the stores are complete, and in the sweep.
+    /// Looks at everything: at the start of leading, when the stores have become complete, and in the sweep.
     pub(super) fn sweep(&self) {
         let keys = everything(&self.world());
         self.queue.sweep(keys);
@@ -59,8 +59,10 @@ impl Requests for Context {
         }
     }
 
-    fn complete(&self) {
-        self.sweep();
+    fn complete(&self, listed: Option<Store>) {
+        let Some(store) = listed else { return self.sweep() };
+        let keys = listed_anew(&self.world(), store);
+        self.queue.sweep(keys);
     }
 }
 

@@ -94,7 +94,8 @@ impl SlotHandler {
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
-            if plan.recheck.is_none() {
+            // Nearly every slot of a sweep has none, and nobody else could read the world meanwhile.
+            if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt.is_some() {
                 self.context.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));

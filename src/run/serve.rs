@@ -205,7 +205,7 @@ fn load_digest_key(
                         world.set_listed(Store::DigestKey) && world.is_complete()
                     };
                     if completed {
-                        requests.complete();
+                        requests.complete(None);
                     }
                     stop.cancelled().await;
                 }

@@ -9,9 +9,9 @@ use std::{
 use copyrator::{
     api::CopyratorRule,
     intake::{AsWritten, object::Slim, watched::Watched},
-    model::World,
+    model::{Store, World},
     names::Kind,
-    plan::{Changed, Key, everything},
+    plan::{Changed, Key, everything, listed_anew},
     testing::{Intake, Observer, Requests},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -98,8 +98,8 @@ impl Watches {
         }
         std::mem::swap(world, &mut self.observer.world.write().unwrap());
         let mut keys = std::mem::take(&mut *self.told.keys.lock().unwrap());
-        if std::mem::take(&mut *self.told.complete.lock().unwrap()) {
-            keys.extend(everything(world));
+        for listed in std::mem::take(&mut *self.told.complete.lock().unwrap()) {
+            keys.extend(listed.map_or_else(|| everything(world), |store| listed_anew(world, store)));
         }
         keys
     }
@@ -163,7 +163,7 @@ fn name_of(changed: &Changed) -> Value {
 #[derive(Default)]
 struct Told {
     keys: Mutex<BTreeSet<Key>>,
-    complete: Mutex<bool>,
+    complete: Mutex<Vec<Option<Store>>>,
 }
 
 impl Requests for Told {
@@ -171,7 +171,7 @@ impl Requests for Told {
         self.keys.lock().unwrap().extend(keys);
     }
 
-    fn complete(&self) {
-        *self.complete.lock().unwrap() = true;
+    fn complete(&self, listed: Option<Store>) {
+        self.complete.lock().unwrap().push(listed);
     }
 }

@@ -13,7 +13,6 @@ use super::{
     workload::{Restartable, Workload},
 };
 use crate::{
-    api::WorkloadKind,
     marks,
     model::{NamespaceFacts, Store, World},
     names::{NamespacedName, ObjectKey},
@@ -105,6 +104,10 @@ impl Watched for Namespace {
         Changed::Namespace(name(&self.metadata))
     }
 
+    fn is_known(&self, world: &World) -> bool {
+        world.namespaces().get(&name(&self.metadata)).is_some_and(|known| *known == namespace_facts(self))
+    }
+
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
         world.set_namespace(name(&self.metadata), namespace_facts(&self))
     }
@@ -157,14 +160,16 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 }
 
 impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K> {
-    const STORE: Store = match K::KIND {
-        WorkloadKind::Deployment => Store::Deployments,
-        WorkloadKind::StatefulSet => Store::StatefulSets,
-        WorkloadKind::DaemonSet => Store::DaemonSets,
-    };
+    const STORE: Store = Store::restarting(K::KIND);
 
     fn changed(&self) -> Changed {
         Changed::Workload(self.key())
+    }
+
+    fn is_known(&self, world: &World) -> bool {
+        world.workloads().get(&self.key()).is_some_and(|known| {
+            known.uid == self.facts.uid && known.resource_version == self.facts.resource_version
+        })
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {

@@ -123,9 +123,11 @@ impl World {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Sets the CustomResourceDefinition under which rules, or templates, were listed.
-    pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) {
+    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether it is another one.
+    pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
+        let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
+        is_other
     }
 
     /// Takes in one rule, as listed or watched.

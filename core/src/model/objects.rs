@@ -35,11 +35,23 @@ impl World {
         kind: Kind,
         namespace: &'w str,
     ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
-        let from = ObjectKey::new(kind, namespace, "");
+        self.objects_beginning(kind, namespace, "")
+    }
+
+    /// Those whose names begin so.
+    pub fn objects_beginning<'w>(
+        &'w self,
+        kind: Kind,
+        namespace: &'w str,
+        prefix: &'w str,
+    ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+        let from = ObjectKey::new(kind, namespace, prefix);
         self.cluster
             .objects
             .range(from..)
-            .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
+            .take_while(move |(key, _)| {
+                key.kind == kind && &*key.namespace == namespace && key.name.starts_with(prefix)
+            })
             .map(|(key, facts)| (&**key, &**facts))
     }
 

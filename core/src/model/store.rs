@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::names::{Kind, NamespacedName};
+use crate::{
+    api::WorkloadKind,
+    names::{Kind, NamespacedName},
+};
 
 /// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
 /// of digests.
@@ -49,6 +52,15 @@ impl Store {
             Kind::Service => Self::RenderedServices,
             Kind::RoleBinding => Self::RenderedRoleBindings,
             Kind::Granted(_) => Self::RenderedGranted,
+        }
+    }
+
+    /// The store of the workloads of a kind that may restart.
+    pub const fn restarting(kind: WorkloadKind) -> Self {
+        match kind {
+            WorkloadKind::Deployment => Self::Deployments,
+            WorkloadKind::StatefulSet => Self::StatefulSets,
+            WorkloadKind::DaemonSet => Self::DaemonSets,
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     marks::{CA_SECRET, KEY_SECRET},
-    model::World,
+    model::{Store, World},
     names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
     validate::{CompiledRule, CompiledTemplate},
 };
@@ -94,6 +94,23 @@ impl Key {
                 Some(&name.namespace)
             }
             Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks | Self::DigestKey => None,
+        }
+    }
+
+    /// Whether what it stands for is in this store, or written to what is.
+    fn is_of(&self, store: Store) -> bool {
+        match self {
+            Self::Slot(slot) => store == Store::of(slot.kind),
+            Self::Rule(name) | Self::Rendering(name, _) | Self::RuleStatus(name) => {
+                store == Store::declaring(name)
+            }
+            Self::Monitor(_) | Self::MonitorStatus(_) => store == Store::ConfigMonitors,
+            Self::Workload(key) => store == Store::restarting(key.kind),
+            Self::Policy(_) | Self::Scan => store == Store::ConfigPolicies,
+            Self::Misspelt(key) => store == Store::of(key.kind),
+            Self::SourceIndex => store == Store::ConfigMaps,
+            Self::Hooks => [Store::ConfigPolicies, Store::Secrets].contains(&store),
+            Self::DigestKey => store == Store::Secrets,
         }
     }
 }
@@ -196,6 +213,16 @@ pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
 
 /// Everything: at the start of leading, and in the sweep.
 pub fn everything(world: &World) -> BTreeSet<Key> {
+    each(world).collect()
+}
+
+/// What must be looked at when a store was listed once more: what is in it, or should be. A copy that somebody deleted while the
+/// watch was interrupted may be neither in the list nor known.
+pub fn listed_anew(world: &World, store: Store) -> BTreeSet<Key> {
+    each(world).filter(|key| key.is_of(store)).collect()
+}
+
+fn each(world: &World) -> impl Iterator<Item = Key> {
     // What another rule shares, or would take over, is that one's.
     let rules = world.rules().keys().flat_map(|rule| {
         let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
@@ -214,19 +241,12 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
     let workloads = world
         .workloads()
         .iter()
-        .filter(|(_, facts)| facts.restart.is_some() || facts.applied.is_some())
+        .filter(|(_, facts)| facts.restarts.restart.is_some() || facts.restarts.applied.is_some())
         .map(|(key, _)| Key::Workload(key.clone()));
     let scan = (!world.policies().is_empty()).then_some(Key::Scan);
     let index = world.settings().annotations.then_some(Key::SourceIndex);
     let once = [Key::Hooks, Key::DigestKey].into_iter().chain(scan).chain(index);
-    rules
-        .chain(templates)
-        .chain(monitors)
-        .chain(policies)
-        .chain(copies)
-        .chain(workloads)
-        .chain(once)
-        .collect()
+    rules.chain(templates).chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once)
 }
 
 fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {

@@ -14,7 +14,7 @@ mod clock;
 mod need;
 mod status_events;
 
-pub use affected::{Changed, Key, affected, every_slot, everything, slots_to_check};
+pub use affected::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check};
 pub use clock::at_after;
 pub use need::Need;
 pub use status_events::{StatusEvent, StatusParts, status_events};

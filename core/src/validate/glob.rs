@@ -10,24 +10,27 @@ use crate::api::Problem;
 pub struct Globs {
     literals: Vec<String>,
     matchers: Vec<Matcher>,
+    /// What every name that matches begins with.
+    prefix: String,
 }
 
 /// A glob. Nearly all are plain and need no regular expression, which matters: each key of each write is
 /// matched against all of them.
 #[derive(Clone, Debug)]
 enum Matcher {
-    /// With one `*` at most, and any number of `?`.
-    Plain(String),
+    /// With one `*` at most, here, and any number of `?`.
+    Plain(String, Option<usize>),
     Other(GlobMatcher),
 }
 
 impl Matcher {
     fn is_match(&self, name: &str) -> bool {
         match self {
-            Self::Plain(glob) => match glob.split_once('*') {
+            Self::Plain(glob, star) => match *star {
                 None => is_alike(glob.as_bytes(), name.as_bytes()),
-                Some((before, after)) => {
-                    let (name, before, after) = (name.as_bytes(), before.as_bytes(), after.as_bytes());
+                Some(star) => {
+                    let (name, glob) = (name.as_bytes(), glob.as_bytes());
+                    let (before, after) = (&glob[..star], &glob[star + 1..]);
                     name.len() >= before.len() + after.len()
                         && is_alike(before, &name[..before.len()])
                         && is_alike(after, &name[name.len() - after.len()..])
@@ -40,7 +43,7 @@ impl Matcher {
     /// The glob as the user wrote it.
     fn text(&self) -> &str {
         match self {
-            Self::Plain(glob) => glob,
+            Self::Plain(glob, _) => glob,
             Self::Other(glob) => glob.glob().glob(),
         }
     }
@@ -66,7 +69,7 @@ impl Globs {
             } else if is_literal(entry) {
                 globs.literals.push(entry.clone());
             } else if is_plain(entry) {
-                globs.matchers.push(Matcher::Plain(entry.clone()));
+                globs.matchers.push(Matcher::Plain(entry.clone(), entry.find('*')));
             } else {
                 match Glob::new(entry) {
                     Ok(glob) => globs.matchers.push(Matcher::Other(glob.compile_matcher())),
@@ -80,7 +83,14 @@ impl Globs {
                 }
             }
         }
+        globs.prefix =
+            globs.entries().map(literal_prefix).reduce(shared_prefix).unwrap_or_default().to_owned();
         globs
+    }
+
+    /// What every name that matches begins with; empty where nothing is known of that.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Whether any entry matches.
@@ -105,8 +115,29 @@ impl Globs {
     }
 }
 
+/// What a name must not contain to stand for itself.
+const SPECIAL: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
+
 pub(super) fn is_literal(entry: &str) -> bool {
-    !entry.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
+    !entry.contains(SPECIAL)
+}
+
+fn literal_prefix(entry: &str) -> &str {
+    entry.split(SPECIAL).next().unwrap_or_default()
+}
+
+fn shared_prefix<'e>(one: &'e str, other: &'e str) -> &'e str {
+    let alike = one.char_indices().zip(other.chars()).find(|((_, one), other)| one != other);
+    match alike {
+        Some(((at, _), _)) => &one[..at],
+        None => {
+            if one.len() < other.len() {
+                one
+            } else {
+                other
+            }
+        }
+    }
 }
 
 /// A name or glob in terms of CEL functions, for a match condition.
@@ -160,6 +191,18 @@ mod tests {
         assert!(some.literals().is_none());
         assert_eq!(some.entries().collect::<Vec<_>>(), ["shop", "team-*"]);
         assert!(!globs(&[]).0.matches("anything"));
+        for (entries, expected) in [
+            (&["app-07-*"][..], "app-07-"),
+            (&["app-07-*", "app-?"], "app-"),
+            (&["shop", "shopping-*"], "shop"),
+            (&["shop", "team"], ""),
+            (&["[ab]c"], ""),
+            (&["é*", "éa"], "é"),
+            (&["!a"], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(globs(entries).0.prefix(), expected, "{entries:?}");
+        }
     }
 
     #[test]
@@ -171,7 +214,7 @@ mod tests {
             "te?m-*",
         ] {
             let (one, problems) = globs(&[glob]);
-            assert!(problems.is_empty() && matches!(one.matchers[0], Matcher::Plain(_)), "{glob}");
+            assert!(problems.is_empty() && matches!(one.matchers[0], Matcher::Plain(..)), "{glob}");
             let engine = Glob::new(glob).unwrap().compile_matcher();
             for text in texts {
                 assert_eq!(one.matches(text), engine.is_match(text), "{glob} {text:?}");

@@ -265,7 +265,11 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
     let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
     rules.filter_map(move |(rule, compiled)| {
         // Cheap and selective conditions first: this runs for each slot of each rule.
-        if compiled.shape.kind != slot.kind || !is_named(compiled, &slot.namespace, namespace?) {
+        let gives = |other| names_given(compiled, other, &slot.name).is_some();
+        if compiled.shape.kind != slot.kind
+            || !source_namespaces(rule, compiled).any(gives)
+            || !is_named(compiled, &slot.namespace, namespace?)
+        {
             return None;
         }
         let elsewhere = source_namespaces(rule, compiled).filter(|other| **other != *slot.namespace);
@@ -322,8 +326,27 @@ fn sources_in<'w>(
     let named = named
         .into_iter()
         .filter_map(move |name| world.object_at(&ObjectKey::new(compiled.kind, namespace, name)));
-    let any = literals.is_none().then(|| world.objects_in(compiled.kind, namespace)).into_iter().flatten();
+    let any = literals.is_none().then(|| objects_meant(world, compiled, namespace)).into_iter().flatten();
     named.chain(any).filter(move |(key, facts)| is_source(world, rule, compiled, key, facts))
+}
+
+/// The objects of one namespace that a rule may copy by what their names begin with.
+pub(super) fn objects_meant<'w>(
+    world: &'w World,
+    compiled: &'w CompiledRule,
+    namespace: &'w str,
+) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
+    let prefix = compiled.names.as_ref().map_or("", Globs::prefix);
+    world.objects_beginning(compiled.kind, namespace, prefix)
+}
+
+/// The names in one namespace whose copies this rule would give this name; `None` where there is none.
+fn names_given<'n>(compiled: &CompiledRule, namespace: &str, copy: &'n str) -> Option<Gives<'n>> {
+    let is_meant = |gives: &Gives<'_>| match gives {
+        Gives::One(name) => compiled.names.as_ref().is_none_or(|names| names.matches(name)),
+        Gives::Any => true,
+    };
+    compiled.shape.name.gives(namespace, copy).filter(is_meant)
 }
 
 /// The objects of one namespace whose copies this rule would give this name.
@@ -334,10 +357,9 @@ pub(super) fn sources_giving<'w>(
     namespace: &'w str,
     copy: &str,
 ) -> impl Iterator<Item = (&'w ObjectKey, &'w ObjectFacts)> {
-    let gives = compiled.shape.name.gives(namespace, copy);
-    let is_meant = |name: &&str| compiled.names.as_ref().is_none_or(|names| names.matches(name));
+    let gives = names_given(compiled, namespace, copy);
     let one = match gives {
-        Some(Gives::One(name)) => Some(name).filter(is_meant),
+        Some(Gives::One(name)) => Some(name),
         Some(Gives::Any) | None => None,
     };
     let one = one

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{
     claims::{
-        Claim, Wants, inert, possible_sources, slots_in, source_namespaces, sources_giving, sources_of,
+        Claim, Wants, inert, objects_meant, possible_sources, slots_in, source_namespaces, sources_giving,
+        sources_of,
     },
     targets::{at_most, is_named, targets},
     templates::too_many_objects,
@@ -26,7 +27,7 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     let enough = most.checked_div(places)?.saturating_add(1);
     let objects = |namespace| match compiled.names.as_ref().and_then(Globs::literals) {
         Some(names) => names.len(),
-        None => world.objects_in(compiled.kind, namespace).take(enough).count(),
+        None => objects_meant(world, compiled, namespace).take(enough).count(),
     };
     let in_sight: usize = source_namespaces(rule, compiled).map(objects).sum();
     if most == 0 || in_sight.saturating_mul(places) <= most {

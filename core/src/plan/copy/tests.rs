@@ -25,7 +25,7 @@ use crate::{
         Attempt, Authority, Bytes, NamespaceFacts, Refusal, RefusalReason, Repairs, Store, World, WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey},
-    plan::{Changed, Key, affected, every_slot, everything, slots_to_check},
+    plan::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check},
 };
 
 fn at(second: i64) -> Timestamp {
@@ -131,6 +131,10 @@ fn everything_begins_with_authorities_and_leaves_no_slot_out() {
         [Key::Rule(rule), Key::Slot(slot()), Key::Hooks, Key::DigestKey],
         "a copy that is not there is a slot, too"
     );
+    let listed = |store| listed_anew(&world, store).into_iter().collect::<Vec<_>>();
+    assert_eq!(listed(Store::Secrets), keys[1..], "of one that was listed once more");
+    assert_eq!(listed(Store::CopyratorRules), keys[..1]);
+    assert_eq!(listed(Store::Namespaces), []);
 }
 
 /// Even an identity that may read our namespace cannot copy what marks, grants and certificates rest on.
