@@ -379,7 +379,8 @@ impl World {
     }
 
     /// Takes in a workload as it is; returns whether that is news.
-    pub fn set_workload(&mut self, workload: WorkloadKey, facts: WorkloadFacts) -> bool {
+    pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
+        self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));
         // A clone has no room to spare, and there are tens of thousands.
         let facts = Box::new(facts.clone());

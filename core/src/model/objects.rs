@@ -55,12 +55,16 @@ impl World {
             .map(|(key, facts)| (&**key, &**facts))
     }
 
+    /// All objects and workloads of a namespace share one allocation of its name.
+    pub(super) fn share_namespace(&self, namespace: &mut Arc<str>) {
+        if let Some((known, _)) = self.cluster.namespaces.get_key_value(namespace) {
+            *namespace = known.clone();
+        }
+    }
+
     /// Takes in one ConfigMap or Secret, or its absence.
     pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
-        if let Some((known, _)) = self.cluster.namespaces.get_key_value(&key.namespace) {
-            // All objects of a namespace share one allocation of its name.
-            key.namespace = known.clone();
-        }
+        self.share_namespace(&mut key.namespace);
         self.take_out(&key);
         self.memory.object_changed(&key);
         match facts {
