@@ -1,6 +1,6 @@
 //! The admission policies, as far as they can be judged without an API server.
 
-use copyrator::marks;
+use copyrator::{marks, names::Kind};
 use serde_json::Value;
 
 use crate::{documents, files};
@@ -82,6 +82,25 @@ fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     assert_eq!(selector["matchLabels"][marks::MANAGED_BY], marks::MANAGED_BY_VALUE);
     assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
     assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
+}
+
+/// A kind that is kept whole and missing here could be edited by a tenant: its content would not be compared.
+#[test]
+fn every_kind_is_guarded_and_one_that_is_kept_whole_in_all_of_its_content() {
+    let copies = policy("copies.yaml");
+    let rules = copies["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+    let whole = variable(&copies, "isWhole");
+    for kind in Kind::ALL {
+        let resource = kind.resource();
+        let guards = |rule: &&Value| {
+            let lists =
+                |field: &str, text: &str| rule[field].as_array().unwrap().iter().any(|one| one == text);
+            lists("apiGroups", resource.group) && lists("resources", resource.plural)
+        };
+        assert!(rules.iter().any(|rule| guards(&rule)), "{kind} is not guarded");
+        let named = format!("'{}/{}'", resource.group, resource.plural);
+        assert_eq!(whole.contains(&named), kind.is_whole(), "{kind}: {named} in isWhole");
+    }
 }
 
 #[test]
