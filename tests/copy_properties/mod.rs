@@ -38,7 +38,7 @@ use crate::copy_model;
 use cluster::Cluster;
 use copy_model::{
     acting::{at, authorize, fetch, new_world, observe},
-    stored::Stored,
+    stored::{Field, Stored},
 };
 use events::{Event, flapping_story, story, tenants_story};
 use operator::{Looked, Operator, braked_until, forget_lists, slots};
@@ -128,8 +128,19 @@ fn with_the_brake_on_the_last_content_arrives() {
             {
                 let state = plan_slot(&operator.world, slot, at(cluster.now)).state;
                 prop_assert!(matches!(state, SlotState::Braked(_)), "{} differs: {:?}", slot, state);
-                let copy = cluster.server.objects.get(slot).map(|copy| &copy.values);
-                prop_assert_eq!(copy, before.server.objects.get(slot).map(|copy| &copy.values), "{}", slot);
+                // That it is wanted is said at once: a mark for removal does not wait for the content.
+                let is_content = |field: &Field| *field != Field::Annotation(marks::REMOVE_AFTER.into());
+                let content = |cluster: &Cluster| {
+                    let copy = cluster.server.objects.get(slot)?;
+                    Some(
+                        copy.values
+                            .clone()
+                            .into_iter()
+                            .filter(|(field, _)| is_content(field))
+                            .collect::<Vec<_>>(),
+                    )
+                };
+                prop_assert_eq!(content(&cluster), content(&before), "{}", slot);
             }
             while let Some(until) = braked_until(&operator.world, cluster.now) {
                 prop_assert!(
