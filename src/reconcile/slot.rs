@@ -94,7 +94,7 @@ impl SlotHandler {
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
-            // Nearly every slot of a sweep has none, and nobody else could read the world meanwhile.
+            // Nearly every slot of a sweep has none, and other handlers could not read the world during the change.
             if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt.is_some() {
                 self.context.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
             }

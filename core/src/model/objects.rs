@@ -38,7 +38,7 @@ impl World {
         self.objects_beginning(kind, namespace, "")
     }
 
-    /// Those whose names begin so.
+    /// The objects of one namespace whose names begin with `prefix`.
     pub fn objects_beginning<'w>(
         &'w self,
         kind: Kind,

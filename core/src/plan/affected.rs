@@ -97,7 +97,7 @@ impl Key {
         }
     }
 
-    /// Whether what it stands for is in this store, or written to what is.
+    /// Whether the key is looked at when this store was listed once more.
     fn is_of(&self, store: Store) -> bool {
         match self {
             Self::Slot(slot) => store == Store::of(slot.kind),
@@ -222,6 +222,7 @@ pub fn listed_anew(world: &World, store: Store) -> BTreeSet<Key> {
     each(world).filter(|key| key.is_of(store)).collect()
 }
 
+/// Each key of everything; a key can come twice.
 fn each(world: &World) -> impl Iterator<Item = Key> {
     // What another rule shares, or would take over, is that one's.
     let rules = world.rules().keys().flat_map(|rule| {

@@ -18,7 +18,7 @@ pub struct Globs {
 /// matched against all of them.
 #[derive(Clone, Debug)]
 enum Matcher {
-    /// With one `*` at most, here, and any number of `?`.
+    /// With one `*` at most, at this byte, and any number of `?`.
     Plain(String, Option<usize>),
     Other(GlobMatcher),
 }

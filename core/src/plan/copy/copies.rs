@@ -137,9 +137,9 @@ fn unrendered<'r>(
 }
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
-/// free slot the oldest rule, then the alphabetically first. A rule that writes nothing does not take a free
-/// slot from one that does, nor does it keep a copy that another rule has made and does not want any more: somebody who may do
-/// nothing there would keep it for good. A rule whose rights have not been asked about yet is waited for; otherwise the
+/// free slot the oldest rule, then the alphabetically first. An inert rule does not take a free slot from one that writes. It does
+/// not keep an orphaned copy of another rule either: a user without permission in that namespace could keep the copy for good by
+/// writing such a rule. The reconciler waits for a rule about whose rights the API server has not answered yet; otherwise the
 /// response times of the API server would decide.
 fn winner<'c, 'w>(
     world: &World,
@@ -170,7 +170,8 @@ fn plan_wanted(
 ) -> SlotPlan {
     let plan = |state| SlotPlan::rest(Some(claim.rule), state);
     if let Some(why) = claim.inert(world) {
-        // A copy that another rule has made waits for the answer about this one; no event tells that nobody asks any more.
+        // An orphaned copy of another rule waits for the API server's answer about this rule. If this rule is suspended before the
+        // answer comes, no event asks for the slot again.
         let marks = existing.and_then(|facts| facts.marks.as_deref()).filter(|_| proof == Some(Proof::Ours));
         let waits = marks.filter(|marks| marks.rule != *claim.rule);
         return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
