@@ -23,7 +23,7 @@ fn a_secret_flapped_ten_times_a_second_for_a_minute_costs_a_handful_of_rollouts(
     story.admin().create(&monitor).ok();
     story.until_adopted("web");
     story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
 
     let (from, mut turn, mut during) = (Instant::now(), 0, 0);
     while from.elapsed() < Duration::from_secs(60) {
@@ -86,7 +86,7 @@ fn content_that_goes_and_comes_back_within_the_quiet_period_restarts_nobody() {
     story.until_adopted("web");
     story.until_adopted("clock");
     let (before, clock) = (story.until_running("web"), story.until_running("clock"));
-    story.until_older_than_now("clock");
+    story.until_older_than_now();
     for value in ["b", "a"] {
         story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
     }
@@ -137,7 +137,7 @@ fn a_workload_that_does_not_become_ready_is_left_alone_until_it_is() {
     story.until_running("web");
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     let first = story.until_adopted("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     open(&story, "web", false);
     for (turn, reason) in [(1, "RolloutStuck"), (2, "RolloutStuck"), (3, "CircuitOpen")] {
         change(&turn.to_string());
@@ -221,12 +221,12 @@ fn evictions_count_as_restarts_and_no_label_is_lost_between_managers() {
     story.admin().apply(&monitor).ok();
     story.until_adopted("web");
     let first = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     change("1");
     let second = story.until_restarted("web", &first);
     assert_eq!(labels()[1].as_deref(), Some("1.0"));
     let (rolled_out, restarted) = (labels(), last_restart(&story, "web"));
-    story.until_older_than_now("web");
+    story.until_older_than_now();
 
     monitor["spec"]["strategy"] = json!({ "type": "Evict" });
     story.admin().apply(&monitor).ok();
@@ -251,7 +251,7 @@ fn evictions_count_as_restarts_and_no_label_is_lost_between_managers() {
         let only_that = now[0] != evicted[0] && now[1..] == evicted[1..];
         if only_that { Ok(()) } else { Err(format!("{now:?} {evicted:?}")) }
     });
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     change("3");
     eventually("it rolls out again, with all labels", || {
         let now = labels();
@@ -275,12 +275,12 @@ fn a_restart_of_ours_forgets_nothing_of_the_brake() {
     story.admin().create(&monitor).ok();
     story.until_adopted("web");
     let mut running = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     for (value, record) in [("1", "1.0"), ("2", "2.0")] {
         change(value);
         running = story.until_restarted("web", &running);
         assert_eq!(brake(&story, "web").as_deref(), Some(record));
-        story.until_older_than_now("web");
+        story.until_older_than_now();
     }
     crew.reconciler.kill();
     let last = last_restart(&story, "web");
@@ -445,7 +445,7 @@ fn deployments_that_pass_for_our_restarts_hold_up_nobody_in_another_namespace() 
         let is_so = metrics.lines().any(|line| line == "copyrator_rollouts_under_way 4");
         if is_so { Ok(()) } else { Err(metrics) }
     });
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
     // Other stories here have few places, too.

@@ -48,7 +48,7 @@ fn every_metric_that_the_documents_name_is_exposed() {
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
 

@@ -114,7 +114,7 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     story.deploy("web", &["app"]);
     story.deploy("calm", &["same"]);
     // Its pod begins in a later second than its content.
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.deploy("fewer", &["less"]);
     bed.admin.create(&story.monitor(&["app", "less", "same"], json!(null))).ok();
     for name in ["web", "fewer", "calm"] {
@@ -122,7 +122,7 @@ fn a_change_while_we_were_away_restarts_exactly_once_afterwards() {
     }
     let [before, fewer, calm] = ["web", "fewer", "calm"].map(|name| story.until_running(name));
     crew.reconciler.kill();
-    story.until_older_than_now("fewer");
+    story.until_older_than_now();
     bed.admin.apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     // No time tells of it, and nobody saw it: the label does, which is younger than the pod.
     let removed = json!({ "data": { "removed": null } });

@@ -117,7 +117,7 @@ fn what_another_tool_restarted_is_taken_over_without_a_restart_too_many_or_too_f
     admin.merge("Deployment", &story.home, "web", &gone).ok();
     story.marker("taken-off");
     assert_eq!(story.until_running("web"), web, "taking the annotation off restarted");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     admin.apply(&config_map(&story.home, "app", [("k", "3")])).ok();
     story.until_restarted("web", &web);
     assert_eq!(story.revisions("web"), 3, "one restart for one change");
@@ -146,7 +146,7 @@ fn a_monitor_of_the_first_copyrator_goes_on_deleting_the_pods_of_its_label() {
     story.until_adopted("frontend");
     assert_eq!(story.until_running("frontend"), first, "adoption restarted");
 
-    story.until_older_than_now("frontend");
+    story.until_older_than_now();
     admin.apply(&config_map(&story.home, "flaskapp-config", [("config.cfg", "MSG=2")])).ok();
     story.until_restarted("frontend", &first);
     assert_eq!(story.revisions("frontend"), 1, "its pod was to be deleted, not rolled out");

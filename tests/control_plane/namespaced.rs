@@ -159,7 +159,7 @@ fn the_changed_copy_restarts_what_uses_it(story: &Story<'_>) {
     story.admin().merge("Deployment", PLACE, "web", &wants).ok();
     let pod = place.until_running("web");
     place.until_adopted("web");
-    place.until_older_than_now("web");
+    place.until_older_than_now();
     story.admin().apply(&config_map(HOME, "by-name", [("k", "3")])).ok();
     story.until("ConfigMap", PLACE, "by-name", [("k", "3")]);
     place.until_restarted("web", &pod);

@@ -42,7 +42,7 @@ fn a_user_with_rights_in_those_namespaces_only_is_told_all_that_the_operator_doe
     let pod = place.until_running("web");
     place.until_adopted("web");
     place.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Watching");
-    place.until_older_than_now("web");
+    place.until_older_than_now();
 
     let alice = kubeconfig(&bed, "alice");
     everything_is_in_order(&home, &alice);

@@ -94,7 +94,7 @@ fn describe_shows_what_we_did() {
     story.deploy("web", &["app"]);
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     story.until_adopted("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.admin().merge("Namespace", "", &story.called("a"), &json!({ "metadata": { "labels": null } })).ok();
     let mut greedy = story.rule("ConfigMap", &["app"]);

@@ -67,7 +67,7 @@ fn this_version_runs_on_the_definitions_of_the_one_before() {
     bed.admin.create(&story.monitor(&["app"], Value::Null)).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     bed.admin.merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "2" } })).ok();
     story.until_restarted("web", &before);
 

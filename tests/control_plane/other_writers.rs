@@ -99,7 +99,7 @@ fn our_writes_survive_an_apply_of_the_users_manifest() {
         story.until_adopted(name);
         story.until_running(name)
     });
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     change(&story, "app", "2");
     names.iter().zip(&before).for_each(|(name, before)| drop(story.until_restarted(name, before)));
     let restarted = names.map(|name| standing(&story, name));
@@ -127,7 +127,7 @@ fn our_writes_survive_an_apply_of_the_users_manifest() {
     let (rollouts, stamp, running) = standing(&story, "released");
     assert_eq!((rollouts, &stamp), (3, &restarted[2].1));
     // Nothing of this has put us to sleep.
-    story.until_older_than_now("released");
+    story.until_older_than_now();
     change(&story, "app", "3");
     story.until_restarted("released", &running);
     story.until_restarted("client", &restarted[0].2);
@@ -152,7 +152,7 @@ fn a_replaced_workload_rolls_once_and_runs_the_current_content() {
         story.until_adopted(name);
         story.until_running(name)
     });
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     change(&story, "app", "2");
     let restarted = [0, 1].map(|of| story.until_restarted(names[of], &before[of]));
     assert!(names.iter().all(|name| story.stamp(name).is_some()));
@@ -182,7 +182,7 @@ fn a_replaced_workload_rolls_once_and_runs_the_current_content() {
     }
     until_silent(&story, "again");
     assert_eq!(names.map(|name| standing(&story, name)), [0, 1].map(|of| (3, None, replaced[of].clone())));
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     change(&story, "app", "3");
     names.iter().zip(&replaced).for_each(|(name, before)| drop(story.until_restarted(name, before)));
     assert_eq!(names.map(|name| story.rollouts(name)), [4, 4]);
@@ -208,7 +208,7 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
         story.until_adopted(name);
         story.until_running(name)
     });
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     change(&story, "app", "2");
     let replaced = story.admin().replace(&never).ok();
     assert_eq!(label(&replaced, "copyrator.dev/applied"), None, "not what a replacement does");
@@ -245,7 +245,7 @@ fn a_rollback_rolls_once_and_is_respected() {
         story.until_adopted(name);
         story.until_running(name)
     });
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     change(&story, "app", "2");
     let restarted = story.until_restarted("done", &before[0]);
     until_half_way(&story);
@@ -260,7 +260,7 @@ fn a_rollback_rolls_once_and_is_respected() {
     assert_eq!(standing(&story, "half-way"), (3, None, before[1].clone()));
 
     // A change that waits when somebody rolls back comes with the pods of the rollback.
-    story.until_older_than_now("done");
+    story.until_older_than_now();
     change(&story, "app", "3");
     let restarted = story.until_restarted("done", &undone);
     until_half_way(&story);

@@ -104,7 +104,7 @@ fn what_a_change_is_planned_to_restart_restarts_once_it_is_applied_and_nothing_e
     let names = ["whole", "of-copy", "by-key", "exempt", "paused", "not-asked"];
     let before: BTreeMap<&str, String> =
         names.into_iter().map(|name| (name, story.until_running(name))).collect();
-    story.until_older_than_now("not-asked");
+    story.until_older_than_now();
     for object in &changed {
         story.admin().apply(object).ok();
     }
@@ -170,7 +170,7 @@ fn pods_without_a_workload_are_planned_and_told_of_too() {
     story.admin().apply(&config_map(&home, "app", [("k", "1")])).ok();
     story.admin().create(&pod(&home, "web-0", &data([("app", "web")]))).ok();
     story.until_pods("web", &["web-0"]);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let mut monitor = story.monitor(&["app"], json!({ "podSelector": { "matchLabels": { "app": "web" } } }));
     monitor["spec"]["strategy"] = json!({ "type": "Delete" });
     story.admin().create(&monitor).ok();
@@ -216,7 +216,7 @@ fn while_nobody_reconciles_status_says_which_workloads_are_due() {
     assert_eq!(calm.code, Some(0), "{}{}", calm.text, calm.notes);
     assert!(calm.text.contains(&format!("Current   Deployment {home}/web   annotation ")), "{}", calm.text);
     crew.reconciler.kill();
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().merge("Secret", &home, "app", &json!({ "stringData": { "password": "swordfish" } })).ok();
     let said = eventually("the quiet period passes", || {
         let said = run(&story, None, &["status", "-n", &home], "");
@@ -257,7 +257,7 @@ fn a_user_without_the_key_is_told_what_can_be_known_of_restarts() {
     story.deploy("web", &["app"]);
     let mut monitor = story.monitor(&["app"], json!(null));
     monitor["spec"]["pace"]["quietPeriod"] = "1h".into();
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().create(&monitor).ok();
     let applied = story.until_adopted("web");
     story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Watching");

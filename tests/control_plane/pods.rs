@@ -13,7 +13,7 @@ fn delete_removes_exactly_the_pods_of_the_selector_once() {
         story.admin().create(&pod(&story.home, name, &data([("app", app)]))).ok();
     }
     story.until_pods("web", &["web-0", "web-1"]);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Delete");
     story.until_pods("web", &["web-0", "web-1"]);
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
@@ -33,9 +33,9 @@ fn a_removed_key_removes_the_pods_that_used_it() {
     story.admin().apply(&config_map(&story.home, "app", [("kept", "1"), ("removed", "1")])).ok();
     // The pod begins in a later second than the content.
     story.admin().create(&pod(&story.home, "db-0", &data([("app", "db")]))).ok();
-    story.until_older_than_now("db");
+    story.until_older_than_now();
     story.admin().create(&pod(&story.home, "web-0", &data([("app", "web")]))).ok();
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Delete");
     // What the pods run with outlives every other news of the status.
     story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Watching");
@@ -59,7 +59,7 @@ fn evict_restarts_pods_through_the_eviction_api() {
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     story.deploy("web", &[]);
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Evict");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_restarted("web", &before);
@@ -88,7 +88,7 @@ fn evict_honours_a_disruption_budget_until_it_allows() {
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } },
     });
     story.admin().apply(&budget).ok();
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Evict");
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     eventually("an eviction is refused", || {

@@ -52,8 +52,8 @@ fn a_user_with_the_right_has_exactly_the_pods_of_the_labels_deleted() {
             .map(drop)
             .ok_or(web["metadata"].to_string())
     });
-    story.until_older_than_now("web");
-    story.until_older_than_now("db");
+    story.until_older_than_now();
+    story.until_older_than_now();
 
     change(&story, "app", "2");
     eventually("the bare pod goes, and the Deployment's is replaced", || {
@@ -78,7 +78,7 @@ fn a_user_with_the_right_has_exactly_the_pods_of_the_labels_deleted() {
     });
     let none = json!({ "metadata": { "annotations": { RESTART_PODS: null } } });
     story.admin().merge("ConfigMap", &story.home, "app", &none).ok();
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     change(&story, "app", "3");
     story.marker("then");
     assert!(story.admin().get("Pod", &story.home, "web-1").is_some());
@@ -123,7 +123,7 @@ fn copies_and_restarts_of_one_object_are_proven_side_by_side_and_a_copy_asks_for
     let story = Story::new(peaceful(), "asked-both");
     let target = story.target("copies");
     bare(&story, "web-0", "web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let both = json!({ COPY_TO: target, RESTART_PODS: "app=web" });
     story.admin().create(&annotated(secret(&story.home, "app", [("k", "1")]), both)).ok();
     let copy = story.until("Secret", &target, "app", [("k", "1")]);
@@ -148,7 +148,7 @@ fn a_replacement_that_takes_the_record_away_restarts_all_the_same() {
     bare(&story, "web-0", "web");
     story.admin().create(&asking(&story, "app")).ok();
     until_recorded(&story, "app");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let mut again = asking(&story, "app");
     again["data"]["k"] = "2".into();
     story.admin().replace(&again).ok();
@@ -170,7 +170,7 @@ fn a_foreign_account_that_asks_for_restarts_is_told_why_nothing_happens() {
     story.admin().create(&grant).ok();
     let applier = story.bed.account(&flux, "applier");
     bare(&story, "web-0", "web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let warnings = eventually("it is accepted", || match applier.create(&asking(&story, "app")) {
         answer if answer.code < 300 => Ok(answer.warnings),
         answer => Err(answer.refused()),
@@ -220,8 +220,8 @@ fn a_grant_to_restart_pods_outlives_its_author_and_our_own_restart() {
         let source = bed.admin.get("ConfigMap", &story.home, "granted").ok_or("it is gone")?;
         annotation(&source, AUTHORIZED).map(drop).ok_or_else(|| source["metadata"].to_string())
     });
-    story.until_older_than_now("web");
-    story.until_older_than_now("db");
+    story.until_older_than_now();
+    story.until_older_than_now();
 
     crew.reconciler.kill();
     bed.admin.delete("RoleBinding", &story.home, "bob-edit").ok();

@@ -23,7 +23,7 @@ fn a_modified_config_map_restarts_exactly_the_pods_of_its_selector() {
 
     story.admin().apply(&config_map(&story.home, "web-config", [("colour", "red")])).ok();
     let second = story.until_restarted("web", &first);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "web-config", [("colour", "green")])).ok();
     story.until_restarted("web", &second);
     assert_eq!(story.revisions("web"), 3, "one restart a change");
@@ -44,13 +44,13 @@ fn without_workloads_a_monitor_restarts_what_references_the_object() {
         story.until_adopted(name);
     }
     let before = ["from", "by-key", "elsewhere"].map(|name| story.until_running(name));
-    story.until_older_than_now("by-key");
+    story.until_older_than_now();
 
     // A key that a workload does not use is nothing to it.
     story.admin().apply(&config_map(&story.home, "app", [("used", "1"), ("unused", "2")])).ok();
     story.until_restarted("from", &before[0]);
     assert_eq!(story.until_running("by-key"), before[1], "restarted for a key it does not use");
-    story.until_older_than_now("from");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("used", "2"), ("unused", "2")])).ok();
     story.until_restarted("by-key", &before[1]);
     assert_eq!(story.until_running("elsewhere"), before[2], "restarted for nothing");
@@ -66,7 +66,7 @@ fn writes_that_leave_the_content_alone_restart_nobody() {
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     let applied = story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let note = |value: &str| json!({ "metadata": { "annotations": { "example.com/note": value } } });
     story.admin().merge("ConfigMap", &story.home, "app", &note("a")).ok();
     story.admin().merge("ConfigMap", &story.home, "app", &note("b")).ok();
@@ -88,11 +88,11 @@ fn a_removed_key_restarts_what_used_it() {
     story.until_adopted("web");
     // The pod is younger than the record, so that the record says nothing of it.
     let adopted = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let pod = story.pods("web").remove(0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     story.admin().delete("Pod", &story.home, &pod).ok();
     let before = story.until_restarted("web", &adopted);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let times = || -> Vec<Value> {
         let object = story.admin().get("ConfigMap", &story.home, "app").expect("it is there");
         let entries = object["metadata"]["managedFields"].as_array().expect("it has some").clone();
@@ -119,7 +119,7 @@ fn a_change_of_what_counts_restarts_nobody() {
     }
     story.deploy("web", &["app", "extra"]);
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     // Younger than the pods, and then adopted.
     for name in ["app", "extra"] {
         story.admin().apply(&config_map(&story.home, name, [("k", "2")])).ok();
@@ -191,7 +191,7 @@ fn a_pod_that_is_not_ready_holds_up_no_restart() {
             if missing { Ok(()) } else { Err(status.to_string()) }
         });
     }
-    story.until_older_than_now("db");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     for (kind, name) in [("DaemonSet", "agent"), ("StatefulSet", "db")] {
         eventually(&format!("{kind} {name} restarts"), || {
@@ -212,7 +212,7 @@ fn a_workload_that_others_keep_writing_restarts_all_the_same() {
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -254,11 +254,11 @@ fn the_annotation_restarts_a_workload_without_any_monitor() {
         story.until_adopted(name);
     }
     let (every, some) = (story.until_running("every"), story.until_running("some"));
-    story.until_older_than_now("some");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "used", [("k", "2")])).ok();
     let every = story.until_restarted("every", &every);
     assert_eq!(story.until_running("some"), some, "restarted for what it does not list");
-    story.until_older_than_now("every");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "listed", [("k", "2")])).ok();
     story.until_restarted("some", &some);
     assert_eq!(story.until_running("every"), every, "restarted for what it does not use");
@@ -279,7 +279,7 @@ fn a_changed_source_restarts_what_uses_its_copy() {
     story.admin().create(&story.monitor(&["shared"], json!(null))).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&source, "shared", [("k", "2")])).ok();
     story.until_restarted("web", &before);
     story.until("ConfigMap", &story.home, "shared", [("k", "2")]);
@@ -296,12 +296,12 @@ fn the_least_interval_between_restarts_holds_and_the_last_content_arrives() {
     story.admin().create(&monitor).ok();
     let mut applied = story.until_adopted("web");
     let mut before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "1")])).ok();
     before = story.until_restarted("web", &before);
     for value in ["2", "3", "4", "5"] {
         story.admin().apply(&config_map(&story.home, "app", [("k", value)])).ok();
-        story.until_older_than_now("web");
+        story.until_older_than_now();
         applied = story.until_adopted("web");
     }
     before = story.until_restarted("web", &before);
@@ -321,7 +321,7 @@ fn a_suspended_monitor_restarts_nothing_until_it_is_resumed() {
     story.admin().apply(&monitor).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     monitor["spec"]["suspend"] = true.into();
     story.admin().apply(&monitor).ok();
     story.until_condition("ConfigMonitor", "monitor", "Ready", "True", "Suspended");

@@ -267,8 +267,8 @@ pub(crate) fn restarts(story: &Story<'_>) {
             let labels = &workload["metadata"]["labels"];
             if labels["copyrator.dev/applied"].is_string() { Ok(()) } else { Err(labels.to_string()) }
         });
-        story.until_older_than_now(&kind.to_lowercase());
     }
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     for (kind, before) in kinds.iter().zip(before) {
         eventually(&format!("every pod of the {kind} is another"), || {
@@ -298,7 +298,7 @@ pub(crate) fn pods(story: &Story<'_>) {
     story.admin().apply(&config_map(&story.home, "of-pods", [("k", "1")])).ok();
     story.admin().create(&pod(&story.home, "bare", &data([("app", "bare")]))).ok();
     story.until_pods("bare", &["bare"]);
-    story.until_older_than_now("bare");
+    story.until_older_than_now();
     let mut monitor =
         story.monitor(&["of-pods"], json!({ "podSelector": { "matchLabels": { "app": "bare" } } }));
     monitor["metadata"]["name"] = "pods".into();

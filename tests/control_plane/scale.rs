@@ -154,7 +154,7 @@ fn a_burst_of_changes_that_loses_its_leader_restarts_each_workload_exactly_once(
     let is_adopted = |one: &Seen| one.is_running && one.applied.is_some();
     let before = until_all(&bed.admin, &home, "all run and are marked", is_adopted);
     assert!(before.values().all(|one| one.generation == 1), "adoption restarted: {before:?}");
-    story.until_older_than_now("app-059");
+    story.until_older_than_now();
 
     let restarted = || seen(&bed.admin, &story.home).values().filter(|one| one.generation > 1).count();
     let change = |names: &[String]| {

@@ -52,7 +52,7 @@ fn deployed(story: &Story<'_>, names: &[&str], pace: Value) -> Vec<String> {
     story.admin().create(&monitor).ok();
     names.iter().for_each(|name| drop(story.until_adopted(name)));
     let before = names.iter().map(|name| story.until_running(name)).collect();
-    names.iter().for_each(|name| story.until_older_than_now(name));
+    story.until_older_than_now();
     before
 }
 
@@ -107,10 +107,9 @@ fn a_canary_that_fails_stops_the_others_until_its_content_is_corrected() {
     admin.create(&monitor).ok();
     let before = ["canary", "a", "b"].map(|name| {
         story.until_adopted(name);
-        let pod = story.until_running(name);
-        story.until_older_than_now(name);
-        pod
+        story.until_running(name)
     });
+    story.until_older_than_now();
     let label = story.until_adopted("canary");
     let (worked, _) = label.rsplit_once('.').expect("a digest, and what counted");
     takes_pods(&story, false);
@@ -188,9 +187,9 @@ fn a_closed_window_holds_and_restart_now_goes_past_it_once() {
     story.admin().create(&monitor).ok();
     let [web, bystander] = ["web", "bystander"].map(|name| {
         story.until_adopted(name);
-        story.until_older_than_now(name);
         story.until_running(name)
     });
+    story.until_older_than_now();
     let until_waiting = || {
         eventually("the monitor says when the window opens", || {
             let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
@@ -215,7 +214,7 @@ fn a_closed_window_holds_and_restart_now_goes_past_it_once() {
     assert_eq!(story.until_running("bystander"), bystander, "restarted, and nothing was due");
 
     // What changes later waits for the window again, until somebody says it again.
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     story.admin().apply(&config_map(&story.home, "app", [("k", "3")])).ok();
     until_waiting();
     story.marker("again");
@@ -290,7 +289,7 @@ fn a_canary_that_crashes_stops_the_others_before_any_deadline() {
     let before = deployed(&story, &["b"], json!({ "order": [{ "matchLabels": { "app": "a-canary" } }] }));
     story.until_adopted("a-canary");
     story.until_running("a-canary");
-    story.until_older_than_now("a-canary");
+    story.until_older_than_now();
     takes_pods(&story, false);
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     // Nobody plays a kubelet to a pod without a node: what is said of it stays.

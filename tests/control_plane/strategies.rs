@@ -124,7 +124,7 @@ fn pods_of_a_bare_replica_set_are_evicted_one_by_one() {
     set["spec"]["replicas"] = 2.into();
     story.admin().create(&set).ok();
     let before = until_ready(&story, 2);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Evict");
     change(&story);
     eventually("both are replaced", || {
@@ -157,7 +157,7 @@ fn pods_of_an_operator_are_deleted_one_by_one() {
     };
     ["web-0", "web-1"].iter().for_each(|name| make(name));
     let before = until_ready(&story, 2);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Delete");
     change(&story);
     let gone = eventually("one of them goes", || {
@@ -199,7 +199,7 @@ fn pods_of_jobs_are_never_touched() {
         let pods = uids(&story);
         if pods.len() == 2 { Ok(pods) } else { Err(format!("{pods:?}")) }
     });
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Delete");
     change(&story);
     eventually("the bare pod goes", || {
@@ -234,7 +234,7 @@ fn a_budget_that_says_no_is_not_hammered() {
         let budget = story.admin().get("PodDisruptionBudget", &story.home, "web").ok_or("it is gone")?;
         if budget["status"]["expectedPods"] == 1 { Ok(()) } else { Err(budget["status"].to_string()) }
     });
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Evict");
     change(&story);
     let refused = eventually("three evictions are refused", || {
@@ -273,7 +273,7 @@ fn a_workload_that_says_no_restarts_when_it_says_so_no_longer() {
     story.admin().merge("Deployment", &story.home, "web", &says(json!("false"))).ok();
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     let (applied, before) = (story.until_adopted("web"), story.until_running("web"));
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     change(&story);
     eventually("the status tells of it", || {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "monitor").ok_or("it is gone")?;
@@ -295,7 +295,7 @@ fn a_paused_deployment_is_not_written_and_restarts_when_resumed() {
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     story.until_adopted("web");
     let before = story.until_running("web");
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     let paused = |paused: bool| json!({ "spec": { "paused": paused } });
     story.admin().merge("Deployment", &story.home, "web", &paused(true)).ok();
     eventually("the pause has been seen", || {
@@ -334,7 +334,7 @@ fn a_pod_under_two_budgets_is_reported() {
         });
         story.admin().create(&budget).ok();
     }
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     watch(&story, "Evict");
     change(&story);
     eventually("the status tells of it", || {
@@ -361,7 +361,7 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     let nowhere = json!({ "spec": { "template": { "spec": { "nodeSelector": { "half-way": "go" } } } } });
     story.admin().merge("StatefulSet", &story.home, "web", &nowhere).ok();
     change(&story);
-    let second = until_other(&story, "web-2", &before)["web-2"].clone();
+    until_other(&story, "web-2", &before);
     crew.reconciler.kill();
     bed.release_lease();
     let go = json!({ "metadata": { "labels": { "half-way": "go" } } });
@@ -369,8 +369,10 @@ fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     crew.reconciler = bed.reconciler(0);
     until_all_replaced(&story, &before);
     until_recorded(&story, "StatefulSet");
-    assert_eq!(uids(&story)["web-2"], second, "it began anew");
-    assert_eq!(evictions(&story).len(), 3);
+    // Not by UID: the simulated node deletes a pod by its name, and now and then once too often.
+    let evictions = evictions(&story);
+    let evicted: Vec<&str> = evictions.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(evicted, ["web-2", "web-1", "web-0"], "it began anew");
     crew.reconciler.kill();
 }
 
@@ -389,7 +391,7 @@ fn adopted(story: &Story<'_>, kind: &str, pods: usize, strategy: Value) -> BTree
     let before = until_ready(story, pods);
     story.admin().create(&story.monitor(&["app"], json!(null))).ok();
     until_recorded(story, kind);
-    story.until_older_than_now("web");
+    story.until_older_than_now();
     before
 }
 

@@ -96,7 +96,7 @@ fn configuration_and_workload_that_change_together_roll_once() {
     workload("config-before", "2");
     workload("config-after", "2");
     let rolled = story.until_restarted("config-after", &before[2]);
-    story.until_older_than_now("config-after");
+    story.until_older_than_now();
     config("config-after", "2");
 
     story.until_restarted("at-once", &before[0]);

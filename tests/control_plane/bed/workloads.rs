@@ -164,13 +164,11 @@ impl Story<'_> {
         });
     }
 
-    /// Waits until a pod is old enough that a change from now on is surely younger: times have seconds.
-    pub fn until_older_than_now(&self, name: &str) {
-        let youngest = self
-            .pods(name)
-            .iter()
-            .filter_map(|pod| pod["metadata"]["creationTimestamp"].as_str().map(str::to_owned))
-            .max();
+    /// Waits until all pods at home are old enough that a change from now on is surely younger: times have seconds.
+    pub fn until_older_than_now(&self) {
+        let pods = self.admin().list("Pod", &self.home, "");
+        let times = pods.iter().filter_map(|pod| pod["metadata"]["creationTimestamp"].as_str());
+        let youngest = times.max().map(str::to_owned);
         let youngest = youngest.expect("there are pods");
         eventually("the clock shows a later second than the youngest pod's", || {
             let probe = objects::config_map("default", "clock", []);

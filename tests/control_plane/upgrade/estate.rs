@@ -97,8 +97,8 @@ impl<'a> Estate<'a> {
     /// Changes what these workloads use, which restarts each of them once.
     pub fn restarts<const N: usize>(&self, names: [&str; N], value: &str) {
         let before = names.map(|name| (self.story.until_running(name), self.story.rollouts(name)));
+        self.story.until_older_than_now();
         for name in names {
-            self.story.until_older_than_now(name);
             self.change("ConfigMap", name, value);
         }
         for (name, (pod, rollouts)) in names.iter().zip(before) {
