@@ -29,7 +29,7 @@ use std::sync::OnceLock;
 use devcluster::{Options, User};
 use lanes::Lane;
 use serde_json::{Value, json};
-use testbed::{Operator, Role, Testbed};
+use testbed::{Operator, Prepared, Role, Testbed};
 
 pub use audit::Request;
 pub use crowd::Crowd;
@@ -93,7 +93,10 @@ impl Bed {
     }
 
     fn unstamped(name: &str, options: Options) -> Bed {
-        let testbed = Testbed::start(peopled(options), Path::new(PROGRAM), &logs::folder(name));
+        static PREPARED: OnceLock<Prepared> = OnceLock::new();
+        let prepared = PREPARED.get_or_init(|| Prepared::make().expect("a cluster is prepared"));
+        let (options, program) = (peopled(options), Path::new(PROGRAM));
+        let testbed = Testbed::begin_with(prepared, options, program, &logs::folder(name));
         Bed::over(testbed.expect("the test bed starts"))
     }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::control::{Component, ComponentHandle, Process, SERVICES};
+use crate::control::{Component, ComponentHandle, Process, SERVICES, STORED};
 use crate::environment::{self, Environment};
 use crate::error::Error;
 use crate::folder::Folder;
@@ -121,6 +121,11 @@ impl DevCluster {
     /// cluster.
     pub fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Where etcd keeps the objects.
+    pub(crate) fn stored(&self) -> PathBuf {
+        self.folder.path().join(STORED)
     }
 
     /// The socket on which the API server looks for Services, with [`Options::services_played_by_the_caller`]. Whoever

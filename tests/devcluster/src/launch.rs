@@ -6,14 +6,14 @@ use crate::binaries::Binaries;
 use crate::certificates::Certificates;
 use crate::client::Client;
 use crate::cluster::DevCluster;
-use crate::control::{Component, Process, Setup, arguments};
+use crate::control::{Component, Process, STORED, Setup, arguments};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identities::{self, Identity};
 use crate::options::Options;
 use crate::ports::Ports;
-use crate::{kubeconfig, nodes, ready};
+use crate::{kubeconfig, nodes, ready, stored};
 
 /// How often a start is tried when another program takes one of the ports just before it is used.
 const TRIES: u32 = 3;
@@ -34,6 +34,9 @@ pub(crate) fn launch(environment: &Environment, options: &Options) -> Result<Dev
 fn prepare(binaries: &Binaries, options: &Options) -> Result<DevCluster, Error> {
     let folder = Folder::create()?;
     folder.subfolder("logs")?;
+    if let Some(stored) = &options.stored {
+        stored::copy(stored, &folder.path().join(STORED))?;
+    }
     let ports = Ports::reserve()?;
     let certificates = Certificates::make(&folder.subfolder("certificates")?, options.pods_reach_it_at)?;
     let server_url = format!("https://127.0.0.1:{}", ports.api_server);
@@ -100,11 +103,20 @@ fn start(cluster: DevCluster, options: &Options) -> Result<DevCluster, Error> {
     ready::api_server(&cluster)?;
     // The controllers would give up on an API server that takes too long, so they come only now.
     start(&[Component::ControllerManager, Component::Scheduler])?;
-    cluster.kubectl.create(&cluster.folder, &cluster.admin, &nodes::objects(options.nodes))?;
+    let nodes = match options.stored {
+        Some(_) => {
+            nodes::give_up_leases(&cluster);
+            0
+        }
+        None => {
+            cluster.kubectl.create(&cluster.folder, &cluster.admin, &nodes::objects(options.nodes))?;
+            options.nodes
+        }
+    };
     // It would speak for real nodes too.
     if options.pods_reach_it_at.is_none() {
         start(&[Component::Kwok])?;
     }
-    ready::workloads(&cluster, options.nodes as usize)?;
+    ready::workloads(&cluster, nodes as usize)?;
     Ok(cluster)
 }

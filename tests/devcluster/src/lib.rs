@@ -19,7 +19,8 @@
 //! 3. `folder` makes the cluster's folder together with the reaper that outlives this process by just as
 //!    long as it takes to end the cluster.
 //! 4. `launch` reserves `ports`, makes `certificates`, `identities` and `kubeconfig`s, starts the
-//!    processes of `control`, and waits until they are `ready` and the nodes of `nodes` are there.
+//!    processes of `control`, and waits until they are `ready` and the nodes of `nodes` are there. What
+//!    another cluster has `stored` can be there from the start.
 //! 5. `cluster` is what callers hold; dropping it ends everything. `existing` makes one for a cluster
 //!    that somebody else runs.
 
@@ -40,6 +41,7 @@ mod nodes;
 mod options;
 mod ports;
 mod ready;
+mod stored;
 mod tools;
 
 pub use binaries::{

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use crate::cluster::DevCluster;
+
 /// Somebody who can talk to the API server, with a token of its own. Tokens are read at the API server's
 /// start only, so users are named before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,7 @@ pub struct Options {
     pub(crate) pods_reach_it_at: Option<Ipv4Addr>,
     pub(crate) played_pods: Option<String>,
     pub(crate) services_played: bool,
+    pub(crate) stored: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             pods_reach_it_at: None,
             played_pods: None,
             services_played: false,
+            stored: None,
         }
     }
 }
@@ -106,6 +110,13 @@ impl Options {
     /// [`DevCluster::services`]: crate::DevCluster::services
     pub fn services_played_by_the_caller(mut self) -> Options {
         self.services_played = true;
+        self
+    }
+
+    /// The cluster begins with all objects of this one, whose API server and etcd have been stopped: its nodes too,
+    /// whatever [`nodes`](Self::nodes) says. Nothing else of it is taken over, neither users nor certificates.
+    pub fn objects_of(mut self, stopped: &DevCluster) -> Options {
+        self.stored = Some(stopped.stored());
         self
     }
 

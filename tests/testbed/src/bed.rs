@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use devcluster::{DevCluster, Options};
+use devcluster::{Component, DevCluster, Options};
 
 use crate::balancer::Balancer;
 use crate::error::Error;
@@ -47,6 +47,17 @@ impl Testbed {
         Testbed::on(cluster, copyrator, logs)
     }
 
+    /// The same on a cluster that begins with the objects of `prepared`: nothing is installed.
+    pub fn begin_with(
+        prepared: &Prepared,
+        options: Options,
+        copyrator: &Path,
+        logs: &Path,
+    ) -> Result<Testbed, Error> {
+        let cluster = DevCluster::start(options.objects_of(&prepared.0))?;
+        Testbed::of(cluster, copyrator, logs, &[])
+    }
+
     /// The same with the chart's rights in these namespaces only, which are made first: there is no webhook then.
     pub fn start_in(
         options: Options,
@@ -84,12 +95,17 @@ impl Testbed {
         logs: &Path,
         namespaces: &[&str],
     ) -> Result<Testbed, Error> {
-        fs::create_dir_all(logs).map_err(|source| Error::Log { path: logs.to_owned(), source })?;
         let mut helm = install(&cluster, chart)?;
         if !namespaces.is_empty() {
             helm.args(["--set", &format!("namespaces={{{}}}", namespaces.join(","))]);
         }
         run(&mut helm)?;
+        Testbed::of(cluster, copyrator, logs, namespaces)
+    }
+
+    /// The cluster has the chart in it.
+    fn of(cluster: DevCluster, copyrator: &Path, logs: &Path, namespaces: &[&str]) -> Result<Testbed, Error> {
+        fs::create_dir_all(logs).map_err(|source| Error::Log { path: logs.to_owned(), source })?;
         let reconciler = credentials(&cluster, Role::Reconciler, "0")?;
         let webhook = match namespaces.is_empty() {
             true => credentials(&cluster, Role::Webhook, "0")?,
@@ -262,6 +278,28 @@ impl Testbed {
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, *admin, log)
+    }
+}
+
+/// A cluster with the chart installed that has been stopped: others begin with its objects.
+#[derive(Debug)]
+pub struct Prepared(DevCluster);
+
+impl Prepared {
+    /// Starts a cluster, installs the chart, and stops what runs.
+    pub fn make() -> Result<Prepared, Error> {
+        let cluster = DevCluster::start(Options::default())?;
+        run(&mut install(&cluster, CHART.as_ref())?)?;
+        for component in [
+            Component::Kwok,
+            Component::Scheduler,
+            Component::ControllerManager,
+            Component::ApiServer,
+            Component::Etcd,
+        ] {
+            cluster.component(component).stop()?;
+        }
+        Ok(Prepared(cluster))
     }
 }
 

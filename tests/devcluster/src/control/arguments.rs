@@ -60,6 +60,9 @@ const IDLE_CONTROLLERS: [&str; 20] = [
     "volumeattributesclass-protection-controller",
 ];
 
+/// Where etcd keeps the objects, in the cluster's folder.
+pub(crate) const STORED: &str = "etcd";
+
 /// Where calls to Services go, in the cluster's folder, if somebody plays them.
 pub(crate) const SERVICES: &str = "services.sock";
 
@@ -109,7 +112,7 @@ fn etcd_arguments(setup: &Setup<'_>) -> Vec<String> {
     let client = format!("http://127.0.0.1:{}", setup.ports.etcd);
     let peer = format!("http://127.0.0.1:{}", setup.ports.etcd_peer);
     vec![
-        flag("data-dir", &setup.folder.join("etcd")),
+        flag("data-dir", &setup.folder.join(STORED)),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

@@ -6,7 +6,7 @@ mod process;
 
 use std::fmt;
 
-pub(crate) use arguments::{SERVICES, Setup, arguments};
+pub(crate) use arguments::{SERVICES, STORED, Setup, arguments};
 pub use handle::ComponentHandle;
 pub(crate) use process::Process;
 
