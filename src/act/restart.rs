@@ -184,8 +184,8 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
         "metadata": {
             "name": &*key.name,
             "namespace": &*key.namespace,
-            "uid": facts.uid,
-            "resourceVersion": facts.resource_version,
+            "uid": facts.uid.to_string(),
+            "resourceVersion": facts.resource_version.to_string(),
         },
     });
     match action {

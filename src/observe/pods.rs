@@ -59,11 +59,11 @@ pub(crate) async fn of_workload(
     facts: &WorkloadFacts,
     now: Timestamp,
 ) -> Result<PodsSeen, PodsError> {
-    let selector = facts.selector.as_deref().ok_or(PodsError::NoSelector)?;
-    let listed = list(client, &key.namespace, selector).await?;
+    let selector = facts.selector.query(&facts.template_labels).ok_or(PodsError::NoSelector)?;
+    let listed = list(client, &key.namespace, &selector).await?;
     let mut pods: Vec<PodFacts> = listed.into_iter().filter_map(|pod| pod.of(key)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(PodsSeen { at: now, resource_version: facts.resource_version.clone(), pods })
+    Ok(PodsSeen { at: now, resource_version: Some(facts.resource_version.clone()), pods })
 }
 
 /// The pods that a monitor's podSelector selects. `now` is the time of the request.
@@ -80,7 +80,7 @@ pub(crate) async fn of_selector(
     let listed = list(client, &monitor.namespace, &selector.to_string()).await?;
     let mut pods: Vec<PodFacts> = listed.into_iter().map(|pod| pod.facts).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(PodsSeen { at: now, resource_version: "".into(), pods })
+    Ok(PodsSeen { at: now, resource_version: None, pods })
 }
 
 async fn list(client: &Client, namespace: &str, selector: &str) -> Result<Vec<Pod>, PodsError> {

@@ -124,7 +124,7 @@ impl Simulation {
         if self.under_way.is_some() {
             pods.push(pod("starting", self.rollouts[self.rollouts.len() - 1], false));
         }
-        let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
+        let seen = PodsSeen { at: at(self.now), resource_version: Some("1".into()), pods };
         self.world.set_pods(&self.key, seen);
     }
 

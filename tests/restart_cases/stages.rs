@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     explain::{failed, monitor_status},
-    model::{LastRestart, PodFacts, PodsSeen, Rollout, World},
+    model::{LastRestart, PodFacts, PodsSeen, ResourceVersion, Rollout, World},
     names::WorkloadKey,
     plan::{
         Need,
@@ -50,7 +50,7 @@ struct Run {
 /// Who runs which pod since when.
 type Pods = BTreeMap<WorkloadKey, (i64, bool)>;
 
-fn list(pods: &Pods, key: &WorkloadKey, facts_version: &str, now: i64) -> PodsSeen {
+fn list(pods: &Pods, key: &WorkloadKey, facts_version: ResourceVersion, now: i64) -> PodsSeen {
     let (created, crashing) = pods[key];
     let is_ready = !crashing && now >= created + 2;
     let pod = PodFacts {
@@ -66,7 +66,7 @@ fn list(pods: &Pods, key: &WorkloadKey, facts_version: &str, now: i64) -> PodsSe
         controlled: true,
         untouchable: false,
     };
-    PodsSeen { at: at(now), resource_version: facts_version.into(), pods: vec![pod] }
+    PodsSeen { at: at(now), resource_version: Some(facts_version), pods: vec![pod] }
 }
 
 /// Looks at every workload each second, as if every event came, in the order of their names; `crashes` says whose new
@@ -119,7 +119,7 @@ fn look(world: &mut World, pods: &Pods, key: &WorkloadKey, now: i64, run: &mut R
             assert_eq!(of, key, "pods of others are nobody's business");
             run.lists += 1;
             let version = world.workloads()[of].resource_version.clone();
-            world.set_pods(of, list(pods, of, &version, now));
+            world.set_pods(of, list(pods, of, version, now));
         }
     }
 }

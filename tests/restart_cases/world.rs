@@ -293,7 +293,7 @@ impl Case {
             workload.missing(&key, &mut world);
             if let Some(pods) = &workload.pods {
                 let pods = pods.iter().map(|pod| pod.facts(&key)).collect();
-                world.set_pods(&key, PodsSeen { at: at(self.now), resource_version: "1".into(), pods });
+                world.set_pods(&key, PodsSeen { at: at(self.now), resource_version: Some("1".into()), pods });
             }
         }
         self.marks(&mut world);
@@ -303,7 +303,7 @@ impl Case {
         self.others(&mut world);
         if let Some(pods) = &self.pods {
             let pods = pods.iter().map(|pod| pod.facts(&self.workload_key())).collect();
-            let seen = PodsSeen { at: at(self.now), resource_version: "1".into(), pods };
+            let seen = PodsSeen { at: at(self.now), resource_version: Some("1".into()), pods };
             match self.workload {
                 Some(_) => world.set_pods(&self.workload_key(), seen),
                 None => world.set_selected_pods(&Self::monitor_key(), seen),

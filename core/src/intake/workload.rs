@@ -17,7 +17,7 @@ use super::{
 use crate::{
     api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{Reference, RestartFields, TrackRecord, WorkloadFacts},
+    model::{PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts},
     names::WorkloadKey,
 };
 
@@ -188,10 +188,9 @@ struct Template {
     spec: Option<PodSpec>,
 }
 
-/// A selector of pods as the API server takes it in a query. One that selects everything is none: no workload has it.
-fn query(selector: LabelSelector) -> Option<Box<str>> {
-    let text = Selector::try_from(selector).ok()?.to_string();
-    (!text.is_empty()).then(|| text.into())
+/// A selector of pods as the API server takes it in a query; empty where it takes none.
+fn query(selector: LabelSelector) -> String {
+    Selector::try_from(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
 /// The objects that a pod template's spec refers to, each once.
@@ -242,17 +241,18 @@ impl Object {
             applied: take(&mut metadata.labels, APPLIED),
             restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
         };
+        let template_labels = inner.labels.unwrap_or_default().into_iter().collect();
         WorkloadFacts {
             templated: metadata.templated(),
             // A rollout takes no time before the controller has looked at it.
             own_deadline: !status.is_of(metadata.generation)
                 || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restarts: restarts.into(),
-            uid: metadata.uid.into(),
-            resource_version: metadata.resource_version.into(),
+            uid: (&*metadata.uid).into(),
+            resource_version: (&*metadata.resource_version).into(),
             deleting: metadata.deletion_timestamp.is_some(),
-            selector: spec.selector.and_then(query),
-            template_labels: inner.labels.unwrap_or_default().into_iter().collect(),
+            selector: PodSelector::new(&spec.selector.map(query).unwrap_or_default(), &template_labels),
+            template_labels,
             references: pod.references().into(),
             pull_secrets: pod.pull_secrets().into(),
             rollout: rollout(kind, metadata.generation, &wanted, &status),
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(facts.restarts.restart.as_deref(), Some("true"));
         assert_eq!(facts.restarts.restarted_for.as_deref(), Some("k.d"));
         assert_eq!(
-            (facts.template_labels.get("app"), facts.selector.as_deref()),
+            (facts.template_labels.get("app"), facts.selector.query(&facts.template_labels).as_deref()),
             (Some("web"), Some("app=web"))
         );
         assert_eq!(facts.references.len(), 1);

@@ -7,6 +7,7 @@ mod changed;
 mod changes;
 mod cluster;
 mod deletion;
+mod identity;
 mod instances;
 mod last_restart;
 mod memory;
@@ -35,6 +36,7 @@ mod world;
 pub use attempt::{Attempt, Compared, Differed, NotKept, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
+pub use identity::{ResourceVersion, Uid};
 pub use instances::{InstanceFacts, InstancesRead};
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory, StatusMemory};
@@ -42,7 +44,7 @@ pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
     Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
 };
-pub use pod_labels::PodLabels;
+pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::AGAIN;
 pub use rendered::{

@@ -1,4 +1,6 @@
-//! The labels of a pod template.
+//! The labels of a pod template, and the selector of its pods.
+
+use std::borrow::Cow;
 
 /// Stands between keys and values; neither can have it.
 const NUL: char = '\0';
@@ -28,6 +30,45 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for PodLabels {
     }
 }
 
+impl PodLabels {
+    /// The query that selects pods by all of these labels, as `kubectl get pods --selector` takes it.
+    fn query(&self) -> String {
+        let mut parts = self.0.split(NUL);
+        let pairs = std::iter::from_fn(|| Some(format!("{}={}", parts.next()?, parts.next()?)));
+        pairs.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The selector of a workload's pods, as the API server takes it in a query. Most workloads select by the labels of their pod
+/// template, all of them: those say it already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSelector(Option<Query>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Query {
+    AllLabels,
+    Text(Box<str>),
+}
+
+impl PodSelector {
+    /// The selector of this query, for pods with these labels; one that selects everything is none.
+    pub fn new(query: &str, labels: &PodLabels) -> Self {
+        Self(match query {
+            "" => None,
+            _ if query == labels.query() => Some(Query::AllLabels),
+            _ => Some(Query::Text(query.into())),
+        })
+    }
+
+    /// The query; `None` where the workload has no selector, or none that the API server takes.
+    pub fn query(&self, labels: &PodLabels) -> Option<Cow<'_, str>> {
+        Some(match self.0.as_ref()? {
+            Query::AllLabels => labels.query().into(),
+            Query::Text(text) => Cow::Borrowed(text),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +80,21 @@ mod tests {
         assert_eq!(found, [Some("shop"), Some("web"), Some(""), None, None, None, None]);
         assert_eq!(PodLabels::default().get("app"), None);
         assert_eq!(PodLabels::default().get(""), None);
+    }
+
+    #[test]
+    fn a_selector_is_given_back_as_it_came() {
+        let labels: PodLabels = [("tier", "web"), ("app", "shop")].into_iter().collect();
+        for (query, is_all) in [
+            ("app=shop,tier=web", true),
+            ("app=shop", false),
+            ("tier=web,app=shop", false),
+            ("app in (a,shop)", false),
+        ] {
+            let selector = PodSelector::new(query, &labels);
+            assert_eq!(selector.query(&labels).as_deref(), Some(query));
+            assert_eq!(selector.0 == Some(Query::AllLabels), is_all, "{query}");
+        }
+        assert_eq!(PodSelector::new("", &PodLabels::default()).query(&labels), None);
     }
 }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{PodLabels, RareRestartFields, WriteFault};
+use super::{PodLabels, PodSelector, RareRestartFields, ResourceVersion, Uid, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadFacts {
     /// The workload's UID, which preconditions of writes carry.
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// The resource version that was last seen.
-    pub resource_version: Box<str>,
+    pub resource_version: ResourceVersion,
     /// Whether it is marked for deletion.
     pub deleting: bool,
-    /// The selector of its pods, as the API server takes it in a query; `None` where it has none, or none that it takes.
-    pub selector: Option<Box<str>>,
+    /// The selector of its pods.
+    pub selector: PodSelector,
     /// The labels of its pod template.
     pub template_labels: PodLabels,
     /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates.
@@ -85,7 +85,7 @@ impl WorkloadFacts {
             uid: "u".into(),
             resource_version: "1".into(),
             deleting: false,
-            selector: None,
+            selector: PodSelector::default(),
             template_labels: PodLabels::default(),
             references: Box::default(),
             pull_secrets: Box::default(),
@@ -135,8 +135,8 @@ pub struct Reference {
 pub struct PodsSeen {
     /// When they were listed.
     pub at: Timestamp,
-    /// The version of the workload (or monitor) that they were listed for.
-    pub resource_version: Box<str>,
+    /// The version of the workload that they were listed for; `None` for those that a monitor selects.
+    pub resource_version: Option<ResourceVersion>,
     /// The pods, sorted by name.
     pub pods: Vec<PodFacts>,
 }

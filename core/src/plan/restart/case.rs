@@ -160,7 +160,7 @@ impl Case<'_> {
     /// The latest list of pods for this version of the workload.
     fn last_seen(&self) -> Option<&PodsSeen> {
         let seen = self.world.pods(self.key)?;
-        (seen.resource_version == self.facts.resource_version).then_some(seen)
+        (seen.resource_version.as_ref() == Some(&self.facts.resource_version)).then_some(seen)
     }
 
     /// Whether the latest list of pods shows that there is nothing to do above the partition.

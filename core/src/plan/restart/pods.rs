@@ -189,7 +189,7 @@ mod tests {
         for (listed, changed, now, expected) in
             [(100, 98, 105, true), (100, 98, 111, false), (100, 102, 104, false), (100, 102, 101, true)]
         {
-            let seen = PodsSeen { at: at(listed), resource_version: "1".into(), pods: Vec::new() };
+            let seen = PodsSeen { at: at(listed), resource_version: None, pods: Vec::new() };
             assert_eq!(is_fresh(&seen, at(changed), at(now)), expected, "{listed} {changed} {now}");
         }
     }

@@ -134,7 +134,7 @@ impl PodsCheck<'_> {
             // Our managedFields entry has been written again since.
             pods = staying().collect();
         }
-        if self.seen.resource_version != self.facts.resource_version {
+        if self.seen.resource_version.as_ref() != Some(&self.facts.resource_version) {
             // It has changed since they were listed.
             return Checked { needs_pods: true, ..Checked::rest(before) };
         }
