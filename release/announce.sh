@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the page of a release on the forge, with everything in target/dist and the notes of CHANGELOG.md:
 #   release/announce.sh v0.1.0
-# Whoever calls it has GH_TOKEN set. The page is a draft until every file is there.
+# The caller has GH_TOKEN set. The page is a draft until every file is there.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -4,7 +4,7 @@
 #   ARCHES='amd64 arm64'         what there must be
 #   DIST=DIR                     default: target/dist
 #   PLAIN_HTTP=1                 a registry on this machine, without TLS
-# Whoever calls it has logged in. A version that is there with other content is left alone: it fails.
+# The caller has logged in. A version that is there with other content is left alone: it fails.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,8 +25,8 @@ for arch in ${ARCHES:=amd64 arm64}; do
 done
 [ -f "$chart" ] || wrong "$chart is missing: run release/chart.sh"
 
-# The digest of what is there, or nothing where the registry says that there is nothing. Any other failure is one: whoever
-# cannot see what is there would write over it.
+# The digest of what is there, or nothing where the registry says that there is nothing. Any other failure is one: a
+# run that cannot see what is there would write over it.
 digest_of() {
   if "$crane" digest "$1" 2>"$folder/error"; then return; fi
   grep -q -e MANIFEST_UNKNOWN -e NAME_UNKNOWN -e 'status code 404' "$folder/error" ||

@@ -5,7 +5,7 @@
 #   KEY=FILE        to try it: with this key, which COSIGN_PASSWORD opens, and nobody is told or asked. Default: with the
 #                   identity that the forge gives to a run of the workflow; certificate and signature are in public logs then
 #   PLAIN_HTTP=1    a registry on this machine, without TLS
-# Whoever calls it has logged in. Signed again, there are two signatures.
+# The caller has logged in. Signed again, there are two signatures.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-//! The API server's audit log: the one clock and counter for whoever writes, ours or the bare client.
+//! The API server's audit log: the one clock and counter for every writer, ours or the bare client.
 
 use std::borrow::Cow;
 use std::fs::File;

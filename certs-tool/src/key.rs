@@ -7,8 +7,8 @@ use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A private key in PEM. It has no `Display` or `Serialize` and its `Debug` shows no content; whoever
-/// writes it to a file or a Secret says so with [`expose`](Self::expose).
+/// A private key in PEM. It has no `Display` or `Serialize` and its `Debug` shows no content; code
+/// that writes it to a file or a Secret says so with [`expose`](Self::expose).
 #[derive(Clone)]
 pub struct PrivateKeyPem(String);
 

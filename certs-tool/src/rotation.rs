@@ -10,7 +10,7 @@
 //! Beside them: `Withdraw` where a hook has lost the next CA again, `Date` where the time of the switch is not known
 //! or lies ahead (the clock went back), and `Remake` where the CA itself cannot be used at this time: expired while the
 //! cluster was off, or made by a clock that was ahead. Each step is one write of the Secret, which is all that there is
-//! to remember: whoever comes after a crash goes on with the next step. No step waits for a time that can move away.
+//! to remember: the process that starts after a crash goes on with the next step. No step waits for a time that can move away.
 
 use std::time::{Duration, SystemTime};
 

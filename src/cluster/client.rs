@@ -30,7 +30,7 @@ pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Answer>, towe
 pub(super) type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
 
 /// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
-/// so a function that takes a plain one cannot write, whoever calls it.
+/// so a function that takes a plain one cannot write, with whatever credentials.
 #[derive(Clone)]
 pub struct WriteClient(Client);
 
@@ -136,7 +136,7 @@ pub(super) fn connections(config: &Config, patience: Duration) -> Result<Http, C
     Ok(BoxCloneSyncService::new(service))
 }
 
-/// The clients of whoever the configuration's credentials are, over these connections. `heard` is told the status code of
+/// The clients of the user whose credentials the configuration has, over these connections. `heard` is told the status code of
 /// each answer.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The webhook configurations in the cluster, whoever wrote them.
+//! The webhook configurations in the cluster, of every writer.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ impl OpenApi {
 
     /// Drops what is old.
     pub(crate) fn expire(&self) {
-        // Who holds it uses it.
+        // A task that holds the lock is using the documents; the next call drops what is old.
         if let Ok(mut known) = self.known.try_lock() {
             known.documents.retain(|_, (at, answer)| serves(*at, answer));
         }

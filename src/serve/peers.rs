@@ -178,7 +178,7 @@ mod tests {
         }
         let size = |rate: &PeerRate| rate.table.lock().unwrap().used.len();
         assert_eq!(size(&rate), MOST);
-        assert!(rate.admits(v4(1), start), "who is known has his second request still");
+        assert!(rate.admits(v4(1), start), "a known peer still has its second request");
         assert!(!rate.admits(v4(11 * most), start), "those beyond share what one has");
         assert!(rate.admits(v4(11 * most), start + Duration::from_secs(2)), "the quiet are forgotten");
         assert!(size(&rate) < MOST);

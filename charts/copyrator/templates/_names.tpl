@@ -14,7 +14,7 @@ app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 |
 app.kubernetes.io/instance: {{ .Release.Name | trunc 63 | trimSuffix "-" | quote }}
 {{- end -}}
 
-{{/* Labels that are never selected by. Whoever gives more cannot replace ours: call with a list of the root and theirs. */}}
+{{/* Labels that are never selected by. Labels given beside ours cannot replace ours: call with a list of the root and theirs. */}}
 {{- define "copyrator.labelsWith" -}}
 {{- $root := index . 0 -}}
 {{- $own := dict

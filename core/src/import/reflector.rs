@@ -43,7 +43,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
             true => differs(
                 ALLOWED,
                 "only allows: nothing is copied unless a mirror asks for it, and each mirror that was \
-                found has a rule. Whoever applies a rule must be allowed to read the source instead",
+                found has a rule. The user who applies a rule must be allowed to read the source instead",
             ),
             false => differs(ALLOWED, "is not \"true\": nothing is copied today, and no rule is made"),
         };

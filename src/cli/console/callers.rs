@@ -21,7 +21,7 @@ use super::{
 
 /// Those who may come in.
 pub(super) enum Callers {
-    /// One caller: whoever has started this run, with the credentials of their kubeconfig.
+    /// One caller: the user who started this run, with the credentials of their kubeconfig.
     One {
         /// The secrets of the run.
         entry: Entry,

@@ -96,7 +96,7 @@ pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(
     let listener = listen(args.console_addr, "the console").await?;
     let address = listener.local_addr().unwrap_or(args.console_addr);
     if tls.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(%address, "plain HTTP: whoever sees the network sees tokens, unless it is encrypted before");
+        tracing::warn!(%address, "plain HTTP: tokens can be read on the network, unless it is encrypted before this address");
     }
     let limits = Limits {
         max_connections: CONNECTIONS,

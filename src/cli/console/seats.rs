@@ -28,7 +28,7 @@ const SEATS: usize = 20;
 const KEPT: Duration = Duration::from_secs(60);
 /// How many unknown tokens the API server is asked about at once.
 const ASKED_AT_ONCE: usize = 8;
-/// How long an unknown token waits for its turn: whoever sends nonsense does not keep others out.
+/// How long an unknown token waits for its turn: a caller who sends nonsense does not keep others out.
 const TURN: Duration = Duration::from_secs(5);
 /// How many surveys are taken at once, of all callers: each is as large as what its caller may see.
 const SURVEYS_AT_ONCE: usize = 2;
@@ -59,8 +59,8 @@ struct Taken {
     last: Instant,
 }
 
-/// Whose seats are counted together: a person, or all ServiceAccounts of a namespace. Whoever may ask for tokens there gets as many
-/// as they like, of accounts that they make.
+/// Whose seats are counted together: a person, or all ServiceAccounts of a namespace. A user who may ask for tokens there gets
+/// as many as they like, of accounts that they make.
 type Holder = Arc<str>;
 
 /// Whom the API server takes a token for.
@@ -106,7 +106,7 @@ impl Seats {
         }
     }
 
-    /// The seat of whoever has this token.
+    /// The seat of the caller with this token.
     ///
     /// # Errors
     /// 401: the API server does not take it. 503: too many have a seat, or ask for one.
@@ -172,8 +172,8 @@ impl Seats {
         })
     }
 
-    /// Keeps a seat. Where all are taken, whoever has been away longest gives theirs up; where all are in use, whoever holds more
-    /// than one above the newcomer's share does.
+    /// Keeps a seat. Where all are taken, the caller away for longest gives one up; where all are in use, a holder with more than
+    /// one above the newcomer's share does.
     fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
         let mut taken = self.taken();
         if let Some(other) = taken.values().find(|taken| taken.holder == holder) {

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cli::survey::Survey;
 
-/// How old a survey may be, however little it took, or whoever reads it wants a new one.
+/// How old a survey may be, however little it took, and also where its reader asks for a new one.
 pub(super) const FRESH: Duration = Duration::from_secs(5);
 /// Where it took longer, it may be so many times as old, so that looking takes a twentieth of the time at most;
 const TIMES: u32 = 20;

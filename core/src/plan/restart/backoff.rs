@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(span(&pace, streak), Duration::from_secs(seconds), "{streak}");
         }
         let day = Pace { min_interval: Duration::from_secs(86400), ..pace };
-        assert_eq!(span(&day, 5), day.min_interval, "nobody is restarted more often than he says");
+        assert_eq!(span(&day, 5), day.min_interval, "no workload restarts more often than its pace says");
         let never = Pace { min_interval: Duration::MAX, ..pace };
         assert_eq!(interval(&never, 9, Some(at(1)), at(2)).unwrap_err().until, Some(Timestamp::MAX));
         let wait = interval(&pace, 2, Some(at(100)), at(150)).unwrap_err();

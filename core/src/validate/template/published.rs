@@ -1,5 +1,5 @@
 //! The schemas that an API server publishes for a group and version (OpenAPI v3), read level by level where a template asks for them.
-//! Who may make a CustomResourceDefinition writes such schemas: nothing of them is unfolded, and the bytes that are read are bounded.
+//! A user who may create a CustomResourceDefinition writes such a schema: none is unfolded, and the bytes that are read are bounded.
 
 use std::collections::BTreeMap;
 

@@ -315,7 +315,7 @@ async fn seats_are_few_and_given_up_after_a_minute() {
     assert_eq!(problem.code(), StatusCode::SERVICE_UNAVAILABLE);
     let (code, headers, _) = run.send("GET", "/api/v1/whoami", &[GOOD], "").await;
     assert_eq!((code, &headers[header::RETRY_AFTER]), (503, &"5".parse().unwrap()));
-    // Whoever does nothing makes room, and is known again later.
+    // A caller who does nothing makes room, and is known again later.
     let own = Arc::as_ptr(&taken[3]);
     assert_eq!(Arc::as_ptr(&seat(3).await.unwrap()), own, "one seat a token");
     taken.truncate(19);
