@@ -150,7 +150,7 @@ async fn allocated(format: &str, schema: Option<&Value>, document: &str) -> usiz
     EVER.load(Relaxed) - before
 }
 
-/// Time is not counted here: but whoever reads a document again for each of its lines keeps something of it each time.
+/// Time is not counted here: but code that reads a document again for each of its lines keeps something of it each time.
 #[tokio::test]
 async fn twice_the_document_takes_twice_the_memory_to_read() {
     let _turn = TURN.lock().await;

@@ -56,7 +56,7 @@ fn objects(release: &str, values: &Value) -> Vec<Value> {
     render(&release, values).expect("the chart renders")
 }
 
-/// Else whoever compares sees a change that nobody made (apisix-helm#993, envoy ai-gateway PR 2596).
+/// Else a user who compares sees a change that nobody made (apisix-helm#993, envoy ai-gateway PR 2596).
 #[test]
 fn the_same_values_are_the_same_bytes() {
     for values in everything().iter().chain([&json!({})]) {

@@ -1,4 +1,4 @@
-//! Whoever reads goes away, or whoever waits has had enough.
+//! The reader of a command goes away, or the user who waits for it has had enough.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

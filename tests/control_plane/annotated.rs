@@ -131,7 +131,7 @@ fn a_stamp_that_nothing_guards_is_not_believed() {
     reconciler.kill();
 }
 
-/// reflector#186, #452, replicator#364: whoever could write a Secret in one namespace wrote into every namespace.
+/// reflector#186, #452, replicator#364: a user who could write a Secret in one namespace wrote into every namespace.
 #[test]
 fn an_annotation_takes_the_rights_that_a_rule_takes() {
     let story = Story::new(peaceful(), "annotated-rights");
@@ -233,7 +233,7 @@ fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
         told.contains("kubectl -n undeclared-home label configmap prepared copyrator.dev/declares=true"),
         "{told}"
     );
-    // With the label it is bob's word, and he may not; whatever it was before.
+    // With the label it is bob's word, whatever it was before, and bob may not.
     for before in [json!("yes"), json!(null)] {
         patched("prepared", label(before)).ok();
         let refusal = patched("prepared", label(json!("true"))).refused();
@@ -245,15 +245,15 @@ fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
     assert!(!annotation(&stored, groups).unwrap_or_default().contains("masters"));
     story.until("ConfigMap", &mine, "prepared", [("k", "v")]);
 
-    // An administrator's word, which bob would turn to his own ends.
+    // An administrator's word, which bob would turn to other ends.
     let declared = annotated(config_map(&story.home, "granted", [("k", "1")]), json!({ COPY_TO: mine }));
     let stamp = |object: &Value| annotation(object, AUTHOR).map(str::to_owned);
     let admin = stamp(&story.admin().create(&declared).ok());
     story.until("ConfigMap", &mine, "granted", [("k", "1")]);
-    // In the write that takes the label off, the stamp is his as soon as he says something else.
+    // In the write that takes the label off, the stamp is bob's as soon as bob says something else.
     let off = json!({ "labels": { "copyrator.dev/declares": null }, "annotations": { COPY_TO: other } });
     assert_eq!(stamp(&patched("granted", off).ok()).as_deref(), Some("bob"));
-    // Without it he forges what he likes, and what was copied stays as it was.
+    // Without it bob forges any stamp, and what was copied stays as it was.
     patched("granted", json!({ "annotations": { AUTHOR: admin, groups: "[\"system:masters\"]" } })).ok();
     bob.merge("ConfigMap", &story.home, "granted", &json!({ "data": { "k": "2" } })).ok();
     until_told(&story, "granted", "LabelMissing");
@@ -261,7 +261,7 @@ fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
     story.until("ConfigMap", &mine, "granted", [("k", "1")]);
     let copy = story.admin().get("ConfigMap", &mine, "granted").expect("it stays");
     assert_eq!(annotation(&copy, "copyrator.dev/remove-after"), None);
-    // Put back, it is his word again, and he may not.
+    // Put back, it is bob's word again, and bob may not.
     let refusal = patched("granted", label(json!("true"))).refused();
     assert!(refusal.contains("user \"bob\" may not") && refusal.contains(&other), "{refusal}");
     let back = patched(
@@ -273,7 +273,7 @@ fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
     assert!(story.admin().get("ConfigMap", &other, "granted").is_none());
 }
 
-/// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
+/// A GitOps controller has rights everywhere; a user who can commit to its repository has not.
 #[test]
 fn a_foreign_account_that_annotates_is_told_by_event_why_nothing_happens() {
     let story = Story::new(peaceful(), "annotated-gitops");

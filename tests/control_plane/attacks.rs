@@ -180,8 +180,8 @@ fn a_tenant_with_every_verb_on_our_kinds_writes_no_status() {
     bed.admin.merge_status("CopyratorRule", &story.home, "bobs", &json!({ "observedGeneration": 0 })).ok();
 }
 
-/// What bob tries who may edit home and target, in whatever topology: on the copy `name` in `target` of his home's ConfigMap
-/// of that name, on the rule that made it, and on a namespace in which he may do nothing.
+/// What bob, who may edit home and target, tries in any topology: on the copy `name` in `target` of the ConfigMap of that name
+/// at home, on the rule that made it, and on a namespace in which bob may do nothing.
 pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
     let (admin, bob) = (story.admin(), &story.bed.bob);
     let copy = admin.get("ConfigMap", target, name).expect("the copy is there");

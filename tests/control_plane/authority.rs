@@ -1,4 +1,4 @@
-//! Nobody gets through Copyrator what he could not do himself.
+//! No user does through Copyrator what that user may not do alone.
 
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
     story.until("ConfigMap", &later, "app", [("k", "2")]);
 }
 
-/// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
+/// A GitOps controller has rights everywhere; a user who can commit to its repository has not.
 #[test]
 fn a_service_account_of_another_namespace_is_no_identity() {
     let story = Story::new(peaceful(), "gitops");
@@ -173,7 +173,7 @@ fn a_monitor_with_a_service_account_restarts_what_that_account_may_and_stops_whe
     assert_eq!(story.rollouts("web"), 3);
 }
 
-/// Whoever holds every right in his namespace may write statuses there. That must not be the way to other people's
+/// A user who holds every right in a namespace may write statuses there. That must not be the way to other people's
 /// Secrets: what was refused stays refused, also for the next leader, who knows only what statuses say.
 #[test]
 fn a_status_written_by_a_tenant_grants_nothing() {

@@ -410,8 +410,8 @@ fn no_more_restarts_are_under_way_than_there_are_places_and_namespaces_share_the
     webhook.kill();
 }
 
-/// He may write every mark that says so: the label with the key that everybody can read, the stamp, and the name of our field
-/// manager. And he gives them a day.
+/// Bob may write every mark of our restarts: the label with the key that everybody can read, the stamp, and the name of our
+/// field manager. And bob gives the Deployments a deadline of a day.
 #[test]
 fn deployments_that_pass_for_our_restarts_hold_up_nobody_in_another_namespace() {
     let (bed, _turn) = rough();

@@ -92,7 +92,7 @@ fn a_write_reaches_the_hooks_that_it_concerns_and_no_other() {
 }
 
 /// How often the API server calls each hook, as it counts itself, while somebody creates, replaces, changes, labels and deletes
-/// what is his; but for the hook for our own kinds, which the reconciler tries with a rule of its own.
+/// their own objects; but for the hook for our own kinds, which the reconciler tries with a rule of its own.
 fn calls_for_writes(bed: &Bed, place: &str) -> BTreeMap<String, u64> {
     let before = calls(bed);
     for object in [config_map(place, "mine", [("k", "1")]), secret(place, "mine", [("k", "1")])] {

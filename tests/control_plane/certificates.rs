@@ -387,7 +387,7 @@ fn end(story: Story<'_>, crew: Crew) {
     crew.webhook.kill();
 }
 
-/// Whoever answers nobody gets no key, and nobody a right to a CA that is not there.
+/// A process that serves no hooks gets no key, and no account a right to a CA that is not there.
 #[test]
 fn the_chart_mounts_what_others_keep() {
     let (bed, _turn) = rough();
@@ -426,7 +426,7 @@ fn the_chart_mounts_what_others_keep() {
     ] {
         let kept = render(&[issued[0], issued[1], &format!("webhook.url={url}"), "topology=combined"]);
         assert!(kept.contains(line), "{url}: {kept}");
-        assert!(!kept.contains("items: [{key"), "whoever answers needs the key");
+        assert!(!kept.contains("items: [{key"), "a process that answers needs the key");
     }
     for (wrong, says) in [
         (&["certificates.mode=secret"][..], "certificates.secretName"),

@@ -72,7 +72,7 @@ fn authority(name: &str) -> Authority {
     Authority::issue(name, SystemTime::now(), Duration::from_secs(3600)).unwrap()
 }
 
-/// What whoever runs the control plane writes, as docs/callers.md has it; the user is that of every webhook.
+/// What an administrator of the control plane writes, as docs/callers.md has it; the user is that of every webhook.
 fn admission_configuration(folder: &Path, authority: &Authority) -> PathBuf {
     let issuer = KeyPair::from_pem(authority.key_pem().expose()).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&authority.cert_pem(), issuer).unwrap();

@@ -24,7 +24,7 @@ pub struct Run {
     caller: Caller,
 }
 
-/// Whoever asks a console, by what curl sends.
+/// A caller of a console, by what curl sends.
 pub struct Caller {
     /// Where it listens.
     pub host: String,

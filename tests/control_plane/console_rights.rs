@@ -312,7 +312,7 @@ fn every_answer_is_the_same_as_if_nothing_else_existed() {
     });
 
     let places = [(&*home, "oak"), (&*birch, "birch")];
-    // Whoever may see it all does: what is asked shows each of the things.
+    // A caller who may see it all does: what is asked shows each of the things.
     let admin = Run::start(&story, None, &[]);
     let probes = probes(&admin, &places, "birch");
     let all: String = probes.iter().map(|probe| ask(&admin, probe).1).collect();

@@ -78,7 +78,7 @@ fn a_network_policy_stays_closed(bed: &Bed) {
     story.admin().create(&binding(&first, "bob", "admin")).ok();
     let opened = json!({ "spec": { "ingress": [{}] } });
     let own = of("NetworkPolicy", &first, "own", "spec", json!({ "podSelector": {} }));
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the first namespace", || {
         let answer = bed.bob.apply(&own);
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
@@ -223,7 +223,7 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
     bed.admin.create(&quota).ok();
     let after = until_same(&story, "ResourceQuota", "app", &target);
     assert_ne!(uid(&after), uid(&before));
-    // The status is another way to the metadata. RBAC lets bob write it, and the policy refuses him.
+    // The status is another way to the metadata. RBAC lets bob write it, and the policy refuses bob.
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "quota-statuses" },
         "rules": [{ "apiGroups": [""], "resources": ["resourcequotas/status"], "verbs": ["get", "patch"] }],

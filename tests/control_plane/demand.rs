@@ -42,7 +42,7 @@ fn a_rule_that_may_do_nothing_is_in_nobodys_way_until_it_may() {
     populate(&story);
     let mut rule = greedy(&story);
     rule["spec"]["serviceAccountName"] = "default".into();
-    eventually("bob may write a rule for an account of his namespace", || {
+    eventually("bob may write a rule for an account of the rule's namespace", || {
         let answer = bed.bob.create(&rule);
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });

@@ -10,14 +10,14 @@ use crate::bed::{Person, Story, eventually, peaceful};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What a writer holds, what he writes, what he lacks.
+/// What a writer holds, writes and lacks.
 struct Case {
     name: &'static str,
     /// Namespace (`*`: all), verbs, object names.
     holds: Vec<(&'static str, &'static str, &'static [&'static str])>,
     source: Value,
     targets: Value,
-    /// What the refusal says that he may not do; empty where he is not refused.
+    /// What the refusal says that the writer may not do; empty where there is none.
     lacks: &'static [&'static str],
 }
 
@@ -196,7 +196,7 @@ fn a_monitor_needs_the_right_to_what_its_strategy_does() {
     }
 }
 
-/// RBAC knows groups, and what is asked about somebody must name his.
+/// RBAC knows groups, and what is asked about a user must name that user's.
 #[test]
 fn what_a_group_may_its_members_may() {
     let story = Story::new(peaceful(), "by-group");
@@ -219,7 +219,7 @@ fn what_a_group_may_its_members_may() {
     story.until_condition("CopyratorRule", "rule", "Authorized", "True", "Allowed");
 }
 
-/// Whoever may not see an object learns nothing of it by a rule: in what is refused, in what is inert, in a dry run.
+/// A user who may not see an object learns nothing of it by a rule: in what is refused, in what is inert, in a dry run.
 #[test]
 fn a_refusal_is_the_same_whether_or_not_what_it_is_about_exists() {
     let story = Story::new(peaceful(), "oracle");
@@ -340,7 +340,7 @@ fn bound(namespace: &str, role: &str, home: &str, account: &str) -> Value {
     })
 }
 
-/// What the refusal says, once RBAC has heard of whatever the writer holds: it says then just what he lacks.
+/// What the refusal says, once RBAC has heard of whatever the writer holds: it says then just what the writer lacks.
 fn until_refused(writer: &Person, object: &Value, lacks: &[&str]) -> String {
     eventually("it is refused for what is lacking", || {
         let answer = writer.create(object);

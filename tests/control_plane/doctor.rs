@@ -143,7 +143,7 @@ fn nothing_is_written(bed: &Bed) {
     let token = bed.kubectl(&["create", "token", "doctor", "-n", "default"], &Value::Null);
     let kubeconfig =
         bed.testbed.cluster().kubeconfig_with_token("doctor", token.trim()).expect("a kubeconfig");
-    eventually("who may see everything finds nothing, once his rights are known", || {
+    eventually("a user who may see everything finds nothing, once the rights are known", || {
         let said = doctor(bed, Some(&kubeconfig));
         same((said.code, said.findings.len()), (Some(0), 0))
             .map_err(|seen| format!("{seen}: {:#?} {}", said.findings, said.notes))
@@ -275,7 +275,7 @@ fn hooks_that_are_left_alone(bed: &Bed) {
     hooks[1]["objectSelector"] = json!({ "matchLabels": { "exempt": "yes" } });
     let broken = ["hooks-off", "hooks-missing", "hooks-drifted", "ca-not-trusted"];
     let said = eventually("doctor finds what is broken", || {
-        // Again each time: whoever had just looked at the hooks, before they were to be left alone, may have mended them.
+        // Again each time: a reconciler that had just looked at the hooks, before they were to be left alone, may have mended them.
         bed.admin.merge(VALIDATING, "", "copyrator", &json!({ "webhooks": hooks })).ok();
         bed.admin.delete(MUTATING, "", "copyrator");
         finds(bed, &broken)
@@ -284,7 +284,7 @@ fn hooks_that_are_left_alone(bed: &Bed) {
     sound(bed, "the hooks are as they were");
 }
 
-/// Nobody repairs by himself, and nobody answers.
+/// No reconciler repairs, and no webhook answers.
 fn drift_while_nobody_leads(bed: &Bed, crew: Crew) {
     crew.reconciler.terminate().expect("it ends");
     crew.webhook.terminate().expect("it ends");

@@ -219,7 +219,7 @@ fn with_us_dead_namespaces_and_garbage_go_by_the_controllers_own_accounts() {
         let hooks = hooks["webhooks"].to_string();
         if hooks.contains("cleared.policies-fail.copyrator.dev") { Ok(()) } else { Err(hooks) }
     });
-    // Somebody hangs a copy on an object of his, of a kind that the policy does not speak of.
+    // A user hangs a copy on an object in the namespace, of a kind that the policy does not speak of.
     let owner = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "namespace": owned, "name": "owner" } });
     let owner = bed.admin.create(&owner).ok();
     let reference =

@@ -39,7 +39,7 @@ impl Write {
 fn told(answer: &Answer) -> (u16, Value, Vec<String>, [Option<String>; 3]) {
     let author = answer.body["metadata"]["annotations"]["copyrator.dev/author"].as_str();
     let added = [label(&answer.body, "team"), author, answer.body["reason"].as_str()];
-    // Of two hooks that refuse a write, whoever answers first is named.
+    // Of two hooks that refuse a write, the one that answers first is named.
     let said = answer.body["message"].as_str().unwrap_or_default();
     let said = said.split_once(" denied the request: ").map_or(said, |(_, said)| said);
     let refusal = if answer.code >= 400 { said.into() } else { Value::Null };

@@ -34,7 +34,7 @@ fn rendered(bed: &Bed) -> String {
     ])
 }
 
-/// Applied as a controller does: on the server's side, and without force, so that whoever else owns a field is seen.
+/// Applied as a controller does: on the server's side, and without force, so that another owner of a field is seen.
 fn apply(bed: &Bed, text: &str) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("the file can be written");
@@ -68,7 +68,7 @@ fn until_alike(bed: &Bed, objects: &[Value], when: &str) {
     });
 }
 
-/// Hooks, certificates and index are the operator's alone: whoever keeps the chart sees no drift, and takes nothing
+/// Hooks, certificates and index are the operator's alone: a controller that keeps the chart sees no drift, and takes nothing
 /// back (actions-runner-controller#614, eck#6641, metallb#2571).
 #[test]
 fn the_chart_applied_again_after_the_operator_ran_and_its_ca_was_rotated_changes_nothing() {

@@ -1,4 +1,4 @@
-//! From a tool that restarts to us on a live cluster: a change is followed by one restart, whoever makes it, and handing
+//! From a tool that restarts to us on a live cluster: a change is followed by one restart, by either of them, and handing
 //! over by none.
 
 use std::path::Path;

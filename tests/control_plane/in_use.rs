@@ -66,7 +66,7 @@ fn what_a_workload_uses_is_kept_until_it_is_used_no_more() {
     }
 }
 
-/// Else a policy would keep a namespace for ever, and with it whoever waits for it to go.
+/// Else a policy would keep a namespace for ever, and with it every client that waits for it to go.
 #[test]
 fn a_namespace_goes_with_what_is_in_use_in_it() {
     let story = Story::new(peaceful(), "kept-in-vain");

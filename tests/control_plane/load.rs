@@ -177,7 +177,7 @@ fn a_start_with_copies_in_place_reads_sources_only_and_no_body_of_a_copy() {
     }
 }
 
-/// Whoever writes under our own field manager leaves no trace in the metadata; only content tells.
+/// A user who writes under our own field manager leaves no trace in the metadata; only content tells.
 #[test]
 fn the_sweep_finds_by_content_what_metadata_hides_and_writes_nothing_else() {
     let (bed, _turn) = rough();

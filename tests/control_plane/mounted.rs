@@ -1,5 +1,5 @@
-//! The CA is swapped in mounted certificates, in each pod at its own time, and webhooks restart meanwhile: who answers is
-//! trusted by whoever calls. The chart's rights are those of `certificates.mode: secret`.
+//! The CA is swapped in mounted certificates, in each pod at its own time, and webhooks restart meanwhile: the caller
+//! trusts each that answers. The chart's rights are those of `certificates.mode: secret`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -132,7 +132,7 @@ fn a_webhook_that_starts_before_hooks_carry_its_ca_waits_and_no_write_fails() {
             webhooks[1] = stage.start(Role::Webhook, 1);
             until_it_waits(&webhooks[1], || {
                 traffic.none_has_failed("while one webhook starts");
-                // An API server that has just started finds whoever gets calls; the one here keeps its connections.
+                // An API server that has just started finds a webhook that gets calls; the one here keeps its connections.
                 assert_eq!(handshakes.seen().failures, [""; 0]);
             });
             traffic.none_fails("while one webhook waits");

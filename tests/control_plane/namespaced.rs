@@ -95,7 +95,7 @@ fn rule(name: &str, targets: Value) -> Value {
     ours("CopyratorRule", HOME, name, json!({ "source": source, "targets": targets, "deletionGrace": "0s" }))
 }
 
-/// Written by bob, who may do nothing outside: nobody asks whether he may.
+/// Written by bob, who may do nothing outside: nobody asks whether bob may.
 fn targets_by_name(story: &Story<'_>) {
     let admin = story.admin();
     admin.create(&config_map(HOME, "by-name", [("k", "1")])).ok();

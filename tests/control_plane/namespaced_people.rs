@@ -17,7 +17,7 @@ const CLOSED: &str = "told-closed";
 /// Another namespace of the cluster, which is not of the list.
 const OUTSIDE: &str = "told-outside";
 
-/// Alice may everything in the namespaces of the list and in the operator's own, as whoever installs it, and nothing else.
+/// Alice may everything in the namespaces of the list and in the operator's own, like a user who installs it, and nothing else.
 #[test]
 fn a_user_with_rights_in_those_namespaces_only_is_told_all_that_the_operator_does() {
     let bed = namespaced("namespaced_people", &[HOME, PLACE, CLOSED]);
@@ -221,7 +221,7 @@ fn what_may_not_be_seen_is_said_once(story: &Story<'_>, alice: &Path) {
     });
 }
 
-/// To whoever sees the whole cluster, and to alice, who sees these namespaces.
+/// To a user who sees the whole cluster, and to alice, who sees these namespaces.
 fn doctor_says_of_which_namespace_a_right_is_missing(story: &Story<'_>, alice: &Path) {
     // Once for each: the doctor looks for a quarter of a minute whether somebody renews the Lease.
     let findings = |who: Option<&Path>| -> Vec<Value> {
@@ -277,7 +277,7 @@ fn kubeconfig(bed: &Bed, user: &str) -> PathBuf {
     bed.testbed.cluster().user(user).expect("a user of the cluster")
 }
 
-/// Binds the Role of whoever writes there to somebody else, too.
+/// Binds the Role of the writers there to somebody else, too.
 fn also_writers(place: &str, user: &str) -> Value {
     let group = "rbac.authorization.k8s.io";
     json!({ "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",

@@ -41,7 +41,7 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
     other.until("ConfigMap", PLACE, "theirs", [("k", "2")]);
     bed.admin.apply(&config_map(HOME, "app", [("k", "2")])).ok();
     marker(&bed, &other, "unseen");
-    // Of a grace of nothing: whoever took a refused list for an empty one had deleted it.
+    // Of a grace of nothing: a reconciler that took a refused list for an empty one had deleted it.
     home.until("ConfigMap", PLACE, "app", [("k", "1")]);
     eventually("/readyz tells of it", || {
         let (code, said) = reconciler.ask("/readyz").map_err(|error| error.to_string())?;
@@ -80,7 +80,7 @@ fn a_namespace_out_of_sight_holds_up_nobody_and_loses_no_copy() {
     drop(reconciler);
 }
 
-/// Else whoever may write in two namespaces would write in a third as soon as the operator may.
+/// Else a user who may write in two namespaces would write in a third as soon as the operator may.
 #[test]
 fn what_was_granted_for_some_namespaces_is_asked_again_for_another() {
     let bed = namespaced("namespaced_grant", &[HOME, PLACE, OTHER]);

@@ -134,7 +134,7 @@ fn describe_shows_what_we_did() {
     described_in(&story.called("b"), "configmap/app", "ObjectTakenOver");
 }
 
-/// Whoever serves one rule leaves every other one alone, and competes with nobody for the lease.
+/// A process for one rule leaves every other one alone, and competes with nobody for the lease.
 #[test]
 fn a_process_for_one_rule_serves_that_rule_only() {
     let (bed, _turn) = rough();

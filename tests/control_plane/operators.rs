@@ -140,7 +140,7 @@ fn memcached(bed: &Bed) {
 fn blocking_an_owner_takes_a_right(story: &Story<'_>, place: &str, owner: &Value) {
     story.admin().create(&binding(place, "bob", "edit")).ok();
     let mut owned = config_map(place, "owned", []);
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the namespace", || {
         let answer = story.bed.bob.try_create(&owned);
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });

@@ -1,5 +1,5 @@
-//! Others write the workloads that we restart: what we write survives whoever applies his manifest, and whoever takes it
-//! away pays with one rollout at most. Nobody fights.
+//! Others write the workloads that we restart: what we write survives a user who applies a manifest, and one who takes
+//! it away pays with one rollout at most. Nobody fights.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -135,7 +135,7 @@ fn our_writes_survive_an_apply_of_the_users_manifest() {
     assert_eq!(names.map(|name| story.rollouts(name)), [3, 3, 4]);
 }
 
-/// Who replaces takes our annotation away, and that is a rollout of his. We do not put it back.
+/// A user who replaces the workload takes our annotation away, which is a rollout of that user. We do not put it back.
 #[test]
 fn a_replaced_workload_rolls_once_and_runs_the_current_content() {
     let story = Story::new(peaceful(), "replaced");
@@ -254,7 +254,7 @@ fn a_rollback_rolls_once_and_is_respected() {
         story.bed.kubectl(&["rollout", "undo", &workload, "--namespace", &story.home], &json!(null));
     }
     let undone = story.until_restarted("done", &restarted);
-    assert_eq!(story.until_running("half-way"), before[1], "the pods that he wanted to keep");
+    assert_eq!(story.until_running("half-way"), before[1], "the pods that the user wanted to keep");
     until_silent(&story, "then");
     assert_eq!(standing(&story, "done"), (3, None, undone.clone()), "the new pod runs the current content");
     assert_eq!(standing(&story, "half-way"), (3, None, before[1].clone()));

@@ -16,7 +16,7 @@ fn metadata(field: &str, value: &Value) -> Value {
 }
 
 /// The garbage collector deletes what has no owner left, and a finalizer keeps old content: five patches were enough for a
-/// tenant to put his own object in the place of a copy.
+/// tenant to put another object in the place of a copy.
 #[test]
 fn a_tenant_gives_no_copy_an_owner_or_a_finalizer() {
     let story = Story::new(peaceful(), "tethered");
@@ -29,7 +29,7 @@ fn a_tenant_gives_no_copy_an_owner_or_a_finalizer() {
         rule["metadata"]["name"] = kind.to_lowercase().into();
         story.admin().create(&rule).ok();
     }
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the target", || {
         let answer = bed.bob.apply(&config_map(&target, "own", [("k", "v")]));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
@@ -55,7 +55,7 @@ fn a_tenant_gives_no_copy_an_owner_or_a_finalizer() {
         let still = story.until(kind, &target, "app", [("k", "v")]);
         assert_eq!(uid(&still), uid(&copy));
     }
-    // On what is his own he may.
+    // On bob's own object bob may.
     bed.bob
         .merge("ConfigMap", &target, "own", &metadata("finalizers", &json!(["bob.example.com/keep"])))
         .ok();

@@ -1,4 +1,4 @@
-//! The hooks by hand: applied as plain manifests, switched off, and left to whoever wants them so.
+//! The hooks by hand: applied as plain manifests, switched off, and left to a user who wants them so.
 
 use std::fs;
 use std::path::Path;

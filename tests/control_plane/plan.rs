@@ -205,7 +205,7 @@ fn while_nobody_reconciles_the_plan_says_what_is_left_to_do() {
     crew.webhook.kill();
 }
 
-/// Somebody with every right leaves no write behind, whatever he asks for.
+/// A user with every right leaves no write behind, whatever that user asks for.
 #[test]
 fn neither_plan_nor_status_writes_anything() {
     let story = Story::new(peaceful(), "readonly");
@@ -280,7 +280,7 @@ fn a_plan_without_the_key_compares_by_content_and_says_so() {
     }
 
     let said = run(&story, Some(&planner), &["plan", "-n", &home, "-o", "json"], "");
-    assert_eq!(said.json()["rules"][0]["authority"], "allowedByStatus", "he may not ask: {}", said.text);
+    assert_eq!(said.json()["rules"][0]["authority"], "allowedByStatus", "it may not ask: {}", said.text);
 
     let mut labelled = story.rule("ConfigMap", &["app"]);
     labelled["spec"]["copy"] = json!({ "labels": { "set": { "tier": "infra" } } });
@@ -290,14 +290,14 @@ fn a_plan_without_the_key_compares_by_content_and_says_so() {
     assert_eq!(said.json()["copies"][0]["changes"], json!({ "labels": ["tier"] }), "{}", said.text);
     assert_eq!(said.json()["verified"], false);
 
-    // He may not read the source of this one: it would be refused, and the plan says so in the webhook's words.
+    // The planner may not read the source of this one: it would be refused, and the plan says so in the webhook's words.
     let said = run(&story, Some(&planner), &["plan", "-n", &home, "-f", "-"], &of_secrets.to_string());
     assert_eq!(said.code, Some(1));
     assert!(said.text.contains("  ! Forbidden: ") && said.text.contains("may not"), "{}", said.text);
     let refused = story.bed.account(&home, "planner").create(&of_secrets).refused();
     assert!(!refused.is_empty());
 
-    // One that is there copies what he may not see: it is not known what would become of it, and nothing is removed.
+    // One that is there copies what the planner may not see: it is not known what would become of it, and nothing is removed.
     story.admin().create(&secret(&home, "app", [("k", "v")])).ok();
     story.admin().create(&of_secrets).ok();
     story.until("Secret", &target, "app", [("k", "v")]);
@@ -305,7 +305,7 @@ fn a_plan_without_the_key_compares_by_content_and_says_so() {
     assert_eq!(said.code, Some(1), "{}", said.text);
     assert!(said.text.contains("  ? Unread: "), "{}", said.text);
 
-    // Of the statuses he may see all, and of copies the same.
+    // The planner may see all statuses, and of copies the same.
     let said = run(&story, Some(&planner), &["status", "-n", &home, "-o", "json"], "");
     let rows = said.json();
     let rule =

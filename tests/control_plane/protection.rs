@@ -16,7 +16,7 @@ fn abandoned<'a>(bed: &'a Bed, name: &'static str) -> (Story<'a>, String, Value)
     story.until("ConfigMap", &target, "app", [("k", "v")]);
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     story.admin().create(&binding(&target, "bob", "admin")).ok();
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the target", || {
         let answer = bed.bob.apply(&config_map(&target, "own", [("k", "v")]));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
@@ -58,7 +58,7 @@ fn a_tenant_cannot_edit_delete_or_unmark_a_copy() {
 
     let still = story.until("ConfigMap", &target, "app", [("k", "v")]);
     assert_eq!(still["metadata"]["uid"], copy["metadata"]["uid"]);
-    // Labels of his own do no harm.
+    // Labels of bob's own do no harm.
     bed.bob.merge("ConfigMap", &target, "app", &json!({ "metadata": { "labels": { "mine": "yes" } } })).ok();
 }
 
@@ -75,7 +75,7 @@ fn a_tenant_cannot_edit_a_copied_secret() {
     bed.admin.create(&binding(&target, "bob", "admin")).ok();
     crew.reconciler.kill();
     crew.webhook.kill();
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the target", || {
         let answer = bed.bob.apply(&secret(&target, "own", [("k", "v")]));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
@@ -110,7 +110,7 @@ fn a_tenant_cannot_forge_a_copy() {
     assert!(refusal.contains("copyrator.dev/rule"), "{refusal}");
     let marks = json!({ "metadata": { "labels": copy["metadata"]["labels"] } });
     bed.bob.merge("ConfigMap", &target, "own", &marks).refused();
-    // Whoever is granted the verb may.
+    // A user who is granted the verb may.
     let grant = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "namespace": target, "name": "override" },
         "rules": [{ "apiGroups": ["copyrator.dev"], "resources": ["copies"], "verbs": ["override"] }],

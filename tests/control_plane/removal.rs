@@ -117,7 +117,7 @@ fn a_retained_copy_stays_as_an_ordinary_object() {
     });
 }
 
-/// bob may edit his own namespace and nothing else; the platform's rule lives there. Whatever he makes of it, its copies elsewhere
+/// bob may edit one namespace and nothing else; the platform's rule lives there. Whatever bob makes of it, its copies elsewhere
 /// stay, protected, until somebody who may delete them says so.
 #[test]
 fn an_editor_of_a_rule_removes_no_copy_without_the_right_to_delete() {
@@ -140,7 +140,7 @@ fn an_editor_of_a_rule_removes_no_copy_without_the_right_to_delete() {
     let narrowed =
         json!({ "targets": [{ "names": [story.home] }], "deletionPolicy": "Delete", "deletionGrace": "0s" });
     for name in ["plain", "retained"] {
-        eventually("bob may edit rules of his namespace", || {
+        eventually("bob may edit rules of the namespace", || {
             let answer = bob.merge("CopyratorRule", &story.home, name, &json!({ "spec": narrowed }));
             if answer.code < 300 { Ok(()) } else { Err(answer.body.to_string()) }
         });

@@ -246,7 +246,7 @@ fn killed_after_any_one_of_its_restarts_it_does_the_others_when_started_again() 
             },
         );
         let victim = bed.gated(&gate);
-        // Who is killed takes with him what is still on its way.
+        // A reconciler that is killed takes with it what is still on its way.
         eventually("so many restarts are done, and the next one is held", || {
             let calls = gate.calls();
             let done = calls.iter().filter(|call| call.is_done()).count();

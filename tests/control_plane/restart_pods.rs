@@ -106,7 +106,7 @@ fn a_user_without_the_right_is_refused() {
     let of_all = annotated(secret(&story.home, "app", [("k", "1")]), json!({ RESTART_PODS: "" }));
     let refusal = story.bed.alice.create(&of_all).refused();
     assert!(refusal.contains("copyrator.dev/restart-pods: is empty"), "{refusal}");
-    // Whoever adds a wish to another's stands for both; content is nobody's business.
+    // A user who adds a wish to another's stands for both; content is nobody's business.
     let target = story.target("copies");
     let copied = annotated(config_map(&story.home, "copied", [("k", "1")]), json!({ COPY_TO: target }));
     story.admin().create(&copied).ok();
@@ -155,7 +155,7 @@ fn a_replacement_that_takes_the_record_away_restarts_all_the_same() {
     story.until_pods("web", &[]);
 }
 
-/// A GitOps controller has rights everywhere; whoever can commit to its repository has not.
+/// A GitOps controller has rights everywhere; a user who can commit to its repository has not.
 #[test]
 fn a_foreign_account_that_asks_for_restarts_is_told_why_nothing_happens() {
     let story = Story::new(peaceful(), "asked-gitops");

@@ -78,7 +78,7 @@ fn writes_that_leave_the_content_alone_restart_nobody() {
     story.until_restarted("web", &before);
 }
 
-/// An update that only takes keys away moves no managedFields time; whoever knew the key has to see that it has gone.
+/// An update that only takes keys away moves no managedFields time; a reconciler that knew the key has to see that it has gone.
 #[test]
 fn a_removed_key_restarts_what_used_it() {
     let story = Story::new(peaceful(), "removed-key");

@@ -88,8 +88,8 @@ fn where_the_api_server_does_not_stamp_a_hook_does_and_nobody_is_forged() {
     until_written(&bed.bob, &bobs);
 }
 
-/// From Kubernetes 1.36 on nothing of ours stands between an author and the API server; and whoever takes its policy
-/// away is noticed.
+/// From Kubernetes 1.36 on nothing of ours stands between an author and the API server; and a user who takes its
+/// policy away is noticed.
 #[test]
 fn where_the_api_server_stamps_there_is_no_hook_for_it() {
     let bed = private("stamped-by-policy");

@@ -350,7 +350,7 @@ fn a_pod_under_two_budgets_is_reported() {
     assert_eq!(pod_writes(&story).len(), tried);
 }
 
-/// Whoever leads next goes on where the last one was, and begins nothing anew.
+/// The next leader goes on where the last one was, and begins nothing anew.
 #[test]
 fn a_leader_that_is_killed_half_way_is_followed_by_one_that_goes_on() {
     let (bed, _turn) = rough();

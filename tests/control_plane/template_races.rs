@@ -18,7 +18,7 @@ const EDITS: usize = 50;
 pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     let story = Story::new(bed, "quick");
     let vault = story.target("vault");
-    // To override copies is one of these verbs, so no policy is in his way at home.
+    // To override copies is one of these verbs, so no policy is in bob's way at home.
     let rights = json!([
         { "apiGroups": ["copyrator.dev"], "resources": ["*"], "verbs": ["*"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
@@ -74,7 +74,7 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
         });
     }
     write(&allowed[0]);
-    eventually("bob has what he may have, once nothing of his is in the way", || {
+    eventually("bob has all that is allowed, once nothing of bob's is in the way", || {
         let there = story.admin().get("ConfigMap", &story.home, "own");
         if there.is_some_and(|own| own["data"]["text"] != "mine") {
             bed.bob.delete("ConfigMap", &story.home, "own");
@@ -98,7 +98,7 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     assert!(touched.is_empty(), "asked for what bob may not: {touched:#?}");
 }
 
-/// What bob may have, under one name and under another, so that there is a time when either place is free; and what he may not.
+/// What bob may have, under one name and under another, so that there is a time when either place is free; and what bob may not.
 fn texts(story: &Story<'_>, vault: &str) -> ([Value; 2], [Value; 4]) {
     let text = |namespaces: Value, object: Value| {
         json!({ "forEach": { "namespaces": [namespaces] }, "objects": [{ "id": "it", "template": object }],

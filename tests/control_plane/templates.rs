@@ -30,7 +30,7 @@ fn a_template_gives_each_namespace_its_config_map_and_takes_it_back() {
 
     // It is kept, and protected, like a copy.
     story.admin().create(&binding(&first, "bob", "admin")).ok();
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the first namespace", || {
         let answer = story.bed.bob.apply(&config_map(&first, "own", [("a", "b")]));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
@@ -219,7 +219,7 @@ pub fn roles_are_bound_where_author_and_operator_may(bed: &Bed) {
     story.admin().create(&binding(&place, "bob", "admin")).ok();
     let more =
         json!({ "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "bob" }] });
-    eventually("bob may write roles in his namespace, but not into this one", || {
+    eventually("bob may write roles in a namespace, but not into this one", || {
         let refusal = bed.bob.merge("RoleBinding", &place, "team", &more).refused();
         if refusal.contains("override") { Ok(()) } else { Err(refusal) }
     });
@@ -229,12 +229,12 @@ pub fn roles_are_bound_where_author_and_operator_may(bed: &Bed) {
         same(binding["subjects"][0]["name"].clone(), json!("carol"))
     });
 
-    // Whoever writes a template for his own namespace binds no role that he may not bind.
+    // A user who writes a template for one namespace binds no role that this user may not bind.
     story.admin().create(&binding(&story.home, "bob", "admin")).ok();
     let mut own = of("view");
     own["metadata"]["name"] = "own".into();
     own["spec"]["forEach"]["namespaces"] = json!([{ "names": [place] }]);
-    eventually("bob is told which right he lacks", || {
+    eventually("bob is told which right is missing", || {
         let refusal = bed.bob.try_create(&own).refused();
         if refusal.contains("bind clusterroles") { Ok(()) } else { Err(refusal) }
     });

@@ -105,7 +105,7 @@ fn people_may_not_take_it(story: &Story<'_>, place: &str) {
         { "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "8d1b54f5-5b5c-4a0c-9f7b-000000000000" },
     ] } });
     let bob = &story.bed.bob;
-    eventually("bob may write in his namespace", || {
+    eventually("bob may write in the namespace", || {
         let answer =
             bob.merge("Deployment", place, NAME, &json!({ "metadata": { "labels": { "mine": "yes" } } }));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }

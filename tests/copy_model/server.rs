@@ -228,7 +228,7 @@ impl Server {
         self.commit(key, version, new)
     }
 
-    /// A finalizer of somebody's keeps the object until he takes it off.
+    /// Somebody's finalizer keeps the object until it is taken off.
     pub fn remove(&mut self, key: &ObjectKey, version: Option<&Version>) -> Result<(), Outcome> {
         let Some(old) = self.objects.get(key) else { return Ok(()) };
         if version.is_some_and(|version| old.version() != *version) {

@@ -120,7 +120,7 @@ pub fn flapping_story() -> impl Strategy<Value = Vec<Event>> {
     story_of(vec(prop_oneof![4 => change, 4 => pass, 1 => event()], 0..60))
 }
 
-/// The same, where whoever writes rules may do something in a few namespaces, and edits them so that they leave others, at
+/// The same, where the author of rules may do something in a few namespaces, and edits them so that they leave others, at
 /// once and for good.
 pub fn tenants_story() -> impl Strategy<Value = Vec<Event>> {
     let rights = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Rights(at, places));
@@ -135,8 +135,8 @@ pub fn tenants_story() -> impl Strategy<Value = Vec<Event>> {
     story_of(vec(prop_oneof![3 => rights, 5 => turn, 1 => gone, 3 => event(), 4 => pass], 0..40))
 }
 
-/// The same, where namespaces are deleted and made anew for somebody else, who has his own sources there and gives rights
-/// as he likes.
+/// The same, where namespaces are deleted and made anew for another team, which has its own sources there and gives rights
+/// as it likes.
 pub fn owners_story() -> impl Strategy<Value = Vec<Event>> {
     let rights = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Rights(at, places));
     let into = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Turn(at, Turn::Into(places)));

@@ -333,7 +333,7 @@ fn nothing_goes_with_the_definition_of_rules() {
 }
 
 /// Tenants narrow rules, change policy and grace, delete rules and make them anew: no copy goes, is marked or released where
-/// whoever wrote the rule may not delete it; where he may, it does not stay.
+/// the author of the rule may not delete it; where the author may, it does not stay.
 #[test]
 fn no_rule_takes_away_what_its_identity_may_not() {
     let refused = Cell::new(0);

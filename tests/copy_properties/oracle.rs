@@ -55,7 +55,7 @@ impl Cluster {
         self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
     }
 
-    /// Takes no free slot from another rule; whoever has not been asked about yet is waited for.
+    /// Takes no free slot from another rule; a rule that has not been asked about yet is waited for.
     fn stands_back(&self, name: &NamespacedName) -> bool {
         let is_unasked = self.server.answers.get(name) == Some(&Answer::Unasked);
         let writes_nothing = self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken);
@@ -196,7 +196,7 @@ impl Cluster {
             if !is_its_own || self.server.may(&rule, &key.namespace) || old.deleting {
                 return None;
             }
-            // Whoever may write there may take the place.
+            // A rule that may write there may take the place.
             if before.wishes(key).iter().chain(&self.wishes(key)).any(|wish| !self.is_inert(wish.name)) {
                 return None;
             }

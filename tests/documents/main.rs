@@ -90,7 +90,7 @@ fn the_commands_of_the_charts_notes_do_what_they_say() {
     commands::run_notes();
 }
 
-/// Whoever gets no ClusterRole has to get along without the rights of an administrator.
+/// A user who gets no ClusterRole has to get along without the rights of an administrator.
 #[test]
 fn a_user_with_rights_in_some_namespaces_installs_into_those() {
     commands::run_some_namespaces();

@@ -10,7 +10,7 @@ use crate::{documents, files, path};
 const FOLDER: &str = ".github/workflows";
 
 /// What may start a workflow: nothing by which a stranger's code meets rights of ours (pull_request_target, workflow_run), or
-/// his words a command (issue_comment).
+/// that stranger's words a command (issue_comment).
 const TRIGGERS: [&str; 2] = ["push", "pull_request"];
 
 /// The rights to write that jobs may have: those that publish, and the one that signs. Of dependencies' code they run crane, helm

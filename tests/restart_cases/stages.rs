@@ -152,7 +152,7 @@ fn a_start_in_the_middle_of_a_stage_goes_on_where_it_was() {
     let uninterrupted = run(&mut crowd(5, &pace), |_| false, &[], 400);
     let forgetful: Vec<i64> = (61..250).step_by(7).collect();
     let forgotten = run(&mut crowd(5, &pace), |_| false, &forgetful, 400);
-    // Whoever is looked at before the one that he waits for waits a second longer.
+    // A workload that is looked at before the one that it waits for waits a second longer.
     for (name, began) in &uninterrupted.began {
         let then = forgotten.began[name];
         assert!((*began..began + 5).contains(&then), "{name} at {began}, and at {then} by those who forget");
@@ -190,7 +190,7 @@ fn a_canary_that_crashes_stops_all_others() {
     assert!(message.contains("the last that worked is k.before"), "{message}");
 }
 
-/// Each look lists at most the pods of the one it looks at, and who waits for his turn lists none.
+/// Each look lists at most the pods of the one it looks at, and one that waits for its turn lists none.
 #[test]
 fn a_crowd_lists_few_pods() {
     let pace = json!({"maxConcurrent": 2, "soak": "10s"});

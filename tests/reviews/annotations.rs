@@ -47,7 +47,7 @@ async fn what_asks_for_nothing_new_is_nobodys_business() {
     assert!(refusal.contains("\"alice\" may not create configmaps"), "{refusal}");
 }
 
-/// What an object asks for is done with the rights of whoever wrote any of it last.
+/// What an object asks for is done with the rights of the user who wrote any of it last.
 #[tokio::test]
 async fn a_user_who_adds_an_annotation_is_asked_about_all_of_them() {
     let copies = json!({"copyrator.dev/copy-to": "web"});

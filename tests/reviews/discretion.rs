@@ -1,4 +1,4 @@
-//! An answer carries the verdict and nothing else: whoever reaches the endpoint learns nothing of what is in the cluster.
+//! An answer carries the verdict and nothing else: a client that reaches the endpoint learns nothing of what is in the cluster.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -68,7 +68,7 @@ async fn no_answer_names_what_its_review_does_not() {
     assert!(refused > 10 && warned > 5, "nothing was said that could tell: {refused} {warned}");
 }
 
-/// Who asks with a review of his own making cannot tell a full cluster from an empty one. Warnings count, and only they do.
+/// A client that sends a review of its own making cannot tell a full cluster from an empty one. Warnings count, and only they do.
 #[tokio::test]
 async fn verdicts_are_the_same_whatever_else_is_in_the_cluster() {
     let mut refused = 0;

@@ -78,7 +78,7 @@ async fn a_rule_that_may_not_act_tells_nothing_beside() {
     assert_eq!(asked, 0);
 }
 
-/// Only who looks at Secrets himself: a webhook beside the reconciler may not.
+/// Only a process that watches Secrets: a webhook beside the reconciler may not.
 #[tokio::test]
 async fn a_process_that_sees_sources_tells_of_a_missing_one() {
     let seeing = || {
@@ -131,7 +131,7 @@ async fn what_the_status_says_of_the_version_before_is_told_as_far_as_it_holds()
         ("NoSource", &json!({"source": {"kind": "Secret", "names": ["other"]}}), |_| ()),
         ("NoSource", &wider, |status| status["conditions"][0]["observedGeneration"] = json!(6)),
         ("NoSource", &wider, |status| status["conditions"][0]["status"] = json!("True")),
-        // It was the author who lacked a right, and he is asked about anew.
+        // It was the author who lacked a right, and the author is asked about anew.
         ("Forbidden", &wider, |status| status["conditions"][1]["status"] = json!("False")),
         ("NoSource", &wider, |status| *status = json!(null)),
     ] {

@@ -38,7 +38,7 @@ fn few(most: usize) -> App {
     cluster.app()
 }
 
-/// A caller who trickles a body (slow POST) would hold a place until the deadline that he names himself.
+/// A caller who trickles a body (slow POST) would hold a place until the deadline that this very caller names.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stalls_gives_its_place_back() {
     let app = few(1);
@@ -124,7 +124,7 @@ async fn ten_times_too_much_is_answered_or_shed_and_nobody_waits() {
     let (mut holding, mut more) = (JoinSet::new(), JoinSet::new());
     (0..MOST).for_each(|_| drop(holding.spawn(held())));
     let full = async {
-        // Counted and given a place in one go, so that whoever connects from now on comes later.
+        // Counted and given a place in one go, so that a caller that connects from now on comes later.
         while app.metrics.in_flight.get() < MOST as i64 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -169,7 +169,7 @@ async fn a_canary_shows_that_calls_arrive() {
     app.send_value("/validate/own-kinds", &review).await.allowed();
 }
 
-/// What it costs to find out is bounded, for one review and for all of a namespace: also for who sends them himself.
+/// What it costs to find out is bounded, for one review and for all of a namespace: also for a client that sends them itself.
 #[tokio::test(start_paused = true)]
 async fn no_namespace_has_all_the_questions_asked() {
     let app = Cluster::new().refuse("get secrets").app();

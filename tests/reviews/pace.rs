@@ -14,7 +14,7 @@ use super::{
     policies::guarded,
 };
 
-/// The verdict of whoever may take his time, and of whoever may not.
+/// The verdict of a judge that may take its time, and of one that may not.
 fn judged(cluster: &Cluster, review: &Value) -> Option<(Verdict, Option<Verdict>)> {
     let bytes = serde_json::to_vec(review).unwrap();
     let (review, purpose, parties) = (decode(&bytes).unwrap(), Purpose::Policies, Parties::default());

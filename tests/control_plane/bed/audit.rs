@@ -27,7 +27,7 @@ pub struct Request {
     pub name: String,
     /// The path and query.
     pub uri: String,
-    /// By which token of his.
+    /// By which token of that user.
     pub credential: String,
     /// How it ended.
     pub code: u64,

@@ -150,7 +150,7 @@ async fn listen(listener: TcpListener, keeper: Arc<Keeper>) {
             let keeper = asked.clone();
             async move { Ok::<_, Infallible>(keeper.answer(request).await) }
         });
-        // Whoever is killed ends his connections badly.
+        // A process that is killed ends its connections badly.
         let serving = RUNTIME.spawn(async move {
             drop(http1::Builder::new().serve_connection(TokioIo::new(socket), answer).await)
         });

@@ -108,7 +108,7 @@ fn shake(address: &str, bundle: &[Certificate]) -> Result<Certificate, String> {
     let leaf = connection.peer_certificates().and_then(|chain| chain.first()).ok_or("no certificate")?;
     let leaf = Certificate::from_der(leaf.clone().into_owned()).map_err(|error| error.to_string());
     connection.send_close_notify();
-    // Whoever has closed already heard enough.
+    // A peer that has closed already heard enough.
     let _ = connection.complete_io(&mut socket).and_then(|_| socket.flush());
     leaf
 }

@@ -18,7 +18,7 @@ pub(super) static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| 
         .expect("a runtime starts")
 });
 
-/// Somebody who talks to the API server, with the rights of a kubeconfig. As kubectl he asks it to refuse fields that it
+/// Somebody who talks to the API server, with the rights of a kubeconfig. Like kubectl, this asks it to refuse fields that it
 /// does not know or that are there twice: pruned in silence, a misspelt `match` would have a test judge more than it means.
 #[derive(Clone)]
 pub struct Person {

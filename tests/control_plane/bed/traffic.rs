@@ -10,7 +10,7 @@ use serde_json::json;
 use super::objects::config_map;
 use super::{Bed, Person, Story, eventually};
 
-/// Some thirty writes a second together, each writer on connections of his own.
+/// Some thirty writes a second together, each writer on its own connections.
 const WRITERS: usize = 4;
 const EVERY: Duration = Duration::from_millis(130);
 /// So many more writes show whatever is amiss.
@@ -121,7 +121,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// Tells whoever looks that it is over, also where a test fails.
+/// Tells each waiting thread that it is over, also where a test fails.
 pub(super) struct Ends<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -107,7 +107,7 @@ impl<'a> Estate<'a> {
         }
     }
 
-    /// Waits until every status says what it is to say, whoever wrote it.
+    /// Waits until every status says what it is to say, of whichever version it is.
     pub fn until_in_order(&self) {
         for (kind, name, reason) in [
             ("CopyratorRule", "app", "AllCopied"),

@@ -102,7 +102,7 @@ impl Before {
         Before { inventory: estate.inventory(), leaves_at: estate.leaves_at(), at }
     }
 
-    /// Everything is as it was, also when whoever runs now has seen all of it and has done what it would do.
+    /// Everything is as it was, also when the version that runs now has seen all of it and has done what it would do.
     fn is_unchanged(&self, estate: &Estate<'_>, when: &str) {
         estate.story.marker(when);
         estate.until_in_order();

@@ -153,7 +153,7 @@ fn nothing_is_done_for_what_is_half_understood(bed: &Bed, estate: &Estate<'_>) {
     }
     assert_eq!(estate.story.until_running("web"), pods, "it was restarted");
 
-    // Who goes back asks this first, of the version that he goes back to; kubectl itself would take the newest version.
+    // A user who goes back asks this first, of the version before; kubectl itself would take the newest version.
     let kinds = ["copyratorrules", "configmonitors", "configpolicies", "copyratortemplates"];
     let kinds = kinds.map(|plural| format!("{plural}.v1alpha1.copyrator.dev")).join(",");
     let all = bed.kubectl(&["get", &kinds, "--all-namespaces", "--output=json"], &Value::Null);

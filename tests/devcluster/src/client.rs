@@ -17,7 +17,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A command as the user of `kubeconfig`, ending with the cluster, and the same whoever runs it.
+    /// A command as the user of `kubeconfig`, ending with the cluster, and the same for every user of this machine.
     pub(crate) fn command(&self, folder: &Folder, kubeconfig: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.env("KUBECONFIG", kubeconfig);

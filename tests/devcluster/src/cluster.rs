@@ -128,8 +128,8 @@ impl DevCluster {
         self.folder.path().join(STORED)
     }
 
-    /// The socket on which the API server looks for Services, with [`Options::services_played_by_the_caller`]. Whoever
-    /// plays them makes it.
+    /// The socket on which the API server looks for Services, with [`Options::services_played_by_the_caller`]. The
+    /// caller makes it.
     pub fn services(&self) -> PathBuf {
         self.folder.path().join(SERVICES)
     }

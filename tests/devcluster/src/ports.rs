@@ -3,7 +3,7 @@
 //! The usual "bind port 0 and look" would not do: as soon as the port is free again for the component, the
 //! kernel may give it to any outgoing connection, and with several clusters side by side it sooner or later
 //! does. So ports come in blocks from below the range that the kernel gives away, and a block belongs to
-//! whoever listens on its first port, which lasts as long as the owner and is decided by the kernel.
+//! the process that listens on its first port, which lasts as long as the owner and is decided by the kernel.
 
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -71,7 +71,7 @@ fn ends_with(signal: Signal) {
     remains::assert_nothing(&dir);
 }
 
-/// Ctrl-C is heard also where whoever runs the tests ignores it, as a job in the background does.
+/// Ctrl-C is heard also where the parent of the tests ignores it, as a job in the background does.
 fn up(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_devcluster")]);

@@ -1,4 +1,4 @@
-//! What went wrong, in a sentence for whoever reads the test's output.
+//! What went wrong, in a sentence for the reader of the test's output.
 
 use std::fmt;
 use std::path::Path;

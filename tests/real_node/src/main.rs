@@ -55,7 +55,7 @@ fn outside(options: &Options) -> ExitCode {
         let reason = format!("needs {}", missing.join("; "));
         println!("SKIPPED real_node: {reason}");
         return match options.note_skipped(&reason) {
-            // Whoever asks for this test alone wants to know that there was none.
+            // A user who asks for this test alone wants to know that there was none.
             Ok(()) if !options.is_required => ExitCode::SUCCESS,
             Ok(()) => ExitCode::FAILURE,
             Err(failure) => told(Err(failure)),

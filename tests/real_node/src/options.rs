@@ -59,7 +59,7 @@ impl Options {
         Ok(if is_meant { Task::Test(options) } else { Task::Nothing })
     }
 
-    /// Leaves a note for whoever sums up (`make test`), in a file that goes when the test runs.
+    /// Leaves a note for the step that sums up (`make test`), in a file that goes when the test runs.
     pub(crate) fn note_skipped(&self, reason: &str) -> Result<(), Failure> {
         let file = output().join("skipped.txt");
         fs::create_dir_all(output()).map_err(Failure::at("create", &output()))?;

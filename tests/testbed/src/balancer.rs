@@ -132,7 +132,7 @@ impl Shared {
             let Some((client, member)) = client.ok().zip(self.next()) else { continue };
             let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, member.webhook)) else { continue };
             member.connections.fetch_add(1, Ordering::Relaxed);
-            // Whoever hears of a broken connection is the one at its other end.
+            // The peer at its other end hears of a broken connection.
             drop(join(client, server));
         }
     }

@@ -110,7 +110,7 @@ impl Container {
     pub(crate) fn end(&mut self) {
         if !self.is_ending {
             self.is_ending = true;
-            // It may have ended by itself, which is seen by whoever looks next.
+            // It may have ended by itself, which the next look sees.
             let _ = i32::try_from(self.child.id()).map(|id| kill(Pid::from_raw(id), Signal::SIGTERM));
         }
     }

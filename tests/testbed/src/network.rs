@@ -39,7 +39,7 @@ impl Network {
                     return;
                 }
                 let (Ok(caller), routes) = (caller, routes.clone()) else { continue };
-                // Whoever hears of a broken connection is the one at its other end.
+                // The peer at its other end hears of a broken connection.
                 thread::spawn(move || drop(routes.connect(caller)));
             }
         });

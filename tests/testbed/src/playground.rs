@@ -13,7 +13,7 @@ use crate::network::Network;
 /// What the chart's pods have in common, by which they are known.
 pub(crate) const PODS: &str = "app.kubernetes.io/part-of=copyrator";
 
-/// A cluster without Copyrator. Whoever installs the chart there finds its pods running: each container is a process of
+/// A cluster without Copyrator. A user who installs the chart there finds its pods running: each container is a process of
 /// this machine, started with the pod's own arguments, environment and account, and ready when the process says so.
 #[derive(Debug)]
 pub struct Playground {

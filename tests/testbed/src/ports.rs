@@ -1,7 +1,7 @@
 //! Loopback ports for the operator's processes, the same ones after a restart.
 //!
 //! As those of devcluster, they lie below the range that the kernel gives to outgoing connections, and a block
-//! belongs to whoever listens on its first port.
+//! belongs to the process that listens on its first port.
 
 use std::net::{Ipv4Addr, TcpListener};
 

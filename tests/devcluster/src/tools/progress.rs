@@ -12,7 +12,7 @@ use crate::error::Error;
 
 const EVERY: Duration = Duration::from_secs(15);
 
-/// A line for whoever waits. It bypasses `eprintln!`, which the test runner holds back until a test ends.
+/// A line for the user who waits. It bypasses `eprintln!`, which the test runner holds back until a test ends.
 pub(super) fn say(line: &str) {
     // Nobody may be listening; that is no reason to stop building.
     let _ = writeln!(io::stderr(), "devcluster: {line}");
