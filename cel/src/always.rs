@@ -6,15 +6,15 @@ use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 /// What an expression gives each time that it gives a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Always {
-    /// True or false.
+    /// CEL's `bool`: `true` or `false`.
     Truth,
-    /// A number.
+    /// CEL's `int`, `uint` or `double`; which of them is not told.
     Number,
-    /// A text.
+    /// CEL's `string`, and not `bytes`.
     Text,
-    /// A list.
+    /// CEL's `list`, whatever its elements are.
     List,
-    /// A map.
+    /// CEL's `map`, whatever its entries are.
     Map,
 }
 

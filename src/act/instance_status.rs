@@ -20,7 +20,6 @@ use crate::{
 /// What became of a write.
 #[derive(Debug)]
 pub(crate) enum StatusWritten {
-    /// It was written.
     Done,
     /// Somebody else owns a field; the API server's message names whom.
     Owned(String),
@@ -32,9 +31,7 @@ pub(crate) enum StatusWritten {
 pub(crate) struct InstanceVersion<'v> {
     /// Its namespace and name.
     pub(crate) name: &'v NamespacedName,
-    /// Its UID.
     pub(crate) uid: &'v str,
-    /// Its resource version.
     pub(crate) resource_version: &'v str,
 }
 

@@ -13,9 +13,7 @@ use crate::{marks::INDEX_MANAGER, names::ObjectKey, plan::copy::SourceIndex};
 /// The version of the index that a change was planned for.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
-    /// The ConfigMap's `metadata.uid`.
     pub uid: Box<str>,
-    /// The ConfigMap's resource version.
     pub resource_version: Box<str>,
 }
 

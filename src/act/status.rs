@@ -23,7 +23,6 @@ use crate::{
 pub(crate) struct StatusOf<'a> {
     /// The object's namespace; `None` for a policy.
     pub namespace: Option<&'a str>,
-    /// The object's `metadata.name`.
     pub name: &'a str,
     /// The object's UID, so that a new object of the same name does not get the old one's status.
     pub uid: &'a str,

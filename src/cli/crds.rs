@@ -11,7 +11,6 @@ use crate::{
     names::{GrantedKinds, Kind},
 };
 
-/// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// The definitions and policies, for kubectl apply.

@@ -17,7 +17,7 @@ use crate::{
 /// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
 /// formatter.
 pub struct Content {
-    /// The object's `metadata.uid`.
+    /// `metadata.uid` of the object that was read.
     pub uid: Box<str>,
     /// The resource version that was read.
     pub resource_version: Box<str>,

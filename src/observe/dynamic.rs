@@ -31,7 +31,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     fn kind(&self) -> InstanceKind;
     /// Why its objects cannot be watched, if that is known before.
     fn hindered(&self, client: &Client) -> impl Future<Output = Option<InstancesRead>> + Send;
-    /// The watch.
+    /// Lists the objects of the kind and watches them, without end.
     fn events(
         &self,
         client: &Client,
@@ -47,7 +47,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     fn put(&self, object: Self::Object, world: &mut World) -> bool;
     /// Every object that the world has.
     fn known(&self, world: &World) -> BTreeSet<Changed>;
-    /// Forgets one.
+    /// Removes an object that is gone from the world.
     fn forget(&self, changed: &Changed, world: &mut World);
     /// Whether the objects are known.
     fn read(&self, world: &World) -> InstancesRead;

@@ -58,7 +58,7 @@ pub(crate) enum ListError {
     Failed {
         /// The resource to list.
         resource: String,
-        /// Its status code.
+        /// The HTTP status code of the answer.
         code: u16,
         /// The API server's message.
         message: String,

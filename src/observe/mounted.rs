@@ -73,7 +73,7 @@ pub(crate) fn pair(dir: &Path) -> Result<Mounted, MountError> {
 pub(crate) struct Served {
     /// The content of `tls.crt`.
     pub chain_pem: String,
-    /// Its first certificate.
+    /// The first certificate of the chain, which is the server's own.
     pub leaf: Certificate,
     /// The content of `tls.key`, not decoded.
     pub key: PrivateKeyPem,

@@ -35,7 +35,7 @@ pub(crate) enum OpenApiError {
     /// The answer is larger than what is read.
     #[error("the answer of {address} is larger than {} MiB", LARGEST >> 20)]
     TooLarge {
-        /// Of what.
+        /// The path and query that were asked for.
         address: String,
     },
     /// The answer is no such document.

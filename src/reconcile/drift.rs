@@ -13,7 +13,7 @@ use crate::{
     plan::copy::as_declared,
 };
 
-/// Examines objects.
+/// Compares objects with what their templates declare, by a dry run of the apply.
 pub(super) struct Examiner {
     pub(super) context: Context,
     pub(super) client: Client,

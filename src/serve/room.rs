@@ -27,7 +27,7 @@ pub(super) struct Places {
 #[derive(Default)]
 struct Taken {
     next: u64,
-    /// The oldest first.
+    /// By number, so that the first is the oldest.
     all: BTreeMap<u64, Sitting>,
 }
 

@@ -35,7 +35,7 @@ impl Expressions {
         }
     }
 
-    /// The same text.
+    /// The text with each `{{ … }}` as an expression of CEL; one that cannot be said so is `lost`.
     pub(super) fn text(&mut self, text: &str) -> String {
         self.lost.extend(self.others.iter().filter(|one| text.contains(*one)).map(|_| text.to_owned()));
         let (mut written, mut rest) = (String::new(), text);

@@ -17,7 +17,7 @@ use crate::api::TargetTerm;
 /// What the operator lets others change, whatever a template says.
 const ALWAYS_EXCLUDED: [&str; 3] = [".metadata", ".status", ".spec.replicas"];
 
-/// A NamespaceConfig.
+/// A NamespaceConfig of that operator, as a manifest has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamespaceConfig {
     name: String,

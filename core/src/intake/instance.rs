@@ -20,7 +20,7 @@ const MANAGER: usize = STATUS_MANAGER.len() + 1 + 32;
 const MOST_FIELDS: usize = 64;
 const LONGEST_FIELD: usize = 128;
 
-/// An object, reduced.
+/// An object that templates may be rendered for, reduced to what the world keeps of it.
 pub struct Instance {
     /// Its namespace and name.
     pub name: NamespacedName,

@@ -45,7 +45,7 @@ pub trait Fields: Default + DeserializeOwned {
     /// All of them, where the entry is that of our own apply.
     fn own(&self) -> OwnFields;
 
-    /// Content and marks.
+    /// The fields of content and the marks of ours among them.
     fn touched(&self) -> Vec<ForeignField>;
 
     /// Hashes all of them but the status.

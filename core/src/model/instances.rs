@@ -13,11 +13,11 @@ const LONGEST: usize = 64 << 10;
 /// An object that templates may be rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceFacts {
-    /// The object's UID.
+    /// `metadata.uid`: an object that is deleted and created again has another.
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// The object's labels.
+    /// `metadata.labels`, all of them: selectors of templates match these.
     pub labels: BTreeMap<String, String>,
     /// Whether it has a mark of ours: such an object is never an instance.
     pub is_marked: bool,

@@ -92,11 +92,11 @@ impl ObjectFacts {
 pub struct Owner {
     /// Group and version of the owner.
     pub api_version: String,
-    /// Its kind.
+    /// The owner's kind, such as `ReplicaSet`.
     pub kind: String,
-    /// Its name.
+    /// The owner's name, in the object's own namespace unless the owner has none.
     pub name: String,
-    /// Its UID.
+    /// The owner's UID, by which the garbage collector knows it.
     pub uid: String,
     /// Whether it manages the object.
     pub controller: bool,

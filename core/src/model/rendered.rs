@@ -74,7 +74,7 @@ impl RenderedSet {
 /// The object that a template was rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadInstance {
-    /// The object's UID.
+    /// `metadata.uid`: what was rendered for an object is not for the next one of its name.
     pub uid: Box<str>,
     /// Its latest version that gives what was rendered: one in which nothing has changed that is read.
     pub resource_version: Box<str>,
@@ -85,7 +85,7 @@ pub struct ReadInstance {
 /// One object as a template declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedObject {
-    /// Where it belongs.
+    /// Kind, namespace and name of the object.
     pub slot: ObjectKey,
     /// Its content, reduced to digests.
     pub print: Fingerprint,
@@ -112,7 +112,7 @@ pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
 /// Why one object of a template could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedFault {
-    /// The object's `id`.
+    /// The object's `id` in the template's `objects`.
     pub id: String,
     /// Field, expression, and what is wrong. Never a value.
     pub message: String,

@@ -13,7 +13,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// All of it.
+    /// A room of `most` bytes, of which none is taken.
     pub(super) fn of(most: usize) -> Self {
         Self { most, taken: BTreeMap::new() }
     }

@@ -15,7 +15,7 @@ use crate::{
 /// An object of one of our kinds: as written, and as the validator compiled it.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
-    /// The object's `metadata.uid`.
+    /// `metadata.uid`: an object that is deleted and created again has another.
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
@@ -47,7 +47,7 @@ pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicySt
 pub enum Declaration<'w> {
     /// A rule, written or declared by annotations.
     Rule(&'w RuleFacts),
-    /// A template.
+    /// A template, with the objects that are rendered from it.
     Template(&'w TemplateFacts),
 }
 
@@ -96,7 +96,7 @@ impl<'w> Declaration<'w> {
 /// The CustomResourceDefinition of rules, or of templates, as read right before those were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// The definition's `metadata.uid`.
+    /// `metadata.uid` of the CustomResourceDefinition: created again, it has another.
     pub uid: Box<str>,
     /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
     pub created: Timestamp,

@@ -144,7 +144,7 @@ pub struct PodsSeen {
 /// The state of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
-    /// The pod's `metadata.name`.
+    /// `metadata.name`, in the namespace of the pod's workload or monitor.
     pub name: String,
     /// The pod's UID, which preconditions of evictions carry.
     pub uid: String,

@@ -156,7 +156,7 @@ impl World {
         self.cluster.instances.within(kind, namespace)
     }
 
-    /// One of them.
+    /// The object of this kind and name; `None` where it is not known.
     pub fn instance(&self, kind: &InstanceKind, name: &NamespacedName) -> Option<&InstanceFacts> {
         self.cluster.instances.get(kind, name)
     }

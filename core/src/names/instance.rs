@@ -33,14 +33,14 @@ impl InstanceName {
 }
 
 impl From<&str> for InstanceName {
-    /// A namespace.
+    /// The namespace of this name, not an object in it.
     fn from(namespace: &str) -> Self {
         Self { namespace: namespace.into(), object: None }
     }
 }
 
 impl From<&Arc<str>> for InstanceName {
-    /// A namespace.
+    /// The namespace of this name, not an object in it.
     fn from(namespace: &Arc<str>) -> Self {
         Self { namespace: namespace.clone(), object: None }
     }

@@ -65,7 +65,7 @@ pub enum Changed {
     Object(ObjectKey),
     /// A rule was written or went.
     Rule(NamespacedName),
-    /// A template did.
+    /// A template was written or went.
     Template(NamespacedName),
     /// An object that templates are rendered for appeared, changed in what they read of it, or went.
     Instance(InstanceKind, NamespacedName),

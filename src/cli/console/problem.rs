@@ -80,7 +80,7 @@ impl Problem {
         Self::new(code, with_causes(error))
     }
 
-    /// The status code.
+    /// The HTTP status of the answer.
     pub(super) fn code(&self) -> StatusCode {
         self.code
     }
@@ -90,7 +90,7 @@ impl Problem {
         self.body.to_string()
     }
 
-    /// The words.
+    /// The `message` of the `Status`.
     pub(super) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use super::token::TokenId;
 
 /// How long a refusal is remembered.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// How many are.
+/// How many refusals are remembered.
 const MOST: usize = 1_000;
 
 /// Each with the time of its refusal.

@@ -41,7 +41,7 @@ pub(super) struct Seat {
     pub turn: Arc<Mutex<()>>,
     /// What was seen in the last while.
     pub surveys: StdMutex<Surveys>,
-    /// Places for streams.
+    /// Permits for open streams of events, one each.
     pub streams: Arc<Semaphore>,
     /// When the console or the seat ends, and streams with it.
     pub ended: CancellationToken,

@@ -51,7 +51,7 @@ pub(crate) async fn kinds(client: &Client, installed: &Installed) -> Option<Kind
     })
 }
 
-/// Copyrator's Deployments.
+/// The Deployments in this namespace that carry the label of the chart.
 async fn deployments(client: &Client, namespace: &str) -> kube::Result<Vec<Deployment>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let ours = ListParams::default().labels(&format!("app.kubernetes.io/part-of={PART_OF}"));

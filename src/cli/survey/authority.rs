@@ -113,7 +113,7 @@ async fn settle(
 /// An object about whose rights nobody could be asked.
 struct Unasked<'a> {
     of: &'a NamespacedName,
-    /// UID and generation.
+    /// `metadata.uid` and `metadata.generation` of the object.
     version: (&'a str, i64),
     account: Option<&'a str>,
     annotations: &'a BTreeMap<String, String>,

@@ -27,7 +27,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Says no notes.
+    /// A console that prints no notes, as with `--quiet`.
     pub(crate) fn silent() -> Self {
         Self { quiet: true, ..Self::default() }
     }

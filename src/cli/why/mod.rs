@@ -1,4 +1,4 @@
-//! `copyrator why`
+//! `copyrator why`: which rule made an object, with whose rights, and what restarts when it changes.
 
 mod answer;
 mod rule;

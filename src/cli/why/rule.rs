@@ -18,9 +18,9 @@ const LONGEST_LINE: usize = 4096;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct RuleWhy {
-    /// `CopyratorRule` or `CopyratorTemplate`.
+    /// The kind of the object: `CopyratorRule` or `CopyratorTemplate`.
     pub object: &'static str,
-    /// Its `namespace/name`.
+    /// Namespace and name of the object, as `namespace/name`.
     pub rule: String,
     /// Who wrote its spec, as the API server has stamped it.
     #[serde(skip_serializing_if = "Option::is_none")]

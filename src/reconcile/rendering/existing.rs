@@ -44,7 +44,7 @@ impl Existing {
         there
     }
 
-    /// Reads these.
+    /// Reads these objects by name and UID, and the pods of the workloads among them that are asked for.
     pub(super) async fn read(
         &mut self,
         client: &Client,

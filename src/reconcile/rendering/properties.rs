@@ -69,7 +69,7 @@ enum Event {
         size: Option<u8>,
         is_going: bool,
     },
-    /// It is gone.
+    /// Such an object is gone.
     Gone {
         place: usize,
         instance: usize,
@@ -248,7 +248,7 @@ impl Story {
     }
 }
 
-/// Somebody's own object.
+/// Creates somebody's own object where a rendered one would go, if none is there.
 fn occupy(world: &mut World, place: &str) {
     let key = ObjectKey::new(Kind::ConfigMap, place, "shared");
     if world.object(&key).is_some() || !world.namespaces().contains_key(place) {

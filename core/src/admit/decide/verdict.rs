@@ -48,9 +48,9 @@ pub enum Edit {
 /// A map of an object's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaMap {
-    /// The map `metadata.labels`.
+    /// `metadata.labels`, in which policies set defaults.
     Labels,
-    /// The map `metadata.annotations`.
+    /// `metadata.annotations`, in which policies set defaults and a hook the stamp.
     Annotations,
 }
 

@@ -53,7 +53,7 @@ pub enum Wants<'w> {
         facts: &'w TemplateFacts,
         /// The compiled spec of the template.
         compiled: &'w CompiledTemplate,
-        /// The object.
+        /// What was rendered for the slot that is claimed.
         object: &'w RenderedObject,
         /// The owner that it is to have.
         owner: Option<Arc<Owner>>,

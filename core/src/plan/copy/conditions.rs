@@ -20,7 +20,7 @@ pub(super) struct Conditions {
     pub(super) authorized: Option<Said>,
     pub(super) is_stalled: bool,
     pub(super) reconciling: Option<Said>,
-    /// Reason and message.
+    /// Reason and message; `None` where nothing is wrong.
     pub(super) degraded: Option<(String, String)>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn authorized(
     })
 }
 
-/// Sets all conditions.
+/// Sets `Ready`, `Authorized`, `Stalled`, `Reconciling` and `Degraded`.
 pub(super) fn set(status: &mut CopyratorRuleStatus, generation: i64, said: Conditions, now: Timestamp) {
     let Conditions { ready, authorized, is_stalled, reconciling, degraded } = said;
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));

@@ -58,9 +58,9 @@ pub enum SlotState {
 /// UID and resource version of the object that a decision was based on, for preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The object's `metadata.uid`.
+    /// `metadata.uid`: a write does not meet another object of the same name.
     pub uid: Box<str>,
-    /// The object's `metadata.resourceVersion`.
+    /// `metadata.resourceVersion`: a write fails where the object was written since.
     pub resource_version: Box<str>,
 }
 

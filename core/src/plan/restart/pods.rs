@@ -42,7 +42,7 @@ impl Removal {
 /// A pod to remove: this very one, not another under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovePod {
-    /// The pod's `metadata.name`.
+    /// `metadata.name`, in the namespace of the pod's workload or monitor.
     pub name: String,
     /// The pod's `metadata.uid`, a precondition of its removal.
     pub uid: String,

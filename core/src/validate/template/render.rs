@@ -61,7 +61,7 @@ pub enum Rendering {
 /// An object as it is to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// Its `metadata.name`, rendered.
+    /// `metadata.name`, with its expressions evaluated.
     pub name: String,
     /// Everything that the template says of it, with apiVersion and kind; no namespace.
     pub body: Value,

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::cli::get::What;
 
-/// Every operation.
+/// The operations of the HTTP API: its router and its OpenAPI document are made of this list.
 fn operations() -> Vec<Operation> {
     let of_rows = &["namespaces", "namespace", "limit", "continue"];
     vec![

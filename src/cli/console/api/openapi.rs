@@ -28,7 +28,7 @@ const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
 /// The version of templates.
 const TEMPLATES: &str = "copyrator.dev/v1alpha1";
 
-/// The document.
+/// The OpenAPI document of these operations, as JSON.
 pub(super) fn document(operations: &[Operation], site: &Site) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();

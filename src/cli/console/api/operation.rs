@@ -76,7 +76,7 @@ pub(in crate::cli::console) enum Form {
     Template,
     /// What the API server says of what it has deleted.
     Deleted,
-    /// Server-sent events.
+    /// A stream of server-sent events, `text/event-stream`.
     Events,
 }
 
@@ -126,10 +126,10 @@ impl Call {
     }
 }
 
-/// One operation.
+/// One method of one path, with what the OpenAPI document says of it.
 pub(super) struct Operation {
     pub(super) verb: Verb,
-    /// Below [`ROOT`].
+    /// The path below [`ROOT`], with variables as `{name}`.
     pub(super) path: &'static str,
     pub(super) form: Form,
     pub(super) summary: &'static str,
@@ -278,7 +278,7 @@ fn respond<T: Serialize>(form: Form, body: &T) -> Response {
     }
 }
 
-/// A JSON answer.
+/// An answer of status 200 with this text, which is JSON.
 pub(super) fn json(text: String) -> Response {
     let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -13,7 +13,7 @@ use crate::{
     names::NamespacedName,
 };
 
-/// `GET`: the template.
+/// `GET`: the template, as the API server has it.
 pub(super) async fn one(call: Call) -> Result<Response, Problem> {
     Ok(respond(read(&call.seat, &name(&call)?).await?))
 }

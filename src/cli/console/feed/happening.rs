@@ -30,7 +30,7 @@ pub(in crate::cli::console) struct Happening {
     pub related: Option<Thing>,
 }
 
-/// An object.
+/// An object that an Event names, by kind, namespace and name.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli::console) struct Thing {
@@ -71,7 +71,7 @@ impl Thing {
         Self { kind, namespace, name, page }
     }
 
-    /// `Deployment shop/web`.
+    /// The object in words, such as `Deployment shop/web`.
     pub(in crate::cli::console) fn said(&self) -> String {
         match self.namespace.as_str() {
             "" => format!("{} {}", self.kind, self.name),

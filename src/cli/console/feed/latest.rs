@@ -21,7 +21,7 @@ const PAGES: usize = 4;
 
 /// What has happened lately.
 pub(in crate::cli::console) struct Latest {
-    /// The latest first.
+    /// What Events of Copyrator say, the latest first.
     pub items: Vec<Happening>,
     /// The id of what comes next.
     pub after: String,

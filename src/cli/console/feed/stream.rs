@@ -143,7 +143,7 @@ impl Feed {
         None
     }
 
-    /// The last event.
+    /// The last event of the stream: a reset where its place is too old, a problem otherwise.
     fn end(&mut self, error: kube::Error) -> Sent {
         self.is_over = true;
         match error {

@@ -99,7 +99,7 @@ impl Frame {
         }
     }
 
-    /// A whole page.
+    /// The whole HTML page around this body, with the links to all views.
     pub(super) fn page(&self, path: &str, title: &str, body: &Markup) -> Markup {
         let body = html! {
             a .skip href="#main" { "Skip to content" }

@@ -15,7 +15,7 @@ use crate::cli::console::{
     problem::Problem,
 };
 
-/// `GET /live`.
+/// Answers `GET /live`: Events of Copyrator, the latest first.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/live", "Live", shown).await
 }

@@ -17,7 +17,7 @@ use http::{HeaderValue, header};
 
 pub(super) use self::frame::bare;
 
-/// Every view.
+/// The router of all views, each at its path.
 pub(super) fn routes() -> Router {
     Router::new()
         .route("/", get(overview::view))

@@ -25,7 +25,7 @@ use crate::{
     names::NamespacedName,
 };
 
-/// `GET /object/{kind}/{namespace}/{name}`.
+/// Answers `GET /object/{kind}/{namespace}/{name}`: what `copyrator why` and `copyrator tree` say of it.
 pub(super) async fn view(visit: Visit, Path(path): Path<BTreeMap<String, String>>) -> Response {
     let part = |name: &str| path.get(name).cloned().unwrap_or_default();
     let title = format!("{}/{}", part("namespace"), part("name"));
@@ -40,7 +40,7 @@ async fn shown(visit: Arc<Visit>, path: BTreeMap<String, String>) -> Result<Mark
     Ok(render(&visit.frame, &answer, forest.as_ref()))
 }
 
-/// The view.
+/// The body of the page; no tree where `forest` is `None`.
 pub(super) fn render(frame: &Frame, answer: &Answer, forest: Option<&Forest>) -> Markup {
     html! {
         @match answer {
@@ -177,7 +177,7 @@ fn rule_link(frame: &Frame, rule: &str) -> Markup {
     }
 }
 
-/// `Kind namespace/name`.
+/// A link to the source that is written as `Kind namespace/name`; any other text as it is.
 fn source_link(frame: &Frame, source: &str) -> Markup {
     let parts = source.split_once(' ').and_then(|(kind, rest)| Some((kind, rest.split_once('/')?)));
     html! {

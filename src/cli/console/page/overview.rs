@@ -26,7 +26,7 @@ use crate::{
 /// How many of the worst things are shown.
 const WORST: usize = 10;
 
-/// `GET /`.
+/// Answers `GET /`: numbers, and the worst copies and workloads.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/", "Overview", shown).await
 }
@@ -79,7 +79,7 @@ struct Thing {
     why: String,
 }
 
-/// The view.
+/// The body of the page, from facts that were read before.
 pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
     let worrying_copies = facts.copies.iter().filter(|line| line.copy.is_worrying());
     let worrying_workloads = facts.workloads.iter().filter(|row| row.is_worrying());

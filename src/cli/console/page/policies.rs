@@ -30,7 +30,7 @@ use crate::{
     explain::{Course, RestartCourse},
 };
 
-/// `GET /policies`.
+/// Answers `GET /policies`: the violations, and a box for manifests to judge.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/policies", "Policies", |visit| shown(visit, None)).await
 }
@@ -89,7 +89,7 @@ async fn shown(visit: Arc<Visit>, manifest: Option<String>) -> Result<Markup, Pr
     })
 }
 
-/// The violations.
+/// A table of one page of violations, or words where there are none.
 pub(super) fn table(frame: &Frame, page: &Page<ViolationLine>) -> Markup {
     html! {
         (notes(&page.notes))

@@ -21,7 +21,7 @@ use crate::{
     plan::restart::RestartState,
 };
 
-/// `GET /restarts`.
+/// Answers `GET /restarts`: the workloads that are asked to restart.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/restarts", "Restarts", shown).await
 }
@@ -31,7 +31,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     Ok(render(&visit.frame, &api::restarts(call).await?))
 }
 
-/// The view.
+/// The body of the page: a table of workloads, or how to ask for restarts where there is none.
 pub(super) fn render(frame: &Frame, page: &Page<RestartRow>) -> Markup {
     html! {
         h1 { "Restarts" }

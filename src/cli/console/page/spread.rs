@@ -32,7 +32,7 @@ const FEW: usize = 6;
 /// How many marks a page has at most, so that it stays small.
 const CELLS: usize = 1000;
 
-/// `GET /where`.
+/// Answers `GET /where`: which rule has copies in which namespace.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/where", "Where", shown).await
 }
@@ -57,7 +57,7 @@ pub(super) struct Cell {
     pub copies: usize,
 }
 
-/// Namespaces by rules.
+/// A table of copies, with a row for each namespace and a column for each rule.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub rules: Vec<String>,
@@ -112,7 +112,7 @@ impl Matrix {
     }
 }
 
-/// The view.
+/// The body of the page: as many rows as fit, those with trouble first.
 pub(super) fn render(
     frame: &Frame,
     asked: &Asked,
