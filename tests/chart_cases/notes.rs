@@ -74,7 +74,7 @@ fn notes_of_some_namespaces_speak_of_no_webhook_and_of_no_cluster_role() {
     let text = notes(folder.path(), &values);
     assert!(text.contains("looks at namespaces shop, web, and at nothing else"), "{text}");
     assert!(text.contains("metadata: {name: registry, namespace: shop}"), "{text}");
-    // Who has rights there alone may not list everybody's.
+    // A user with rights there alone may not list everybody's.
     assert!(
         text.contains("kubectl get copyratorrules,configmonitors -n shop ") && !text.contains("copyrator -A"),
         "{text}"

@@ -56,7 +56,7 @@ fn a_monitor_takes_no_pod_that_its_author_could_not() {
     };
     let everything = json!({ "podSelector": {} });
     let set = json!({ "names": [{ "kind": "StatefulSet", "name": "db" }] });
-    // Who may write the StatefulSet may have its own pods replaced, by the controller's way only.
+    // A user who may write the StatefulSet may have its own pods replaced, by the controller's way only.
     until_accepted(&bed.alice, &monitor("set", "Rollout", set.clone()));
     for (strategy, verb) in [("Evict", "create pods/eviction"), ("Delete", "delete pods")] {
         for workloads in [&everything, &set, &Value::Null] {
@@ -86,7 +86,7 @@ fn a_monitor_takes_no_pod_that_its_author_could_not() {
     assert_eq!(kept(), before, "pods of others, of a Job, or found by label alone");
 }
 
-/// Who may label an object says which policies speak of it. But what a policy speaks of, before the write or after it, it
+/// A user who may label an object says which policies speak of it. But what a policy speaks of, before the write or after it, it
 /// judges: whether it lets writes pass while we are away, or not.
 #[test]
 fn a_label_that_comes_or_goes_with_a_value_is_no_way_around_a_policy() {

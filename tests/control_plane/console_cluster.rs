@@ -157,7 +157,7 @@ fn no_rights_are_told_in_the_words_of_the_api_server(nobody: &Caller, home: &str
     let expected = format!(
         "nodes is forbidden: User \"system:serviceaccount:{home}:nobody\" cannot list resource \"nodes\""
     );
-    // Who asks to be somebody else stays who they are.
+    // A caller who asks to be somebody else stays who they are.
     for headers in [&[][..], &[("Impersonate-User", "admin"), ("Impersonate-Group", "system:masters")]] {
         let (code, _, body) = nobody.send("GET", "/api/v1/nodes", headers, "");
         let said: Value = serde_json::from_str(&body).expect("JSON");

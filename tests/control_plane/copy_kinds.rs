@@ -255,7 +255,7 @@ fn an_object_in_the_way_is_overwritten(bed: &Bed) {
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
 }
 
-/// Who may copy ConfigMaps somewhere need not be allowed to open or close its network.
+/// A user who may copy ConfigMaps somewhere need not be allowed to open or close its network.
 fn who_may_not_create_them_gets_none(bed: &Bed) {
     let story = Story::new(bed, "tenant");
     let target = story.target("a");

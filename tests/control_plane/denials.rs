@@ -254,7 +254,7 @@ fn a_refusal_is_the_same_whether_or_not_what_it_is_about_exists() {
         accounts[0].replace("\"is\"", "\"no\"").replace("=is ", "=no ").replace("/is:", "/no:")
     );
 
-    // Who may impersonate accounts by any name is told no more of those.
+    // A user who may impersonate accounts by any name is told no more of those.
     story
         .admin()
         .create(&role(

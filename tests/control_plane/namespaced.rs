@@ -70,7 +70,7 @@ fn everything_is_done_with_roles_alone_and_nothing_is_asked_for_beyond_them() {
     nothing_is_asked_for_beyond(&bed);
 }
 
-/// Who edits a namespace, our kinds included: without a ClusterRole nothing aggregates them into `edit`.
+/// A user who edits a namespace, our kinds included: without a ClusterRole nothing aggregates them into `edit`.
 pub(crate) fn writers(place: &str, user: &str) -> [Value; 3] {
     let meta = |name: &str| json!({ "namespace": place, "name": name });
     let group = "rbac.authorization.k8s.io";

@@ -62,7 +62,7 @@ fn a_tenant_gives_no_copy_an_owner_or_a_finalizer() {
     bed.bob.merge("ConfigMap", &target, "own", &metadata("finalizers", &json!([]))).ok();
 }
 
-/// Who may override, or did before there was a policy.
+/// They come from a user with override, or from the time before there was a policy.
 #[test]
 fn owners_of_a_copy_are_taken_off_and_what_a_finalizer_keeps_is_told() {
     let story = Story::new(peaceful(), "untethered");

@@ -39,7 +39,7 @@ pub fn run(story: &Story<'_>, who: Option<&Path>, arguments: &[&str], input: &st
     }
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    // Who does not read it may be gone already.
+    // A command that does not read it may be gone already.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -251,7 +251,7 @@ fn neither_plan_nor_status_writes_anything() {
     assert_eq!(story.revisions("web"), 1, "a plan has restarted");
 }
 
-/// Who may not read Secrets, and so neither the key, plans for ConfigMaps by their content, and is told so.
+/// A user who may not read Secrets, and so not the key, plans for ConfigMaps by their content, and is told so.
 #[test]
 fn a_plan_without_the_key_compares_by_content_and_says_so() {
     let story = Story::new(peaceful(), "unverified");

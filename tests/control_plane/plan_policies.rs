@@ -81,7 +81,7 @@ fn a_plan_foresees_what_a_policy_refuses_as_the_status_then_says_it() {
     assert_eq!(declined["policies"][0]["action"], "refuse", "{declined}");
     assert!(admin.get("ConfigPolicy", "", &named).is_none(), "nothing is written");
 
-    // Who may not read policies is told that they are not foreseen, where a copy would be written.
+    // A user who may not read policies is told that they are not foreseen, where a copy would be written.
     let rights = json!([
         { "apiGroups": [""], "resources": ["namespaces", "configmaps", "secrets"], "verbs": ["get", "list"] },
         { "apiGroups": ["copyrator.dev"], "resources": ["copyratorrules", "configmonitors"], "verbs": ["get", "list"] },

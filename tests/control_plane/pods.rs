@@ -18,7 +18,7 @@ fn delete_removes_exactly_the_pods_of_the_selector_once() {
     story.until_pods("web", &["web-0", "web-1"]);
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     story.until_pods("web", &[]);
-    // Who makes them again makes younger ones, which stay.
+    // A user who makes them again makes younger ones, which stay.
     story.admin().create(&pod(&story.home, "web-2", &data([("app", "web")]))).ok();
     story.marker("then");
     story.until_pods("web", &["web-2"]);

@@ -47,7 +47,7 @@ struct Run {
     most_at_once: usize,
 }
 
-/// Who runs which pod since when.
+/// The pod of each workload: since when it runs, and whether it crashes.
 type Pods = BTreeMap<WorkloadKey, (i64, bool)>;
 
 fn list(pods: &Pods, key: &WorkloadKey, facts_version: ResourceVersion, now: i64) -> PodsSeen {
@@ -200,7 +200,7 @@ fn a_crowd_lists_few_pods() {
     assert!(few.lists <= 12 * few.began.len(), "{} lists for {} restarts", few.lists, few.began.len());
     let (restarting, next) = (world.memory(), whose_turn(&world, &Case::monitor_key(), at(74)));
     assert!(next.len() <= 2, "{next:?}");
-    // Who is through is not listed any more.
+    // A workload that is through is not listed any more.
     let is_through = |restarted: &&LastRestart| restarted.result == copyrator::model::RestartResult::Through;
     let restarting = restarting.workloads().filter_map(|(_, memory)| memory.restarted.as_ref());
     let through = restarting.filter(is_through).count();

@@ -50,7 +50,7 @@ async fn a_user_who_may_list_namespaces_is_told_which_do_not_exist() {
         let review = to(targets.clone());
         let (warnings, asked) = warned(Cluster::new(), &review).await;
         assert_eq!((warnings, asked), (strings(expected), usize::from(!expected.is_empty())), "{targets}");
-        // Who may not list namespaces is told nothing of which there are.
+        // A user who may not list namespaces is told nothing of which there are.
         let told = warned(Cluster::new().refuse("list namespaces"), &review).await.0;
         assert!(told.is_empty(), "{told:?}");
     }

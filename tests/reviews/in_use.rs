@@ -89,7 +89,7 @@ async fn a_key_that_a_workload_uses_is_not_removed() {
     );
     passes(&app, &without(&["url"])).await;
     passes(&app, &without(&[])).await;
-    // Who uses it as a whole uses every key.
+    // A workload that uses it as a whole uses every key.
     let app = Cluster::new().policy("keeps", keeps()).deployment("shop", "a", Kind::ConfigMap, "web").app();
     let removed = without(&["min", "url", "max", "schema-version"]);
     let message = app.send_value("/validate/policies", &removed).await.refused(403, "Forbidden");

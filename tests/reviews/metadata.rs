@@ -69,7 +69,7 @@ async fn writers_are_told_what_follows() {
         .deployment("shop", "d", Kind::ConfigMap, "other")
         .app();
     let warnings = app.send("/validate/warnings?timeout=1s", "namespace-create").await.warnings();
-    // Who makes a namespace need not be allowed to see the rules: they are counted, not named.
+    // A user who makes a namespace need not be allowed to see the rules: they are counted, not named.
     assert_eq!(warnings, ["copyrator: 2 objects will appear in this namespace (2 rules)"]);
     let warnings = app.send("/validate/warnings", "configmap-update").await.warnings();
     assert_eq!(warnings, ["copyrator: this change reaches 3 copies, 2 workloads restart"]);

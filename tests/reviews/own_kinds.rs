@@ -88,7 +88,7 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
     assert!(warnings[0].contains("spec.serviceAccountName"), "{warnings:?}");
 }
 
-/// Who writes a template needs what it takes to write its objects, as for a rule.
+/// A user who writes a template needs what it takes to write its objects, as for a rule.
 #[tokio::test]
 async fn nobody_gets_through_a_template_what_he_could_not_do_himself() {
     let app = Cluster::new().app();

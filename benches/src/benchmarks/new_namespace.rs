@@ -35,7 +35,7 @@ const BUDGET: f64 = 1.2;
 /// The source that fans out, and what stands for it where the bare client does.
 const LOADS: [&str; 2] = ["load", "load-bare"];
 
-/// Who writes the copies.
+/// The client that writes the copies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Ours,

@@ -33,7 +33,7 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     for object in objects.iter().take(MOST) {
         let what = format!(
             "has annotations that ask for copies or restarts, and lacks the label {DECLARES}={DECLARES_VALUE}: nothing is written or \
-             removed for them. Who labels it becomes their author, and must be allowed what they ask for"
+             removed for them. The user who labels it becomes their author, and must be allowed what they ask for"
         );
         found.warning(Id::LabelMissing, object.to_string(), what, labelling(object));
     }

@@ -82,7 +82,7 @@ impl Lane {
         Self { name, places }
     }
 
-    /// Waits for a place. Who has one in another lane keeps it: those few leave enough to all others, who have none.
+    /// Waits for a place. A story that has one in another lane keeps it: those few leave enough to all others, who have none.
     pub(super) fn enter(&'static self) -> Place {
         let story = thread::current().name().unwrap_or_default().to_owned();
         let rank = LONG.iter().position(|long| *long == story).unwrap_or(LONG.len());

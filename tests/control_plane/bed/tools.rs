@@ -45,7 +45,7 @@ pub fn chart(name: &str, template: &str) -> PathBuf {
 fn run(command: &mut Command, input: &str) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the command starts");
-    // Who takes no input ends without reading it.
+    // A command that takes no input ends without reading it.
     drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -10,7 +10,7 @@ use crate::bed::{Bed, eventually};
 const LAG: Duration = Duration::from_secs(1);
 const DRAIN: [&str; 2] = ["--drain-delay", "3s"];
 
-/// Who runs.
+/// The operator's processes, behind what the API server calls.
 pub struct Fleet {
     /// What the API server calls.
     pub balancer: Balancer,
