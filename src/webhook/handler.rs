@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caller_is_answered_before_he_gives_up() {
+    fn the_caller_is_answered_before_it_gives_up() {
         for (query, millis) in [
             (None, 9_500),
             (Some("timeout=1s"), 900),

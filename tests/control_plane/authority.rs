@@ -6,7 +6,7 @@ use crate::bed::objects::{annotation, binding, config_map, label, ours, secret, 
 use crate::bed::{Person, Story, eventually, peaceful, rough};
 
 #[test]
-fn an_author_without_rights_is_refused_with_the_role_he_lacks() {
+fn an_author_without_rights_is_refused_with_the_missing_role() {
     let story = Story::new(peaceful(), "unauthorized");
     let target = story.target("a");
     story.admin().create(&binding(&story.home, "alice", "edit")).ok();

@@ -92,8 +92,8 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     let account = format!("system:serviceaccount:{NAMESPACE}:");
     let mut touched = bed.requests();
     touched.retain(|it| {
-        let is_his = it.namespace == story.home && it.resource != "networkpolicies";
-        it.user.starts_with(&account) && [&story.home, &vault].contains(&&it.namespace) && !is_his
+        let is_bobs = it.namespace == story.home && it.resource != "networkpolicies";
+        it.user.starts_with(&account) && [&story.home, &vault].contains(&&it.namespace) && !is_bobs
     });
     assert!(touched.is_empty(), "asked for what bob may not: {touched:#?}");
 }

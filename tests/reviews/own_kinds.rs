@@ -49,7 +49,7 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
 }
 
 #[tokio::test]
-async fn nobody_gets_through_us_what_he_could_not_do_himself() {
+async fn nobody_gets_through_us_what_they_may_not_do_alone() {
     let app = Cluster::new().app();
     app.send("/validate/own-kinds", "rule-create").await.allowed();
     app.send("/validate/own-kinds", "monitor-create").await.allowed();
@@ -90,7 +90,7 @@ async fn nobody_gets_through_us_what_he_could_not_do_himself() {
 
 /// A user who writes a template needs what it takes to write its objects, as for a rule.
 #[tokio::test]
-async fn nobody_gets_through_a_template_what_he_could_not_do_himself() {
+async fn nobody_gets_through_a_template_what_they_may_not_do_alone() {
     let app = Cluster::new().app();
     app.send("/validate/own-kinds", "template-create").await.allowed();
     let mut asked = app.table.asked.lock().unwrap().clone();

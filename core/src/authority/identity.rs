@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_stands_behind_his_spec_unless_he_is_a_foreign_account() {
+    fn the_writer_stands_behind_a_spec_unless_it_is_a_foreign_account() {
         let none = TrustedWriters::default();
         let flux = "system:serviceaccount:flux-system:kustomize-controller";
         let of = |who: &str, trusted: &TrustedWriters| Identity::of_writer("shop", None, &user(who), trusted);

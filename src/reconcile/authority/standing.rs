@@ -123,7 +123,7 @@ fn what_an_author_may_read_elsewhere_is_asked_again_and_what_the_author_may_writ
 }
 
 #[test]
-fn who_reads_in_his_own_namespace_is_not_asked_again() {
+fn an_author_who_reads_at_home_is_not_asked_again() {
     let mut world = world(&reads_home());
     assert_eq!(look(&mut world, &[], 0).0.len(), 4);
     assert_eq!(look(&mut world, &["get home"], 10_000), (vec![], Some(true)));

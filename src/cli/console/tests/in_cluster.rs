@@ -333,7 +333,7 @@ async fn seats_are_few_and_given_up_after_a_minute() {
 }
 
 #[tokio::test]
-async fn whoever_makes_many_tokens_keeps_no_seat_from_others() {
+async fn a_caller_with_many_tokens_keeps_no_seat_from_others() {
     let run = Run::below("");
     let seat = async |token: &str| run.seats.of(&Token::read(token).unwrap()).await;
     // Of as many accounts of one namespace, and all in use.
@@ -373,7 +373,7 @@ async fn many_unknown_tokens_are_asked_about_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_sends_slowly_keeps_no_place_from_others() {
+async fn a_slow_sender_keeps_no_place_from_others() {
     let run = Run::below("");
     let form = ("content-type", FORM);
     let (mut logins, mut large) = (JoinSet::new(), JoinSet::new());
