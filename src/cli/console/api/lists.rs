@@ -10,9 +10,9 @@ use crate::{
     api::ExistingViolation,
     cli::{
         console::{
-            look::{Look, Sight, look},
             paged::{Page, page},
             problem::Problem,
+            scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
             seat::Seat,
         },
         standing::{
@@ -51,12 +51,12 @@ pub(in crate::cli::console) async fn statuses(
     call: Call,
     kind: &'static str,
 ) -> Result<Page<ObjectRow>, Problem> {
-    let Sight { looks, notes } = look(&call.seat, &call.asked).await?;
+    let RequestedSurveys { surveys, notes } = requested_surveys(&call.seat, &call.asked).await?;
     let mut all = Vec::new();
-    for Look { place, survey, read_scope } in &looks {
-        let (place, client) = (place.as_deref(), &call.seat.client);
-        let (rows, _) = read(client, read_scope, place, None).await.map_err(unread)?;
-        let seen = rows_of(client, read_scope, place, None, (rows, &***survey)).await.map_err(unread)?;
+    for ScopedSurvey { namespace, survey, read_scope } in &surveys {
+        let (namespace, client) = (namespace.as_deref(), &call.seat.client);
+        let (rows, _) = read(client, read_scope, namespace, None).await.map_err(unread)?;
+        let seen = rows_of(client, read_scope, namespace, None, (rows, &***survey)).await.map_err(unread)?;
         all.extend(seen.items());
     }
     let asked = &call.asked;
@@ -75,9 +75,9 @@ pub(in crate::cli::console) async fn statuses(
 
 /// Copies, one row each.
 pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>, Problem> {
-    let sight = look(&call.seat, &call.asked).await?;
+    let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
-    let mut lines = copy_lines(&sight);
+    let mut lines = copy_lines(&requested);
     lines.retain(|line| {
         asked.namespace.as_ref().is_none_or(|namespace| line.copy.namespace == *namespace)
             && asked.rule.as_ref().is_none_or(|rule| line.rule.as_ref() == Some(rule))
@@ -88,25 +88,25 @@ pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>
         let rule = line.rule.clone().unwrap_or_default();
         vec![format!("{:02}", *state as u8), namespace.clone(), name.clone(), kind.clone(), rule]
     };
-    page(lines, key, asked, sight.notes)
+    page(lines, key, asked, requested.notes)
 }
 
 /// Every copy that may be seen, once: it is found in its rule's namespace and in its own.
-pub(in crate::cli::console) fn copy_lines(sight: &Sight) -> Vec<CopyLine> {
-    let of = |look: &Look| standings(&look.survey, look.place.as_deref());
+pub(in crate::cli::console) fn copy_lines(requested: &RequestedSurveys) -> Vec<CopyLine> {
+    let of = |scoped: &ScopedSurvey| standings(&scoped.survey, scoped.namespace.as_deref());
     let mut seen = BTreeSet::new();
     let is_new = |copy: &CopyStatus| {
         seen.insert((copy.kind.clone(), copy.namespace.clone(), copy.name.clone(), copy.rule.clone()))
     };
-    let all = sight.looks.iter().flat_map(of).filter(is_new);
+    let all = requested.surveys.iter().flat_map(of).filter(is_new);
     all.map(|copy| CopyLine { rule: copy.rule.as_ref().map(ToString::to_string), copy }).collect()
 }
 
 /// Workloads, one row each.
 pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<RestartRow>, Problem> {
-    let sight = look(&call.seat, &call.asked).await?;
+    let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
-    let mut lines = restart_lines(&sight);
+    let mut lines = restart_lines(&requested);
     lines.retain(|row| {
         asked.namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace)
             && is_asked(asked.state.as_deref(), &row.state.to_string())
@@ -114,13 +114,13 @@ pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<Restart
     let key = |row: &RestartRow| {
         vec![format!("{:02}", row.state.rank()), row.namespace.clone(), row.kind.clone(), row.name.clone()]
     };
-    page(lines, key, asked, sight.notes)
+    page(lines, key, asked, requested.notes)
 }
 
 /// Every workload that may be seen.
-pub(in crate::cli::console) fn restart_lines(sight: &Sight) -> Vec<RestartRow> {
-    let of = |look: &Look| rows(&look.survey, look.place.as_deref()).unwrap_or_default();
-    sight.looks.iter().flat_map(of).collect()
+pub(in crate::cli::console) fn restart_lines(requested: &RequestedSurveys) -> Vec<RestartRow> {
+    let of = |scoped: &ScopedSurvey| rows(&scoped.survey, scoped.namespace.as_deref()).unwrap_or_default();
+    requested.surveys.iter().flat_map(of).collect()
 }
 
 /// Violations, one row each. Policies are of the cluster, so it takes the right to list them there.

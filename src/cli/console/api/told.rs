@@ -8,8 +8,8 @@ use crate::{
         arguments::{Named, Sort},
         console::{
             asked::Asked,
-            look::{Look, Sight, look},
             problem::Problem,
+            scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
         },
         doctor::{Diagnosed, Diagnosis, diagnose},
         terminal::Console,
@@ -23,9 +23,10 @@ use crate::{
 /// Trees of sources, or of one object.
 pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem> {
     if call.path.is_empty() {
-        let sight = look(&call.seat, &call.asked).await?;
-        let mut all =
-            sight.looks.iter().filter_map(|look| tree::forest(&look.survey, None, "", look.place.as_deref()));
+        let RequestedSurveys { surveys, .. } = requested_surveys(&call.seat, &call.asked).await?;
+        let forest =
+            |scoped: &ScopedSurvey| tree::forest(&scoped.survey, None, "", scoped.namespace.as_deref());
+        let mut all = surveys.iter().filter_map(forest);
         let first = all.next().unwrap_or_default();
         return Ok(all.fold(first, Forest::and));
     }
@@ -74,15 +75,15 @@ fn named(call: &Call) -> Result<(Named, String), Problem> {
 }
 
 /// One namespace, as `-n` says for commands.
-async fn at(call: &Call, namespace: &str) -> Result<Look, Problem> {
+async fn at(call: &Call, namespace: &str) -> Result<ScopedSurvey, Problem> {
     let asked = Asked { namespaces: [namespace.into()].into(), ..call.asked.clone() };
-    let Sight { mut looks, .. } = look(&call.seat, &asked).await?;
-    looks.pop().ok_or_else(|| {
+    let RequestedSurveys { mut surveys, .. } = requested_surveys(&call.seat, &asked).await?;
+    surveys.pop().ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, format!("namespace {namespace} was not looked at"))
     })
 }
 
-fn absent(named: &Named, namespace: &str, seen: &Look) -> Problem {
+fn absent(named: &Named, namespace: &str, seen: &ScopedSurvey) -> Problem {
     let error = NotFound::of(Some(named), namespace, &seen.survey.world);
     Problem::new(StatusCode::NOT_FOUND, error.to_string())
 }

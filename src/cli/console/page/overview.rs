@@ -14,8 +14,8 @@ use crate::{
     cli::{
         console::{
             api::{CopyLine, copy_lines, restart_lines},
-            look::{Sight, look},
             problem::Problem,
+            scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
         },
         standing::{copies::State, restarts::RestartRow},
     },
@@ -32,9 +32,9 @@ pub(super) async fn view(visit: Visit) -> Response {
 }
 
 async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
-    let sight = look(&visit.seat, &visit.asked).await?;
-    let (copies, workloads) = (copy_lines(&sight), restart_lines(&sight));
-    Ok(render(&visit.frame, &facts(&sight, copies, workloads)))
+    let requested = requested_surveys(&visit.seat, &visit.asked).await?;
+    let (copies, workloads) = (copy_lines(&requested), restart_lines(&requested));
+    Ok(render(&visit.frame, &facts(&requested, copies, workloads)))
 }
 
 /// What the view shows.
@@ -47,15 +47,15 @@ pub(super) struct Facts {
     pub notes: Vec<String>,
 }
 
-fn facts(sight: &Sight, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Facts {
+fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Facts {
     let (mut rules, mut monitors, mut namespaces) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for look in &sight.looks {
-        let (world, place) = (&look.survey.world, &look.place);
-        let is_here = |name: &&NamespacedName| place.as_ref().is_none_or(|place| *place == name.namespace);
+    for ScopedSurvey { namespace, survey, .. } in &requested.surveys {
+        let world = &survey.world;
+        let is_here = |name: &&NamespacedName| namespace.as_ref().is_none_or(|own| *own == name.namespace);
         let declared = world.rules().keys().chain(world.templates().keys());
         rules.extend(declared.filter(is_here).map(ToString::to_string));
         monitors.extend(world.monitors().keys().filter(is_here).map(ToString::to_string));
-        let all = world.namespaces().keys().filter(|name| place.as_ref().is_none_or(|place| place == *name));
+        let all = world.namespaces().keys().filter(|name| namespace.as_ref().is_none_or(|own| own == *name));
         namespaces.extend(all.cloned());
     }
     // Rules and templates of elsewhere whose copies are here count, too.
@@ -66,7 +66,7 @@ fn facts(sight: &Sight, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Fa
         rules: rules.len(),
         monitors: monitors.len(),
         namespaces: namespaces.len(),
-        notes: sight.notes.clone(),
+        notes: requested.notes.clone(),
     }
 }
 

@@ -18,9 +18,9 @@ use crate::cli::{
     console::{
         api::{CopyLine, copy_lines},
         asked::Asked,
-        look::look,
         paged::{Page, page},
         problem::Problem,
+        scoped_survey::{ScopedSurvey, requested_surveys},
     },
     standing::copies::State,
 };
@@ -38,15 +38,14 @@ pub(super) async fn view(visit: Visit) -> Response {
 }
 
 async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
-    let sight = look(&visit.seat, &visit.asked).await?;
-    let places = sight.looks.iter().flat_map(|look| {
-        let world = &look.survey.world;
-        let named = look.place.clone().map(|place| vec![place]);
-        named.unwrap_or_else(|| world.namespaces().keys().cloned().collect())
+    let requested = requested_surveys(&visit.seat, &visit.asked).await?;
+    let namespaces = requested.surveys.iter().flat_map(|ScopedSurvey { namespace, survey, .. }| {
+        let named = namespace.clone().map(|namespace| vec![namespace]);
+        named.unwrap_or_else(|| survey.world.namespaces().keys().cloned().collect())
     });
-    let matrix =
-        Matrix::new(copy_lines(&sight), places.map(|place| place.to_string()).collect(), &visit.asked);
-    render(&visit.frame, &visit.asked, matrix, &sight.notes)
+    let namespaces = namespaces.map(|namespace| namespace.to_string()).collect();
+    let matrix = Matrix::new(copy_lines(&requested), namespaces, &visit.asked);
+    render(&visit.frame, &visit.asked, matrix, &requested.notes)
 }
 
 /// One rule's copies in one namespace.

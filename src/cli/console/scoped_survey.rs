@@ -17,18 +17,18 @@ use crate::{
     marks::write_time,
 };
 
-/// The cluster as the caller sees it, or one namespace of it.
+/// A survey of the cluster as the caller sees it, and the one namespace of it that is asked about.
 #[derive(Clone)]
-pub(super) struct Look {
-    /// The namespace that it is about; `None`: all that Copyrator looks at.
-    pub place: Option<Arc<str>>,
+pub(super) struct ScopedSurvey {
+    /// `None`: all that Copyrator looks at.
+    pub namespace: Option<Arc<str>>,
     pub survey: Arc<Taken>,
     pub read_scope: ReadScope,
 }
 
-/// Everything that the request is about.
-pub(super) struct Sight {
-    pub looks: Vec<Look>,
+/// The surveys that a request asks for: one for each namespace that it names.
+pub(super) struct RequestedSurveys {
+    pub surveys: Vec<ScopedSurvey>,
     /// Notes to read first.
     pub notes: Vec<String>,
 }
@@ -38,66 +38,65 @@ pub(super) struct Sight {
 ///
 /// # Errors
 /// Nothing can be seen.
-pub(super) async fn look(seat: &Seat, asked: &Asked) -> Result<Sight, Problem> {
+pub(super) async fn requested_surveys(seat: &Seat, asked: &Asked) -> Result<RequestedSurveys, Problem> {
     let named: &BTreeSet<Arc<str>> =
         if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces };
     let mut notes = Vec::new();
-    let mut looks = Vec::new();
+    let mut surveys = Vec::new();
     if named.is_empty() {
         let home = seat.client.default_namespace();
         let read_scope = read_scope(&seat.client, &seat.installed, Some(home)).await.map_err(refused)?;
-        let place = match &read_scope {
-            ReadScope::One(place) => Some(place.clone()),
+        let namespace = match &read_scope {
+            ReadScope::One(namespace) => Some(namespace.clone()),
             _ => None,
         };
-        looks.push(look_at(seat, asked, place, read_scope).await?);
+        surveys.push(scoped_survey(seat, asked, namespace, read_scope).await?);
     }
-    for place in named {
-        let read_scope = read_scope(&seat.client, &seat.installed, Some(place)).await.map_err(refused)?;
-        looks.push(look_at(seat, asked, Some(place.clone()), read_scope).await?);
+    for namespace in named {
+        let read_scope = read_scope(&seat.client, &seat.installed, Some(namespace)).await.map_err(refused)?;
+        surveys.push(scoped_survey(seat, asked, Some(namespace.clone()), read_scope).await?);
     }
-    for look in &looks {
-        if look.survey.begun.elapsed() > FRESH {
+    for ScopedSurvey { namespace, survey, .. } in &surveys {
+        if survey.begun.elapsed() > FRESH {
             notes.push(format!(
                 "seen at {}, since looking takes long here: reload for a new look (Cache-Control: no-cache)",
-                write_time(look.survey.now)
+                write_time(survey.now)
             ));
         }
-        let absent = look.place.as_ref().filter(|place| {
-            look.survey.world.namespace_scope().is_none()
-                && !look.survey.world.namespaces().contains_key(*place)
+        let absent = namespace.as_ref().filter(|namespace| {
+            survey.world.namespace_scope().is_none() && !survey.world.namespaces().contains_key(*namespace)
         });
-        notes.extend(absent.map(|place| format!("namespace {place} does not exist")));
-        notes.extend(look.survey.notes.iter().cloned());
+        notes.extend(absent.map(|namespace| format!("namespace {namespace} does not exist")));
+        notes.extend(survey.notes.iter().cloned());
     }
     notes.dedup();
-    Ok(Sight { looks, notes })
+    Ok(RequestedSurveys { surveys, notes })
 }
 
-async fn look_at(
+async fn scoped_survey(
     seat: &Seat,
     asked: &Asked,
-    place: Option<Arc<str>>,
+    namespace: Option<Arc<str>>,
     read_scope: ReadScope,
-) -> Result<Look, Problem> {
+) -> Result<ScopedSurvey, Problem> {
     // A caller with rights everywhere sees each namespace in the same survey.
     let end = match &read_scope {
-        ReadScope::One(place) => Some(place.clone()),
+        ReadScope::One(namespace) => Some(namespace.clone()),
         _ => None,
     };
     let anew = asked.is_anew.then(Instant::now);
     let fresh = || seat.seen_lately().fresh(&end, anew, Instant::now());
     if let Some(survey) = fresh() {
-        return Ok(Look { place, survey, read_scope });
+        return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let turn = turn(seat).await?;
     // The request before may have looked there.
     if let Some(survey) = fresh() {
-        return Ok(Look { place, survey, read_scope });
+        return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let begun = Instant::now();
     // The next one has its turn when this one is kept.
     let (survey, _turn) = take(seat, turn, &read_scope, None).await?;
     let survey = seat.seen_lately().keep(end, (survey, begun), &seat.room, Instant::now());
-    Ok(Look { place, survey, read_scope })
+    Ok(ScopedSurvey { namespace, survey, read_scope })
 }
