@@ -10,7 +10,7 @@ use super::{
     problem::Problem,
     seat::Seat,
     surveying::{refused, take, turn},
-    surveys::{FRESH, Taken},
+    surveys::{CachedSurvey, FRESH},
 };
 use crate::{
     cli::{operator::ReadScope, survey::read_scope},
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct ScopedSurvey {
     /// `None`: all that Copyrator looks at.
     pub namespace: Option<Arc<str>>,
-    pub survey: Arc<Taken>,
+    pub survey: Arc<CachedSurvey>,
     pub read_scope: ReadScope,
 }
 

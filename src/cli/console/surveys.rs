@@ -38,8 +38,8 @@ impl Room {
     }
 }
 
-/// A survey that was taken.
-pub(super) struct Taken {
+/// A survey, and until when it answers requests. One that there is no room for answers only the request for which it was taken.
+pub(super) struct CachedSurvey {
     survey: Survey,
     /// When it was begun.
     pub(super) begun: Instant,
@@ -49,7 +49,7 @@ pub(super) struct Taken {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl Deref for Taken {
+impl Deref for CachedSurvey {
     type Target = Survey;
 
     fn deref(&self) -> &Survey {
@@ -59,7 +59,7 @@ impl Deref for Taken {
 
 /// Surveys by the namespace that the caller's rights end at; `None`: everything that Copyrator looks at.
 #[derive(Default)]
-pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<Taken>>);
+pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<CachedSurvey>>);
 
 impl Surveys {
     /// A survey that is not old; for a request that wants a new look, only one that was begun little before the request arrived.
@@ -68,17 +68,17 @@ impl Surveys {
         end: &Option<Arc<str>>,
         anew: Option<Instant>,
         now: Instant,
-    ) -> Option<Arc<Taken>> {
+    ) -> Option<Arc<CachedSurvey>> {
         self.forget_old(now);
-        let is_fresh = |taken: &&Arc<Taken>| {
-            anew.is_none_or(|arrived| arrived.saturating_duration_since(taken.begun) < FRESH)
+        let is_fresh = |cached: &&Arc<CachedSurvey>| {
+            anew.is_none_or(|arrived| arrived.saturating_duration_since(cached.begun) < FRESH)
         };
         self.0.get(end).filter(is_fresh).cloned()
     }
 
     /// Keeps none that is old.
     pub(super) fn forget_old(&mut self, now: Instant) {
-        self.0.retain(|_, taken| now < taken.until);
+        self.0.retain(|_, cached| now < cached.until);
     }
 
     /// Keeps a survey that was begun at a time and is complete now, in the place of the oldest where there are too many of this
@@ -89,22 +89,22 @@ impl Surveys {
         (survey, begun): (Survey, Instant),
         room: &Room,
         now: Instant,
-    ) -> Arc<Taken> {
+    ) -> Arc<CachedSurvey> {
         let until = begun + (now.saturating_duration_since(begun) * TIMES).clamp(FRESH, OLDEST);
         self.forget_old(now);
         // The one before makes room for it.
         self.0.remove(&end);
         if self.0.len() >= KEPT {
-            let oldest = self.0.iter().min_by_key(|(_, taken)| taken.begun).map(|(end, _)| end.clone());
+            let oldest = self.0.iter().min_by_key(|(_, cached)| cached.begun).map(|(end, _)| end.clone());
             oldest.and_then(|end| self.0.remove(&end));
         }
         let held = kibibytes(&survey).and_then(|size| room.kept.clone().try_acquire_many_owned(size).ok());
         let is_kept = held.is_some();
-        let taken = Arc::new(Taken { survey, begun, until, _room: held });
+        let cached = Arc::new(CachedSurvey { survey, begun, until, _room: held });
         if is_kept {
-            self.0.insert(end, taken.clone());
+            self.0.insert(end, cached.clone());
         }
-        taken
+        cached
     }
 }
 
