@@ -45,7 +45,7 @@ pub(super) struct Seats {
     server: ApiServer,
     installed: Installed,
     site: Site,
-    taken: Mutex<BTreeMap<TokenId, Taken>>,
+    occupied: Mutex<BTreeMap<TokenId, OccupiedSeat>>,
     refused: Arc<Refused>,
     asking: Semaphore,
     room: Room,
@@ -53,7 +53,8 @@ pub(super) struct Seats {
     ended: CancellationToken,
 }
 
-struct Taken {
+/// A seat with its holder, and when it was last used.
+struct OccupiedSeat {
     seat: Arc<Seat>,
     holder: Holder,
     last: Instant,
@@ -84,7 +85,7 @@ impl Known {
     }
 }
 
-impl Taken {
+impl OccupiedSeat {
     /// Whether a request or a stream of its caller is under way.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.seat) > 1
@@ -98,7 +99,7 @@ impl Seats {
             server,
             installed,
             site,
-            taken: Mutex::default(),
+            occupied: Mutex::default(),
             refused: Arc::default(),
             asking: Semaphore::new(ASKED_AT_ONCE),
             room: Room::new(SURVEYS_AT_ONCE),
@@ -113,12 +114,12 @@ impl Seats {
     pub(super) async fn of(&self, token: &Token) -> Result<Arc<Seat>, Problem> {
         let id = token.id();
         if self.refused.holds(&id, Instant::now()) {
-            self.taken().remove(&id);
+            self.occupied().remove(&id);
             return Err(not_taken());
         }
-        if let Some(taken) = self.taken().get_mut(&id) {
-            taken.last = Instant::now();
-            return Ok(taken.seat.clone());
+        if let Some(occupied) = self.occupied().get_mut(&id) {
+            occupied.last = Instant::now();
+            return Ok(occupied.seat.clone());
         }
         let known = self.known(token).await?;
         let seat = self.seat(token, &known.home)?;
@@ -127,9 +128,9 @@ impl Seats {
 
     /// Gives up what was not used for a minute, and surveys of before.
     pub(super) fn sweep(&self, now: Instant) {
-        let mut taken = self.taken();
-        taken.retain(|_, taken| taken.is_in_use() || now.saturating_duration_since(taken.last) < KEPT);
-        for Taken { seat, .. } in taken.values() {
+        let mut occupied = self.occupied();
+        occupied.retain(|_, one| one.is_in_use() || now.saturating_duration_since(one.last) < KEPT);
+        for OccupiedSeat { seat, .. } in occupied.values() {
             seat.seen_lately().forget_old(now);
         }
     }
@@ -175,40 +176,40 @@ impl Seats {
     /// Keeps a seat. Where all are taken, the caller away for longest gives one up; where all are in use, a holder with more than
     /// one above the newcomer's share does.
     fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
-        let mut taken = self.taken();
-        if let Some(other) = taken.values().find(|taken| taken.holder == holder) {
+        let mut occupied = self.occupied();
+        if let Some(other) = occupied.values().find(|one| one.holder == holder) {
             seat.places = other.seat.places.clone();
             seat.turn = other.seat.turn.clone();
         }
-        if taken.len() >= SEATS && !taken.contains_key(&id) {
-            let leaving = leaving(&taken, &holder)
+        if occupied.len() >= SEATS && !occupied.contains_key(&id) {
+            let leaving = leaving(&occupied, &holder)
                 .ok_or_else(|| crowded("as many people as this console serves are at it"))?;
-            if let Some(taken) = taken.remove(&leaving) {
-                taken.seat.ended.cancel();
+            if let Some(left) = occupied.remove(&leaving) {
+                left.seat.ended.cancel();
             }
         }
         let last = Instant::now();
-        let kept = taken.entry(id).or_insert_with(|| Taken { seat: Arc::new(seat), holder, last });
+        let kept = occupied.entry(id).or_insert_with(|| OccupiedSeat { seat: Arc::new(seat), holder, last });
         Ok(kept.seat.clone())
     }
 
-    fn taken(&self) -> std::sync::MutexGuard<'_, BTreeMap<TokenId, Taken>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn occupied(&self) -> std::sync::MutexGuard<'_, BTreeMap<TokenId, OccupiedSeat>> {
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The seat that is given up for one more of this holder.
-fn leaving(taken: &BTreeMap<TokenId, Taken>, newcomer: &Holder) -> Option<TokenId> {
-    let idle = taken.iter().filter(|(_, taken)| !taken.is_in_use());
-    if let Some((id, _)) = idle.min_by_key(|(_, taken)| taken.last) {
+fn leaving(occupied: &BTreeMap<TokenId, OccupiedSeat>, newcomer: &Holder) -> Option<TokenId> {
+    let idle = occupied.iter().filter(|(_, one)| !one.is_in_use());
+    if let Some((id, _)) = idle.min_by_key(|(_, one)| one.last) {
         return Some(*id);
     }
     let mut held: BTreeMap<&Holder, usize> = BTreeMap::new();
-    taken.values().for_each(|taken| *held.entry(&taken.holder).or_default() += 1);
+    occupied.values().for_each(|one| *held.entry(&one.holder).or_default() += 1);
     let own = held.get(newcomer).copied().unwrap_or_default();
     let (most, number) = held.into_iter().max_by_key(|(_, number)| *number)?;
-    let of_most = taken.iter().filter(|(_, taken)| taken.holder == *most && number > own + 1);
-    of_most.min_by_key(|(_, taken)| taken.last).map(|(id, _)| *id)
+    let of_most = occupied.iter().filter(|(_, one)| one.holder == *most && number > own + 1);
+    of_most.min_by_key(|(_, one)| one.last).map(|(id, _)| *id)
 }
 
 fn not_taken() -> Problem {
