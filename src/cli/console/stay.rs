@@ -13,18 +13,19 @@ use super::problem::Problem;
 
 /// The stay of one request. Its places are free when the last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Stay(Arc<Taken>);
+pub(super) struct Stay(Arc<TimedPermits>);
 
-struct Taken {
+/// Semaphore permits, and the time limit of the request that holds them.
+struct TimedPermits {
     limit: Duration,
     until: Instant,
-    _places: Vec<OwnedSemaphorePermit>,
+    _permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl Stay {
     /// A stay that begins now, and lasts as long as this at most.
-    pub(super) fn new(places: Vec<OwnedSemaphorePermit>, limit: Duration) -> Self {
-        Self(Arc::new(Taken { limit, until: Instant::now() + limit, _places: places }))
+    pub(super) fn new(permits: Vec<OwnedSemaphorePermit>, limit: Duration) -> Self {
+        Self(Arc::new(TimedPermits { limit, until: Instant::now() + limit, _permits: permits }))
     }
 
     /// What becomes of a part of the answer.
