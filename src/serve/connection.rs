@@ -27,7 +27,7 @@ use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
 use super::peers::PeerRate;
-use super::room::{Place, Places};
+use super::permits::{ConnectionPermit, ConnectionPermits};
 use super::slow_peer::{Phase, SlowPeer};
 
 /// How often the log says that a client certificate is refused, at most.
@@ -58,12 +58,12 @@ pub(super) struct Connections {
     pub(super) metrics: ConnectionMetrics,
     /// Cancelled when the listener has closed: connections finish the current request and end.
     pub(super) finish: CancellationToken,
-    pub(super) places: Arc<Places>,
+    pub(super) permits: Arc<ConnectionPermits>,
     /// When the log last reported a refused certificate.
     pub(super) told: Mutex<Option<Instant>>,
 }
 
-/// One connection: its phase, when another one has its place, and its caller.
+/// One connection: its phase, when another one has its permit, and its caller.
 struct Client {
     phase: Phase,
     leave: CancellationToken,
@@ -73,19 +73,19 @@ struct Client {
 
 impl Connections {
     /// Serves one connection until either side ends it. Failures are counted, not returned.
-    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, place: &Place) {
+    pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, permit: &ConnectionPermit) {
         // A response is one small write; waiting to fill a packet would only delay it.
         if let Err(error) = socket.set_nodelay(true) {
             debug!(%error, "cannot set TCP_NODELAY");
         }
-        let (phase, leave) = (place.phase.clone(), place.leave.clone());
+        let (phase, leave) = (permit.phase.clone(), permit.leave.clone());
         let client = |caller| Client { phase, leave, peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
         // Before the handshake, so that a bundle installed during it is checked at the next request.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)) => accepted,
-            () = place.leave.cancelled() => return,
+            () = permit.leave.cancelled() => return,
         };
         match accepted {
             Ok(Ok(stream)) => {

@@ -16,7 +16,7 @@ use super::connection::{Callers, Connections, Transport};
 use super::drain::Drain;
 use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
-use super::room::Places;
+use super::permits::ConnectionPermits;
 
 /// The pause after `accept` failed for a local reason (no file descriptor, no memory): it would fail again at
 /// once, and a busy loop would make it worse.
@@ -72,7 +72,7 @@ async fn serve(
         limits,
         metrics,
         finish: finish.clone(),
-        places: Arc::new(Places::new(limits)),
+        permits: Arc::new(ConnectionPermits::new(limits)),
         told: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -103,7 +103,7 @@ async fn serve(
 }
 
 fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections: &mut JoinSet<()>) {
-    let Some(place) = shared.places.take(peer) else {
+    let Some(permit) = shared.permits.take(peer) else {
         shared.metrics.refused.inc();
         return; // closing the socket is the fastest refusal there is
     };
@@ -115,8 +115,8 @@ fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections
     let shared = shared.clone();
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
-        shared.serve(socket, peer, &place).await;
-        drop((place, open)); // a place is free before it stops counting
+        shared.serve(socket, peer, &permit).await;
+        drop((permit, open)); // a permit is free before it stops counting
     });
 }
 

@@ -8,8 +8,8 @@ pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod metrics;
 mod peers;
+mod permits;
 pub(crate) mod readiness;
-mod room;
 mod slow_peer;
 pub(crate) mod tls;
 
