@@ -140,13 +140,13 @@ pub(super) struct Operation {
     pub(super) route: MethodRouter,
 }
 
-/// The route of an operation, and what it is about.
-type Place = (Verb, &'static str);
+/// How an operation is asked for; the path is below [`ROOT`].
+type VerbAndPath = (Verb, &'static str);
 
 impl Operation {
     /// An operation whose answer is a value of ours.
     pub(super) fn new<T, F>(
-        place: Place,
+        verb_and_path: VerbAndPath,
         form: Form,
         summary: &'static str,
         parameters: &'static [&'static str],
@@ -161,12 +161,12 @@ impl Operation {
             let answered = answer(call);
             async move { Ok(respond(form, &answered.await?)) }
         };
-        Self::responding(place, form, (summary, parameters), schema, answer)
+        Self::responding(verb_and_path, form, (summary, parameters), schema, answer)
     }
 
     /// An operation whose answer is more than a value of ours: an object of the API server as it is, or a stream of `T`.
     pub(super) fn responding_with<T, F>(
-        place: Place,
+        verb_and_path: VerbAndPath,
         form: Form,
         summary: &'static str,
         parameters: &'static [&'static str],
@@ -177,11 +177,11 @@ impl Operation {
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
-        Self::responding(place, form, (summary, parameters), schema, answer)
+        Self::responding(verb_and_path, form, (summary, parameters), schema, answer)
     }
 
     fn responding<F>(
-        (verb, path): Place,
+        (verb, path): VerbAndPath,
         form: Form,
         (summary, parameters): (&'static str, &'static [&'static str]),
         schema: fn(&mut SchemaGenerator) -> Schema,
