@@ -8,7 +8,7 @@ use kube::{Api, Client, api::ListParams};
 
 use super::{
     happening::{Happening, at},
-    resume::{Place, Resume},
+    resume::{Resume, WatchScope},
 };
 use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat};
 
@@ -16,7 +16,7 @@ use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat};
 pub(super) const OURS: &str = "reportingComponent=copyrator";
 /// How many Events a page of a list has.
 const PAGE: u32 = 500;
-/// How many pages are read of a place.
+/// How many pages are read of a scope.
 const PAGES: usize = 4;
 
 /// What has happened lately.
@@ -46,9 +46,9 @@ pub(super) fn named<'s>(seat: &'s Seat, asked: &'s Asked) -> &'s BTreeSet<Arc<st
     if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces }
 }
 
-/// The Events of a place.
-pub(super) fn events(client: &Client, place: &Place) -> Api<Event> {
-    match place {
+/// The Events of a scope.
+pub(super) fn events(client: &Client, scope: &WatchScope) -> Api<Event> {
+    match scope {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     }
@@ -58,11 +58,11 @@ pub(super) fn events(client: &Client, place: &Place) -> Api<Event> {
 pub(super) struct Start {
     pub events: Vec<Event>,
     pub resume: Resume,
-    /// The places that may not be read.
+    /// The scopes that may not be read.
     pub refused: Vec<Problem>,
 }
 
-/// Lists the Events of each place that may be read.
+/// Lists the Events of each scope that may be read.
 ///
 /// # Errors
 /// None may be.
@@ -70,14 +70,14 @@ pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -
     let named = named(seat, asked);
     let mut start = Start { events: Vec::new(), resume: Resume(Vec::new()), refused: Vec::new() };
     if named.is_empty() {
-        let home: Place = Some(seat.client.default_namespace().into());
+        let home: WatchScope = Some(seat.client.default_namespace().into());
         start.add(seat, None, (page, pages)).await?;
         if start.resume.0.is_empty() {
             start.add(seat, home, (page, pages)).await?;
         }
     }
-    for place in named {
-        start.add(seat, Some(place.clone()), (page, pages)).await?;
+    for namespace in named {
+        start.add(seat, Some(namespace.clone()), (page, pages)).await?;
     }
     match start.refused.pop() {
         Some(refused) if start.resume.0.is_empty() => Err(refused),
@@ -89,8 +89,13 @@ pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -
 }
 
 impl Start {
-    async fn add(&mut self, seat: &Seat, place: Place, (page, pages): (u32, usize)) -> Result<(), Problem> {
-        let api = events(&seat.client, &place);
+    async fn add(
+        &mut self,
+        seat: &Seat,
+        scope: WatchScope,
+        (page, pages): (u32, usize),
+    ) -> Result<(), Problem> {
+        let api = events(&seat.client, &scope);
         let mut params = ListParams::default().fields(OURS).limit(page);
         let mut version = None;
         for _ in 0..pages {
@@ -109,7 +114,7 @@ impl Start {
                 None => break,
             }
         }
-        self.resume.0.push((place, version.unwrap_or_default()));
+        self.resume.0.push((scope, version.unwrap_or_default()));
         Ok(())
     }
 }

@@ -1,40 +1,40 @@
-//! Where a stream goes on: an opaque text with a resourceVersion for each place that is watched.
+//! Where a stream goes on: an opaque text with a resourceVersion for each scope that is watched.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// A namespace; `None`: all of them.
-pub(super) type Place = Option<Arc<str>>;
+/// What one watch of Events is about: a namespace; `None`: all of them.
+pub(super) type WatchScope = Option<Arc<str>>;
 
-/// A resourceVersion for each place.
+/// A resourceVersion for each scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resume(pub Vec<(Place, String)>);
+pub(super) struct Resume(pub Vec<(WatchScope, String)>);
 
 impl Resume {
     /// As the `id` of an event.
     pub(super) fn text(&self) -> String {
-        let places = self.0.iter().map(|(place, version)| (place.as_deref().unwrap_or_default(), version));
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&places.collect::<Vec<_>>()).unwrap_or_default())
+        let scopes = self.0.iter().map(|(scope, version)| (scope.as_deref().unwrap_or_default(), version));
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&scopes.collect::<Vec<_>>()).unwrap_or_default())
     }
 
     /// What [`Resume::text`] gave for a request about the same namespaces: those that it names, or else all or the context's own.
-    /// Places become paths at the API server, so no others are taken.
+    /// Namespaces become paths at the API server, so no others are taken.
     pub(super) fn read(text: &str, named: &BTreeSet<Arc<str>>, home: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let places: Vec<(String, String)> = serde_json::from_slice(&bytes).ok()?;
-        let is_asked = |place: &str| match named.is_empty() {
-            true => place.is_empty() || place == home,
-            false => named.contains(place),
+        let scopes: Vec<(String, String)> = serde_json::from_slice(&bytes).ok()?;
+        let is_asked = |scope: &str| match named.is_empty() {
+            true => scope.is_empty() || scope == home,
+            false => named.contains(scope),
         };
         let is_version =
             |text: &str| !text.is_empty() && text.len() < 21 && text.bytes().all(|one| one.is_ascii_digit());
-        let all: BTreeSet<&str> = places.iter().map(|(place, _)| &**place).collect();
-        let is_sound = places.iter().all(|(place, version)| is_asked(place) && is_version(version))
-            && all.len() == places.len()
+        let all: BTreeSet<&str> = scopes.iter().map(|(scope, _)| &**scope).collect();
+        let is_sound = scopes.iter().all(|(scope, version)| is_asked(scope) && is_version(version))
+            && all.len() == scopes.len()
             && !(all.is_empty() || named.is_empty() && all.len() > 1);
-        let place = |place: String| (!place.is_empty()).then(|| place.into());
-        is_sound.then(|| Self(places.into_iter().map(|(name, version)| (place(name), version)).collect()))
+        let scope = |scope: String| (!scope.is_empty()).then(|| scope.into());
+        is_sound.then(|| Self(scopes.into_iter().map(|(name, version)| (scope(name), version)).collect()))
     }
 }
 
@@ -46,9 +46,9 @@ mod tests {
     fn what_was_given_is_taken_again_and_nothing_else() {
         let named: BTreeSet<Arc<str>> = ["shop", "web"].map(Arc::from).into();
         let none = BTreeSet::new();
-        let at = |places: &[(&str, &str)]| {
-            let place = |name: &str| (!name.is_empty()).then(|| name.into());
-            Resume(places.iter().map(|(name, version)| (place(name), (*version).to_owned())).collect())
+        let at = |scopes: &[(&str, &str)]| {
+            let scope = |name: &str| (!name.is_empty()).then(|| name.into());
+            Resume(scopes.iter().map(|(name, version)| (scope(name), (*version).to_owned())).collect())
         };
         for (resume, named) in [
             (at(&[("", "7")]), &none),

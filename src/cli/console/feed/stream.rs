@@ -40,7 +40,7 @@ const LATER: Duration = Duration::from_secs(30);
 /// How often something is sent, so that a connection that is gone is noticed.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// What a watch brings, and of which place; `None`: it has ended.
+/// What a watch brings, and of which scope; `None`: it has ended.
 type Brought = (usize, Option<kube::Result<WatchEvent<Event>>>);
 type Watch = Pin<Box<dyn Stream<Item = Brought> + Send>>;
 
@@ -55,7 +55,7 @@ struct Feed {
     seat: Arc<Seat>,
     /// Whether the last event was sent.
     is_over: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Begins a stream: after the event with the id `after`, or now.
@@ -67,7 +67,7 @@ pub(in crate::cli::console) async fn open(
     asked: &Asked,
     after: Option<&str>,
 ) -> Result<Response, Problem> {
-    let place = seat.streams.clone().try_acquire_owned().map_err(|_| {
+    let permit = seat.streams.clone().try_acquire_owned().map_err(|_| {
         let message = format!("{STREAMS} streams are open: close one, or try again");
         Problem::new(StatusCode::TOO_MANY_REQUESTS, message)
     })?;
@@ -82,9 +82,9 @@ pub(in crate::cli::console) async fn open(
         }
     };
     let mut watches = SelectAll::new();
-    for (index, (place, version)) in resume.0.iter().enumerate() {
+    for (index, (scope, version)) in resume.0.iter().enumerate() {
         let params = WatchParams::default().fields(OURS).timeout(WATCH);
-        let watch = match events(&seat.client, place).watch(&params, version).await {
+        let watch = match events(&seat.client, scope).watch(&params, version).await {
             Ok(watch) => watch,
             Err(kube::Error::Api(status)) if is_too_old(&status) => {
                 return Ok(respond(stream::iter([Ok(reset())])));
@@ -97,7 +97,7 @@ pub(in crate::cli::console) async fn open(
     let mut first = vec![Sent::default().retry(RETRY).id(resume.text())];
     first.extend(refused.iter().map(problem).rev());
     let until = Instant::now() + LIFE;
-    let feed = Feed { watches, resume, first, until, seat: seat.clone(), is_over: false, _place: place };
+    let feed = Feed { watches, resume, first, until, seat: seat.clone(), is_over: false, _permit: permit };
     Ok(respond(stream::unfold(feed, Feed::next)))
 }
 
