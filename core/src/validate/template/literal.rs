@@ -41,9 +41,9 @@ const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// The longest path in a message, in bytes: an instance chooses the keys.
 const LONGEST_PATH: usize = 256;
 
-/// Where a value stands, as far as it matters for what must be literal.
+/// In which field a value stands, as far as it matters for what must be literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FieldContext {
     /// Where nothing is restricted: labels, the data of a ConfigMap, a status.
     Free,
     /// Any field that is none of the others.
@@ -58,7 +58,7 @@ pub(super) enum Place {
     Keys,
 }
 
-impl Place {
+impl FieldContext {
     /// Where the value of this field stands.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
@@ -111,18 +111,18 @@ fn is_of_literal(name: &str) -> bool {
 
 /// The first field, in what an expression gave, that only the template's text may set: its path below the
 /// expression.
-pub(super) fn smuggled(value: &Value, place: Place) -> Option<String> {
+pub(super) fn smuggled(value: &Value, context: FieldContext) -> Option<String> {
     let path = match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
-            if place.is_kept(name) {
+            if context.is_kept(name) {
                 return Some(format!(".{name}"));
             }
-            smuggled(value, place.field(name)).map(|path| format!(".{name}{path}"))
+            smuggled(value, context.field(name)).map(|path| format!(".{name}{path}"))
         }),
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .find_map(|(index, item)| smuggled(item, place.item()).map(|path| format!("[{index}]{path}"))),
+            .find_map(|(index, item)| smuggled(item, context.item()).map(|path| format!("[{index}]{path}"))),
         _ => None,
     };
     path.map(|path| printable(path, LONGEST_PATH))
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn what_gives_pods_more_rights_is_found_at_any_depth() {
-        use Place::{Elsewhere, Free, Keys, Metadata, Volume, Volumes};
-        for (place, value, found) in [
+        use FieldContext::{Elsewhere, Free, Keys, Metadata, Volume, Volumes};
+        for (context, value, found) in [
             (Elsewhere, json!({"replicas": 3, "secret": "of a custom resource"}), None),
             (
                 Elsewhere,
@@ -184,7 +184,7 @@ mod tests {
             ),
             (Free, json!({"securityContext": {}}), None),
         ] {
-            assert_eq!(smuggled(&value, place).as_deref(), found, "{value}");
+            assert_eq!(smuggled(&value, context).as_deref(), found, "{value}");
         }
         let long = smuggled(&json!({"x".repeat(5_000): {"nodeName": "a"}}), Elsewhere).unwrap();
         assert!(long.len() <= LONGEST_PATH + "…".len(), "{}", long.len());

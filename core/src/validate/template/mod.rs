@@ -27,7 +27,7 @@ pub use served::{declared_kind, unserved, written_kind};
 pub use visible::visible;
 
 use self::{
-    literal::Place,
+    literal::FieldContext,
     node::{Compiler, Node},
     object::pods_of,
 };
@@ -251,7 +251,7 @@ fn status(
     }
     let fields: Value = fields.clone().into_iter().collect();
     // A status gives nobody a right.
-    Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, Place::Free))
+    Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, FieldContext::Free))
 }
 
 fn span(at: &str, span: Option<&Span>, problems: &mut Vec<Problem>) -> Option<Duration> {

@@ -6,7 +6,7 @@ use copyrator_cel::{CompileError, Environment, Expression, Path};
 use serde_json::Value;
 
 use super::{
-    literal::Place,
+    literal::FieldContext,
     text::{Piece, split},
 };
 use crate::{api::Problem, validate::invalid};
@@ -17,7 +17,7 @@ pub(super) enum Node {
     /// No expression is in it.
     Literal(Value),
     /// The value is what one expression gives.
-    Whole(Formula, Place),
+    Whole(Formula, FieldContext),
     /// A text with expressions in it.
     Text(Vec<Segment>),
     /// The fields of an object, each with its value, in order.
@@ -86,7 +86,7 @@ impl<'c> Compiler<'c> {
     pub(super) fn object(&mut self, at: &str, object: &Value) -> Node {
         let holds_data =
             object["apiVersion"] == "v1" && (object["kind"] == "ConfigMap" || object["kind"] == "Secret");
-        self.node(at, object, if holds_data { Place::Free } else { Place::Elsewhere })
+        self.node(at, object, if holds_data { FieldContext::Free } else { FieldContext::Elsewhere })
     }
 
     /// Compiles an expression that must be true or false; it stands without `${}`.
@@ -101,9 +101,9 @@ impl<'c> Compiler<'c> {
     }
 
     /// Compiles a value; `at` is its field.
-    pub(super) fn node(&mut self, at: &str, value: &Value, place: Place) -> Node {
+    pub(super) fn node(&mut self, at: &str, value: &Value, context: FieldContext) -> Node {
         match value {
-            Value::String(text) => self.text(at, text, place),
+            Value::String(text) => self.text(at, text, context),
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(name, value)| {
                     let at = format!("{at}.{name}");
@@ -113,8 +113,8 @@ impl<'c> Compiler<'c> {
                             "is a key, and keys are literal; build the map by one expression",
                         ));
                     }
-                    let node = self.node(&at, value, place.field(name));
-                    if place.is_literal(name) && !node.is_literal() {
+                    let node = self.node(&at, value, context.field(name));
+                    if context.is_literal(name) && !node.is_literal() {
                         self.problems.push(invalid(&at, MUST_BE_LITERAL));
                     }
                     (name.clone(), node)
@@ -130,7 +130,7 @@ impl<'c> Compiler<'c> {
             Value::Array(items) => {
                 let items = items.iter().enumerate();
                 let items: Vec<Node> = items
-                    .map(|(index, item)| self.node(&format!("{at}[{index}]"), item, place.item()))
+                    .map(|(index, item)| self.node(&format!("{at}[{index}]"), item, context.item()))
                     .collect();
                 match items.iter().all(Node::is_literal) {
                     true => Node::Literal(items.into_iter().map(Node::into_literal).collect()),
@@ -141,7 +141,7 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn text(&mut self, at: &str, text: &str, place: Place) -> Node {
+    fn text(&mut self, at: &str, text: &str, context: FieldContext) -> Node {
         let pieces = match split(text) {
             Ok(pieces) => pieces,
             Err(error) => {
@@ -153,7 +153,7 @@ impl<'c> Compiler<'c> {
             [] => Node::Literal(String::new().into()),
             [Piece::Literal(text)] => Node::Literal(text.as_str().into()),
             [Piece::Expression(source)] => match self.formula(at, source) {
-                Some(formula) => Node::Whole(formula, place),
+                Some(formula) => Node::Whole(formula, context),
                 None => Node::Literal(Value::Null),
             },
             pieces => {

@@ -1,7 +1,7 @@
 //! One object of a template: what its manifest says, and which expressions it holds.
 
 use super::{
-    literal::Place,
+    literal::FieldContext,
     manifest,
     node::{Compiler, Formula, Node},
 };
@@ -52,7 +52,7 @@ impl CompiledObject {
         }
         // The name is part of the body, which reports what is wrong with it.
         let reported = compiler.problems.len();
-        let name = compiler.node(at, &spec.template["metadata"]["name"], Place::Free);
+        let name = compiler.node(at, &spec.template["metadata"]["name"], FieldContext::Free);
         compiler.problems.truncate(reported);
         Self {
             id: spec.id.clone(),

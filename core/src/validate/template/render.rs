@@ -222,9 +222,9 @@ impl<'e> Renderer<'e> {
     fn node(&mut self, path: &str, node: &'e Node) -> Result<Value, RenderFault> {
         match node {
             Node::Literal(value) => Ok(value.clone()),
-            Node::Whole(formula, place) => {
+            Node::Whole(formula, context) => {
                 let value = self.json(path, formula)?;
-                match smuggled(&value, *place) {
+                match smuggled(&value, *context) {
                     None => Ok(value),
                     Some(field) => {
                         let field = field.trim_start_matches('.');
