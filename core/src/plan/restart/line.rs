@@ -37,9 +37,9 @@ pub(crate) struct Lines {
     pub(super) lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
 }
 
-/// One workload in the line, in which they come by group, and by name.
+/// One workload in the line, in which they come by the group of their stage, and by name.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StagedWorkload {
     pub(super) group: usize,
     pub(super) key: WorkloadKey,
     /// How its last restart goes, for those who wait for it.
@@ -49,7 +49,7 @@ pub(super) struct Place {
 /// The workloads of a monitor, in line, and what is asked of them again and again.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) places: Vec<Place>,
+    pub(super) workloads: Vec<StagedWorkload>,
     pub(super) at: BTreeMap<WorkloadKey, usize>,
     pub(super) failed: usize,
     pub(super) under_way: usize,
@@ -61,20 +61,20 @@ pub(super) struct Line {
 /// What is known of which workloads are due, from the front of a line as far as somebody has asked.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// Up to each place, how many are due and held back by nothing but their turn.
+    /// Up to each workload, how many are due and held back by nothing but their turn.
     pub(super) ready: Vec<usize>,
     /// The first one that is due, for whatever reason it does not go, and its group.
     pub(super) first_due: Option<(usize, usize)>,
 }
 
 impl Line {
-    pub(super) fn of(mut places: Vec<Place>) -> Self {
-        places.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
-        let failed = places.iter().filter(|place| matches!(place.result, RestartResult::Failed(_))).count();
-        let under_way = places.iter().filter(|place| place.result == RestartResult::UnderWay).count();
-        let first_under_way = places.iter().find(|place| place.result == RestartResult::UnderWay);
-        let first_under_way = first_under_way.map(|place| place.group);
-        let at = places.iter().enumerate().map(|(at, place)| (place.key.clone(), at)).collect();
-        Self { places, at, failed, under_way, first_under_way, front: RefCell::default() }
+    pub(super) fn of(mut workloads: Vec<StagedWorkload>) -> Self {
+        workloads.sort_by(|a, b| (a.group, &a.key.name, a.key.kind).cmp(&(b.group, &b.key.name, b.key.kind)));
+        let failed = workloads.iter().filter(|one| matches!(one.result, RestartResult::Failed(_))).count();
+        let under_way = workloads.iter().filter(|one| one.result == RestartResult::UnderWay).count();
+        let first_under_way = workloads.iter().find(|one| one.result == RestartResult::UnderWay);
+        let first_under_way = first_under_way.map(|one| one.group);
+        let at = workloads.iter().enumerate().map(|(at, one)| (one.key.clone(), at)).collect();
+        Self { workloads, at, failed, under_way, first_under_way, front: RefCell::default() }
     }
 }

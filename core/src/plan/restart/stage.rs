@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, rc::Rc};
 use jiff::Timestamp;
 
 use super::{
-    line::{Line, Lines, Place, Readiness},
+    line::{Line, Lines, Readiness, StagedWorkload},
     reach::{declared_reach, staged},
     readiness::readiness,
     soak::{recent, remembered},
@@ -67,14 +67,14 @@ pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Ve
     let mut next = Vec::new();
     for (name, compiled, stage) in staged(world, &monitors) {
         let turns = Turns { world, lines: &lines, name, compiled, stage, now };
-        for place in &turns.line().places {
-            if !matches!(lines.due(world, &place.key, now), Readiness::Ready(_)) {
+        for workload in &turns.line().workloads {
+            if !matches!(lines.due(world, &workload.key, now), Readiness::Ready(_)) {
                 continue;
             }
-            if turns.may_go(&place.key).is_err() {
+            if turns.may_go(&workload.key).is_err() {
                 break;
             }
-            next.push(place.key.clone());
+            next.push(workload.key.clone());
         }
     }
     next
@@ -108,8 +108,8 @@ impl Turns<'_> {
         if is_begun(self.world, key) {
             return Ok(());
         }
-        let group = line.places[mine].group;
-        let is_mine_under_way = line.places[mine].result == RestartResult::UnderWay;
+        let group = line.workloads[mine].group;
+        let is_mine_under_way = line.workloads[mine].result == RestartResult::UnderWay;
         let under_way = line.under_way - usize::from(is_mine_under_way);
         let free = self.stage.max_concurrent.map(|max| max.saturating_sub(under_way));
         if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
@@ -118,7 +118,7 @@ impl Turns<'_> {
         // Without a number of places only earlier groups count.
         let before = match free {
             Some(_) => mine,
-            None => line.places.partition_point(|place| place.group < group),
+            None => line.workloads.partition_point(|one| one.group < group),
         };
         match self.is_blocked(&line, before, group, free) {
             true => Err(WaitReason::Stage),
@@ -132,7 +132,7 @@ impl Turns<'_> {
         let has_failed = line
             .at
             .get(key)
-            .is_some_and(|mine| matches!(line.places[*mine].result, RestartResult::Failed(_)));
+            .is_some_and(|mine| matches!(line.workloads[*mine].result, RestartResult::Failed(_)));
         let others = line.failed - usize::from(has_failed);
         if others > 0 && !self.had_failed(key) {
             return Err(WaitReason::StageStopped);
@@ -155,10 +155,10 @@ impl Turns<'_> {
             if known == before {
                 return false;
             }
-            let place = &line.places[known];
-            let due = self.lines.due(self.world, &place.key, self.now);
+            let workload = &line.workloads[known];
+            let due = self.lines.due(self.world, &workload.key, self.now);
             if !matches!(due, Readiness::No | Readiness::Left) && front.first_due.is_none() {
-                front.first_due = Some((known, place.group));
+                front.first_due = Some((known, workload.group));
             }
             // A workload that only another monitor's window shuts out keeps no workload of its own group
             // waiting.
@@ -175,11 +175,11 @@ impl Turns<'_> {
             .world
             .workloads_in(&self.name.namespace)
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
-        let places = reached.map(|(key, facts)| {
+        let workloads = reached.map(|(key, facts)| {
             let group = self.stage.group(|label| facts.template_labels.get(label));
-            Place { group, key: key.clone(), result: self.went(key, facts) }
+            StagedWorkload { group, key: key.clone(), result: self.went(key, facts) }
         });
-        let line = Rc::new(Line::of(places.collect()));
+        let line = Rc::new(Line::of(workloads.collect()));
         self.lines.lines.borrow_mut().insert(self.name.clone(), line.clone());
         line
     }
