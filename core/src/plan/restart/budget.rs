@@ -20,9 +20,9 @@ pub fn under_way(world: &World, now: Timestamp) -> BTreeSet<&WorkloadKey> {
     world.memory().under_way().at(Some(now), world.key())
 }
 
-/// The places, and who holds them.
-struct Places<'w> {
-    taken: BTreeSet<&'w WorkloadKey>,
+/// The places for restarts (`--max-rollouts`), and which workloads hold them.
+struct RolloutBudget<'w> {
+    holders: BTreeSet<&'w WorkloadKey>,
     held: BTreeMap<&'w str, usize>,
     free: usize,
     /// How many of them one namespace holds at most: half, so that one whose restarts do not end, or are
@@ -30,17 +30,17 @@ struct Places<'w> {
     share: usize,
 }
 
-impl<'w> Places<'w> {
+impl<'w> RolloutBudget<'w> {
     /// Without a time no restart counts as stuck, and so perhaps no place is free.
     fn of(world: &'w World, now: Option<Timestamp>) -> Self {
         let share = world.settings().max_rollouts.div_ceil(2);
-        let taken = world.memory().under_way().at(now, world.key());
+        let holders = world.memory().under_way().at(now, world.key());
         let mut held: BTreeMap<&str, usize> = BTreeMap::new();
-        for key in &taken {
+        for key in &holders {
             *held.entry(&key.namespace).or_default() += 1;
         }
         let filled: usize = held.values().map(|count| share.min(*count)).sum();
-        Self { taken, held, free: world.settings().max_rollouts.saturating_sub(filled), share }
+        Self { holders, held, free: world.settings().max_rollouts.saturating_sub(filled), share }
     }
 
     fn held_by(&self, namespace: &str) -> usize {
@@ -58,10 +58,10 @@ pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> boo
     if world.settings().max_rollouts == 0 {
         return true;
     }
-    let places = Places::of(world, Some(now));
-    places.taken.contains(key)
-        || (is_near_the_front(world, key, places.free_for(&key.namespace), now)
-            && line(world, &places, Some(key), now).contains(&key))
+    let budget = RolloutBudget::of(world, Some(now));
+    budget.holders.contains(key)
+        || (is_near_the_front(world, key, budget.free_for(&key.namespace), now)
+            && line(world, &budget, Some(key), now).contains(&key))
 }
 
 /// Whether fewer than so many wait longer in its own namespace: asked first, since a status asks for
@@ -83,18 +83,18 @@ pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     if world.memory().waiting_for(WaitReason::Budget, time).next().is_none() {
         return Vec::new();
     }
-    line(world, &Places::of(world, now), None, time).into_iter().cloned().collect()
+    line(world, &RolloutBudget::of(world, now), None, time).into_iter().cloned().collect()
 }
 
 /// Those in line who get the free places: the next one always goes to the namespace with the fewest, there to
 /// the workload that has waited longest.
 fn line<'w>(
     world: &'w World,
-    places: &Places<'w>,
+    budget: &RolloutBudget<'w>,
     newcomer: Option<&'w WorkloadKey>,
     now: Timestamp,
 ) -> Vec<&'w WorkloadKey> {
-    if places.free == 0 {
+    if budget.free == 0 {
         return Vec::new();
     }
     let waiting = world.memory().waiting_for(WaitReason::Budget, now);
@@ -109,12 +109,12 @@ fn line<'w>(
     }
     let mut heads: BinaryHeap<_> = queues
         .iter_mut()
-        .filter_map(|(namespace, queue)| Some(Reverse((places.held_by(namespace), queue.pop()?.0))))
+        .filter_map(|(namespace, queue)| Some(Reverse((budget.held_by(namespace), queue.pop()?.0))))
         .collect();
     let mut chosen = Vec::new();
-    while chosen.len() < places.free
+    while chosen.len() < budget.free
         && let Some(Reverse((held, (_, key)))) = heads.pop()
-        && held < places.share
+        && held < budget.share
     {
         chosen.push(key);
         let next = queues.get_mut(&*key.namespace).and_then(BinaryHeap::pop);
