@@ -70,7 +70,7 @@ pub(super) fn plan_unwanted(
         }
         return leave(own_word, facts, &marks.rule, remove_after, now);
     };
-    let Standing::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
+    let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     if was_asked {
         return leave(word, facts, &marks.rule, remove_after, now);
     }
@@ -79,29 +79,29 @@ pub(super) fn plan_unwanted(
 }
 
 /// What the rule or template of an unwanted object says of such objects.
-enum Standing {
+enum DeclaredRemoval {
     /// What the template declares here is not known yet.
     Unknown,
     /// What happens to the object, and whether the API server was asked about deleting it when the spec was written.
     Known { word: OnRemoval, was_asked: bool },
 }
 
-/// The same, `None` where the rule or template is gone.
-fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<Standing> {
+/// `None` where the rule or template is gone.
+fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<DeclaredRemoval> {
     let default = world.settings().default_grace;
     match world.declaration(name)? {
         Declaration::Rule(facts) => {
             let compiled = facts.compiled.as_deref().ok()?;
             let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
-            Some(Standing::Known { word, was_asked: was_asked_about(world, name, compiled, slot) })
+            Some(DeclaredRemoval::Known { word, was_asked: was_asked_about(world, name, compiled, slot) })
         }
         Declaration::Template(facts) => {
             let compiled = facts.compiled.as_deref().ok()?;
             if !is_rendered(world, name, facts, slot) {
-                return Some(Standing::Unknown);
+                return Some(DeclaredRemoval::Unknown);
             }
             let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
-            Some(Standing::Known { word, was_asked: asks_about(name, compiled, slot) })
+            Some(DeclaredRemoval::Known { word, was_asked: asks_about(name, compiled, slot) })
         }
     }
 }
