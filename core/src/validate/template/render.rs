@@ -101,17 +101,17 @@ impl CompiledTemplate {
         let all: Vec<&Formula> = object.formulas().collect();
         let mut renderer = self.renderer(&all, instance, &mut budget.0);
         if let Some(include) = &object.include {
-            match self.standing(&[include], instance) {
-                Standing::Ready if !renderer.truth(include)? => return Ok(Rendering::Excluded),
-                Standing::Ready => {}
-                Standing::Excluded => return Ok(Rendering::Excluded),
-                Standing::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+            match self.dependency_state(&[include], instance) {
+                DependencyState::Ready if !renderer.truth(include)? => return Ok(Rendering::Excluded),
+                DependencyState::Ready => {}
+                DependencyState::Excluded => return Ok(Rendering::Excluded),
+                DependencyState::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
             }
         }
-        match self.standing(&object.body.formulas(), instance) {
-            Standing::Ready => {}
-            Standing::Excluded => return Ok(Rendering::Excluded),
-            Standing::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+        match self.dependency_state(&object.body.formulas(), instance) {
+            DependencyState::Ready => {}
+            DependencyState::Excluded => return Ok(Rendering::Excluded),
+            DependencyState::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
         }
         let body = renderer.node("", &object.body)?;
         if let Some((path, what)) = metadata_faults(&body["metadata"], false).into_iter().next() {
@@ -133,7 +133,7 @@ impl CompiledTemplate {
         let Node::Fields(fields) = status else { return renderer.node("status", status).map(Some) };
         let mut written = Map::new();
         for (name, node) in fields {
-            if matches!(self.standing(&node.formulas(), instance), Standing::Ready) {
+            if matches!(self.dependency_state(&node.formulas(), instance), DependencyState::Ready) {
                 renderer.field(&format!("status.{name}"), name, node, &mut written)?;
             }
         }
@@ -166,14 +166,14 @@ impl CompiledTemplate {
     }
 
     /// Whether everything is there that expressions read of other objects.
-    fn standing(&self, formulas: &[&Formula], instance: &Instance<'_>) -> Standing {
+    fn dependency_state(&self, formulas: &[&Formula], instance: &Instance<'_>) -> DependencyState {
         let read: Vec<&CompiledObject> = self
             .objects
             .iter()
             .filter(|object| formulas.iter().any(|formula| object.is_read_by(formula)))
             .collect();
         if read.iter().any(|object| instance.excluded.contains(object.id.as_str())) {
-            return Standing::Excluded;
+            return DependencyState::Excluded;
         }
         let is_lacking = |object: &&&CompiledObject| match instance.existing.get(object.id.as_str()) {
             None => true,
@@ -181,12 +181,12 @@ impl CompiledTemplate {
         };
         let lacking: BTreeSet<String> =
             read.iter().filter(is_lacking).map(|object| object.id.clone()).collect();
-        if lacking.is_empty() { Standing::Ready } else { Standing::WaitingFor(lacking) }
+        if lacking.is_empty() { DependencyState::Ready } else { DependencyState::WaitingFor(lacking) }
     }
 }
 
-/// Whether expressions can be evaluated.
-enum Standing {
+/// Whether the objects that expressions read are there, so that they can be evaluated.
+enum DependencyState {
     Ready,
     /// They read an object that is not wanted.
     Excluded,
