@@ -93,8 +93,8 @@ enum Given<'n> {
     Value(&'n Value),
 }
 
-/// The same, as far as it is certain.
-enum Stands<'n> {
+/// What is known of such a value before anything is rendered.
+enum StaticValue<'n> {
     Literal(&'n Value),
     /// A text with expressions in it.
     Composed,
@@ -119,23 +119,23 @@ impl<'n> Given<'n> {
         }
     }
 
-    fn stands(self) -> Stands<'n> {
+    fn static_value(self) -> StaticValue<'n> {
         match self {
-            Self::Value(Value::Null) => Stands::Unknown,
-            Self::Value(Value::Object(fields)) => {
-                Stands::Map(fields.iter().map(|(name, value)| (name.as_str(), Self::Value(value))).collect())
-            }
-            Self::Value(Value::Array(items)) => Stands::List(items.iter().map(Self::Value).collect()),
-            Self::Value(value) => Stands::Literal(value),
-            Self::Node(Node::Literal(value)) => Self::Value(value).stands(),
+            Self::Value(Value::Null) => StaticValue::Unknown,
+            Self::Value(Value::Object(fields)) => StaticValue::Map(
+                fields.iter().map(|(name, value)| (name.as_str(), Self::Value(value))).collect(),
+            ),
+            Self::Value(Value::Array(items)) => StaticValue::List(items.iter().map(Self::Value).collect()),
+            Self::Value(value) => StaticValue::Literal(value),
+            Self::Node(Node::Literal(value)) => Self::Value(value).static_value(),
             Self::Node(Node::Whole(formula, _)) => {
-                formula.expression.always().map_or(Stands::Unknown, Stands::Gives)
+                formula.expression.always().map_or(StaticValue::Unknown, StaticValue::Gives)
             }
-            Self::Node(Node::Text(_)) => Stands::Composed,
-            Self::Node(Node::Fields(fields)) => {
-                Stands::Map(fields.iter().map(|(name, node)| (name.as_str(), Self::Node(node))).collect())
-            }
-            Self::Node(Node::Items(items)) => Stands::List(items.iter().map(Self::Node).collect()),
+            Self::Node(Node::Text(_)) => StaticValue::Composed,
+            Self::Node(Node::Fields(fields)) => StaticValue::Map(
+                fields.iter().map(|(name, node)| (name.as_str(), Self::Node(node))).collect(),
+            ),
+            Self::Node(Node::Items(items)) => StaticValue::List(items.iter().map(Self::Node).collect()),
         }
     }
 }
@@ -159,7 +159,7 @@ impl<'d> Judge<'_, 'd> {
                 self.judge("spec.writeStatus", Given::Node(node), &level);
             }
             Part::Object(object) => {
-                let Stands::Map(fields) = Given::Node(&object.body).stands() else { return };
+                let StaticValue::Map(fields) = Given::Node(&object.body).static_value() else { return };
                 // The validator has judged these.
                 let is_judged = |name: &str| ["apiVersion", "kind", "metadata"].contains(&name);
                 let others = fields.into_iter().filter(|(name, _)| !is_judged(name)).collect();
@@ -172,22 +172,22 @@ impl<'d> Judge<'_, 'd> {
         if self.faults.len() >= MOST_PROBLEMS {
             return;
         }
-        let stands = given.stands();
-        if let Some(takes) = level.takes.filter(|takes| !takes.may_be(&stands)) {
-            let (what, way_out) = (described(&stands), way_out(&stands, takes));
+        let known = given.static_value();
+        if let Some(takes) = level.takes.filter(|takes| !takes.may_be(&known)) {
+            let (what, way_out) = (described(&known), way_out(&known, takes));
             return self
                 .say(at, &format!("is {what}, and {} takes {} here{way_out}", self.kind, takes.said()));
         }
-        match stands {
-            Stands::Map(fields) => self.fields(at, fields, level),
-            Stands::List(items) => {
+        match known {
+            StaticValue::Map(fields) => self.fields(at, fields, level),
+            StaticValue::List(items) => {
                 let of_item = self.published.level(&level.items, self.room);
                 for (index, item) in items.into_iter().enumerate() {
                     self.judge(&format!("{at}[{index}]"), item, &of_item);
                 }
             }
-            Stands::Literal(value) => self.value(at, value, level),
-            Stands::Composed | Stands::Gives(_) | Stands::Unknown => {}
+            StaticValue::Literal(value) => self.value(at, value, level),
+            StaticValue::Composed | StaticValue::Gives(_) | StaticValue::Unknown => {}
         }
     }
 
@@ -236,35 +236,37 @@ impl<'d> Judge<'_, 'd> {
 
 impl Takes {
     /// Whether it may take what stands there.
-    fn may_be(self, stands: &Stands<'_>) -> bool {
+    fn may_be(self, value: &StaticValue<'_>) -> bool {
         let is_whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
-        match (self, stands) {
-            (_, Stands::Unknown) => true,
-            (Self::Truth, Stands::Literal(value)) => value.is_boolean(),
-            (Self::Truth, Stands::Gives(gives)) => *gives == Always::Truth,
-            (Self::WholeNumber, Stands::Literal(value)) => is_whole(value),
-            (Self::WholeNumberOrText, Stands::Literal(value)) => value.is_string() || is_whole(value),
-            (Self::Number, Stands::Literal(value)) => value.is_number(),
-            (Self::Number | Self::WholeNumber, Stands::Gives(gives)) => *gives == Always::Number,
-            (Self::WholeNumberOrText, Stands::Gives(gives)) => [Always::Number, Always::Text].contains(gives),
-            (Self::Text, Stands::Literal(value)) => value.is_string(),
-            (Self::Text, Stands::Gives(gives)) => *gives == Always::Text,
-            (Self::Text | Self::WholeNumberOrText, Stands::Composed) => true,
-            (Self::List, Stands::List(_)) | (Self::Map, Stands::Map(_)) => true,
-            (Self::List, Stands::Gives(gives)) => *gives == Always::List,
-            (Self::Map, Stands::Gives(gives)) => *gives == Always::Map,
+        match (self, value) {
+            (_, StaticValue::Unknown) => true,
+            (Self::Truth, StaticValue::Literal(value)) => value.is_boolean(),
+            (Self::Truth, StaticValue::Gives(gives)) => *gives == Always::Truth,
+            (Self::WholeNumber, StaticValue::Literal(value)) => is_whole(value),
+            (Self::WholeNumberOrText, StaticValue::Literal(value)) => value.is_string() || is_whole(value),
+            (Self::Number, StaticValue::Literal(value)) => value.is_number(),
+            (Self::Number | Self::WholeNumber, StaticValue::Gives(gives)) => *gives == Always::Number,
+            (Self::WholeNumberOrText, StaticValue::Gives(gives)) => {
+                [Always::Number, Always::Text].contains(gives)
+            }
+            (Self::Text, StaticValue::Literal(value)) => value.is_string(),
+            (Self::Text, StaticValue::Gives(gives)) => *gives == Always::Text,
+            (Self::Text | Self::WholeNumberOrText, StaticValue::Composed) => true,
+            (Self::List, StaticValue::List(_)) | (Self::Map, StaticValue::Map(_)) => true,
+            (Self::List, StaticValue::Gives(gives)) => *gives == Always::List,
+            (Self::Map, StaticValue::Gives(gives)) => *gives == Always::Map,
             _ => false,
         }
     }
 }
 
 /// What stands there, for people.
-fn described(stands: &Stands<'_>) -> String {
-    match stands {
-        Stands::Literal(value) if value.is_string() => format!("the text {}", quoted(value)),
-        Stands::Literal(value) => quoted(value),
-        Stands::Composed => "a text with an expression in it".into(),
-        Stands::Gives(gives) => format!(
+fn described(value: &StaticValue<'_>) -> String {
+    match value {
+        StaticValue::Literal(value) if value.is_string() => format!("the text {}", quoted(value)),
+        StaticValue::Literal(value) => quoted(value),
+        StaticValue::Composed => "a text with an expression in it".into(),
+        StaticValue::Gives(gives) => format!(
             "an expression that gives {}",
             match gives {
                 Always::Truth => "true or false",
@@ -274,35 +276,37 @@ fn described(stands: &Stands<'_>) -> String {
                 Always::Map => "a map",
             }
         ),
-        Stands::Map(_) => "a map".into(),
-        Stands::List(_) => "a list".into(),
-        Stands::Unknown => "not known".into(),
+        StaticValue::Map(_) => "a map".into(),
+        StaticValue::List(_) => "a list".into(),
+        StaticValue::Unknown => "not known".into(),
     }
 }
 
 /// What to write instead, where that is plain.
-fn way_out(stands: &Stands<'_>, takes: Takes) -> String {
-    match (stands, takes) {
-        (Stands::Literal(Value::String(text)), Takes::WholeNumber | Takes::Number)
+fn way_out(value: &StaticValue<'_>, takes: Takes) -> String {
+    match (value, takes) {
+        (StaticValue::Literal(Value::String(text)), Takes::WholeNumber | Takes::Number)
             if text.parse::<i64>().is_ok() =>
         {
             ": write it without quotes".into()
         }
-        (Stands::Literal(Value::String(text)), Takes::Truth)
+        (StaticValue::Literal(Value::String(text)), Takes::Truth)
             if ["true", "false"].contains(&text.as_str()) =>
         {
             ": write it without quotes".into()
         }
-        (Stands::Literal(value), Takes::Text) => {
+        (StaticValue::Literal(value), Takes::Text) => {
             format!(": write it in quotes, \"{}\"", printable(value.to_string(), QUOTED))
         }
-        (Stands::Composed, Takes::WholeNumber | Takes::Number | Takes::Truth) => {
+        (StaticValue::Composed, Takes::WholeNumber | Takes::Number | Takes::Truth) => {
             ": a value that is one expression and nothing else, ${…}, keeps its type".into()
         }
-        (Stands::Gives(Always::Text), Takes::WholeNumber | Takes::Number) => {
+        (StaticValue::Gives(Always::Text), Takes::WholeNumber | Takes::Number) => {
             ": leave out string(…), or use int(…)".into()
         }
-        (Stands::Gives(Always::Number | Always::Truth), Takes::Text) => ": write string(…) around it".into(),
+        (StaticValue::Gives(Always::Number | Always::Truth), Takes::Text) => {
+            ": write string(…) around it".into()
+        }
         _ => String::new(),
     }
 }
