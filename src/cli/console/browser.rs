@@ -12,23 +12,23 @@ use tokio::process::Command;
 /// Programs that open a file in the browser, the first that is there.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
-/// A file that leads to the page, and that only its owner can read. It is removed when this is dropped.
-pub(super) struct Lead(PathBuf);
+/// A file that redirects to the page, and that only its owner can read. It is removed when this is dropped.
+pub(super) struct RedirectFile(PathBuf);
 
-impl Lead {
+impl RedirectFile {
     /// Writes the file and has it opened.
     ///
     /// # Errors
     /// The file cannot be written, or no program opens it.
     pub(super) fn open(name: &str, address: &str) -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("copyrator-console-{name}.html"));
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let lead = Self(path);
-        write!(file, "<!doctype html><meta http-equiv=refresh content=\"0;url={address}\">")?;
+        let mut written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let file = Self(path);
+        write!(written, "<!doctype html><meta http-equiv=refresh content=\"0;url={address}\">")?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for opener in OPENERS {
-            match Command::new(opener).arg(&lead.0).spawn() {
-                Ok(_) => return Ok(lead),
+            match Command::new(opener).arg(&file.0).spawn() {
+                Ok(_) => return Ok(file),
                 Err(error) => last = error,
             }
         }
@@ -36,7 +36,7 @@ impl Lead {
     }
 }
 
-impl Drop for Lead {
+impl Drop for RedirectFile {
     fn drop(&mut self) {
         // It may be gone already; the token in it is of no use to anybody after a minute.
         let _ = fs::remove_file(&self.0);

@@ -41,7 +41,7 @@ use tokio::net::TcpListener;
 
 pub(super) use self::in_cluster::{ConsoleArgs, ConsoleError, serve as serve_in_cluster};
 use self::{
-    browser::Lead,
+    browser::RedirectFile,
     callers::Callers,
     door::{Door, behind},
     entry::{Entry, NoRandomness, TOKEN_LIFE, random},
@@ -168,8 +168,9 @@ impl Args {
             "the page's address is taken once, within {} s; the token is for curl (Authorization: Bearer); Ctrl-C ends this",
             TOKEN_LIFE.as_secs()
         ));
-        let lead = self.open.then(|| random().map(|name| Lead::open(&name, &login))).transpose()?;
-        if let Some(Err(error)) = &lead {
+        let redirect =
+            self.open.then(|| random().map(|name| RedirectFile::open(&name, &login))).transpose()?;
+        if let Some(Err(error)) = &redirect {
             self.console.note(&format!("cannot open a browser ({error}): open the address above"));
         }
         let ended = seat.ended.clone();
