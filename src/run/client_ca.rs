@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::logging::with_causes;
+use super::logging::with_all_causes;
 use crate::serve::{ClientTrust, Condition};
 
 /// How often the file is read. It is small, and compared with the previous content.
@@ -25,7 +25,7 @@ pub(super) async fn keep_client_ca(
         if last.as_ref() != Some(&read) {
             let path = file.display();
             let installed = match &read {
-                Ok(bundle) => trust.install(bundle).map_err(|error| with_causes(&error)),
+                Ok(bundle) => trust.install(bundle).map_err(|error| with_all_causes(&error)),
                 Err(error) => Err(error.clone()),
             };
             match installed {

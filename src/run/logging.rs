@@ -36,8 +36,8 @@ pub(crate) fn start_logging(format: LogFormat, filter: &str) {
     }));
 }
 
-/// An error with its causes, in one line.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error with every one of its causes, in one line, also where the text before contains it already.
+pub(super) fn with_all_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

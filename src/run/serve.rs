@@ -17,7 +17,7 @@ use super::{
     leading,
     leaf::{LeafKeeper, Sources, carriers, find, keep_leaf},
     lease::{Elector, Leader, LeaseTimings},
-    logging::with_causes,
+    logging::with_all_causes,
     namespace_scope::report_unreadable,
     tasks::{Tasks, signals},
     watches,
@@ -209,7 +209,7 @@ fn load_digest_key(
                     }
                     stop.cancelled().await;
                 }
-                Err(error) => tracing::warn!(error = with_causes(&error), "no key of digests yet"),
+                Err(error) => tracing::warn!(error = with_all_causes(&error), "no key of digests yet"),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -254,8 +254,9 @@ fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readin
         while !stop.is_cancelled() {
             let older = older_definitions(&client).await;
             let pause = if matches!(older, Ok(None)) { LOOK_AGAIN } else { LOOK_SOON };
-            condition
-                .set(older.map_err(|error| with_causes(&error)).and_then(|older| older.map_or(Ok(()), Err)));
+            condition.set(
+                older.map_err(|error| with_all_causes(&error)).and_then(|older| older.map_or(Ok(()), Err)),
+            );
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}

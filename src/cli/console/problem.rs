@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use crate::cli::terminal::with_causes;
+use crate::cli::terminal::with_distinct_causes;
 
 /// A failed request: the API server's own `Status`, or one of ours in the same form.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Problem {
             }
             cause = inner.source();
         }
-        Self::new(code, with_causes(error))
+        Self::new(code, with_distinct_causes(error))
     }
 
     /// The HTTP status of the answer.

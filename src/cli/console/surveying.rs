@@ -16,7 +16,7 @@ use crate::{
     cli::{
         operator::ReadScope,
         survey::{Files, Survey, SurveyError, SurveyMode, survey},
-        terminal::with_causes,
+        terminal::with_distinct_causes,
     },
     observe::listing::ListError,
 };
@@ -94,7 +94,7 @@ pub(super) fn refused(error: SurveyError) -> Problem {
         SurveyError::Forbidden(message) => Problem::new(StatusCode::FORBIDDEN, message),
         SurveyError::List(ListError::Failed { code, .. }) => {
             let code = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
-            Problem::new(code, with_causes(&error))
+            Problem::new(code, with_distinct_causes(&error))
         }
         error => Problem::of(&error),
     }

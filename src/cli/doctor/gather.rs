@@ -234,7 +234,7 @@ async fn ca(client: &Client, namespace: &str) -> Readable<Ca> {
         Err(CaError::Api { source, .. }) => {
             Err(unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
         }
-        Err(error) => Ok(Ca::Torn(crate::cli::terminal::with_causes(&error))),
+        Err(error) => Ok(Ca::Torn(crate::cli::terminal::with_distinct_causes(&error))),
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
-    cli::terminal::with_causes,
+    cli::terminal::with_distinct_causes,
     intake::{
         AsWritten,
         object::{OfKind, Slim},
@@ -146,7 +146,7 @@ async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Read
         Err(ListError::NotServed { .. }) => return Ok(false),
         Err(error) => {
             let resource = kind.resource();
-            let failure = (!matches!(error, ListError::Refused { .. })).then(|| with_causes(&error));
+            let failure = (!matches!(error, ListError::Refused { .. })).then(|| with_distinct_causes(&error));
             let resource = format!("{}.{}", resource.plural, resource.group);
             return Err(Unread { verb: "list", resource, namespace: None, failure });
         }

@@ -30,7 +30,7 @@ use self::finding::{Finding, Id};
 use super::{
     arguments::{ClusterArgs, Output},
     command,
-    terminal::{Console, Exit, say, with_causes},
+    terminal::{Console, Exit, say, with_distinct_causes},
 };
 use crate::names::GrantedKinds;
 
@@ -73,7 +73,7 @@ impl Args {
         let diagnosed =
             diagnose(client, &self.namespace, &self.ignore, &self.console, &GrantedKinds::default()).await;
         let Diagnosed { report, note } = diagnosed.map_err(|error| {
-            say(&format!("cannot reach the cluster: {}", with_causes(&*error)));
+            say(&format!("cannot reach the cluster: {}", with_distinct_causes(&*error)));
             Exit::Unreachable
         })?;
         note.iter().for_each(|said| self.console.note(said));

@@ -14,7 +14,7 @@ use crate::{
     authority::{Question, Subject},
     cli::{
         operator::{Install, Role},
-        terminal::with_causes,
+        terminal::with_distinct_causes,
     },
 };
 
@@ -89,7 +89,7 @@ fn unasked(place: Option<&str>, error: &AskError) -> Unread {
         verb: "create",
         resource: format!("{reviews}.authorization.k8s.io"),
         namespace: place.map(str::to_owned),
-        failure: (!error.is_forbidden()).then(|| with_causes(error)),
+        failure: (!error.is_forbidden()).then(|| with_distinct_causes(error)),
     }
 }
 

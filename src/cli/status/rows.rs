@@ -13,7 +13,7 @@ use crate::{
             sort,
         },
         survey::{Selected, Survey, SurveyMode, survey},
-        terminal::{Exit, with_causes},
+        terminal::{Exit, with_distinct_causes},
     },
     model::Unseen,
     names::NamespacedName,
@@ -28,7 +28,7 @@ pub(super) struct ReadFailure {
 
 impl ReadFailure {
     pub(super) fn new(error: &dyn std::error::Error, exit: Exit) -> Self {
-        Self { why: with_causes(error), exit }
+        Self { why: with_distinct_causes(error), exit }
     }
 }
 
@@ -105,7 +105,8 @@ pub(super) async fn look(
     let seen = match survey(client, (installed, read_scope), SurveyMode::Current(namespace)).await {
         Ok(seen) => seen.only(selected).about(namespace),
         Err(error) => {
-            let why = format!("copies and workloads are not shown one by one: {}", with_causes(&error));
+            let why =
+                format!("copies and workloads are not shown one by one: {}", with_distinct_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
             // A refusal will not go away, so a command that waits uses the statuses.

@@ -202,7 +202,7 @@ async fn fetch(
             }
         };
         if let Some(error) = refused {
-            unread.insert(need, crate::cli::terminal::with_causes(&error));
+            unread.insert(need, crate::cli::terminal::with_distinct_causes(&error));
         }
     }
     read(client, world, objects, unread).await

@@ -63,11 +63,12 @@ pub(crate) fn say(text: &str) {
 
 /// Prints an error with its causes.
 pub(crate) fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
-    say(&with_causes(error));
+    say(&with_distinct_causes(error));
     exit
 }
 
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error with those of its causes that the text before does not contain already.
+pub(crate) fn with_distinct_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -10,7 +10,7 @@ use crate::{
         hooks::live_hooks,
         mounted::{self, Mounted},
     },
-    run::logging::with_causes,
+    run::logging::with_all_causes,
 };
 
 /// What the webhook's certificate is made from.
@@ -51,7 +51,7 @@ pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<Lea
             .map(|pair| LeafSource::Mounted(Box::new(pair), Carriers::NotAsked))
             .map_err(|error| error.to_string());
     }
-    let ca = read_ca(client, &config.namespace).await.map_err(|error| with_causes(&error))?;
+    let ca = read_ca(client, &config.namespace).await.map_err(|error| with_all_causes(&error))?;
     ca.map(|ca| LeafSource::Ca(Box::new(ca))).ok_or_else(|| "the reconciler has not made a CA yet".into())
 }
 
@@ -59,7 +59,7 @@ pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<Lea
 pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
     match live_hooks(client).await {
         Ok(hooks) => Carriers::of(hooks.carried()),
-        Err(error) => Carriers::Unread(with_causes(&error)),
+        Err(error) => Carriers::Unread(with_all_causes(&error)),
     }
 }
 
