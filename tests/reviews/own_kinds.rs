@@ -48,6 +48,105 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
     app.send("/validate/own-kinds", "rule-update-metadata").await.allowed();
 }
 
+/// Each alone, so that none hides behind another. What the schema of the definition refuses is never asked of us
+/// (`tests/control_plane/own_kinds.rs`); windows and stages have tables of their own in `core/src/validate`.
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_with_its_field() {
+    let app = Cluster::new().app();
+    let rule = json!({"source": {"kind": "Secret", "names": ["a"]}, "targets": [{"names": ["x"]}]});
+    let monitor = json!({"watch": [{"kind": "ConfigMap", "names": ["a"]}]});
+    let policy = json!({"match": {"kinds": ["ConfigMap"]}, "limits": {"maxBytes": 9}});
+    let selector = |selector| json!([{"namespaceSelector": selector}]);
+    for (review, good, pointer, value, expected) in [
+        ("rule-create", &rule, "/source/names", json!(["ok", "a["]), "spec.source.names[1]: "),
+        ("rule-create", &rule, "/source/namespaces", json!(["team-*"]), "spec.source.namespaces[0]: "),
+        (
+            "rule-create",
+            &rule,
+            "/targets",
+            selector(json!({"matchExpressions": [{"key": "a", "operator": "Is"}]})),
+            "spec.targets[0].namespaceSelector.matchExpressions",
+        ),
+        (
+            "rule-create",
+            &rule,
+            "/targets",
+            selector(json!({"matchLabels": {"bad key!": "x"}})),
+            "spec.targets[0].namespaceSelector",
+        ),
+        ("rule-create", &rule, "/copy", json!({"name": "Upper Case"}), "spec.copy.name: "),
+        ("rule-create", &rule, "/copy", json!({"kind": "ConfigMap"}), "literal keys.include"),
+        (
+            "monitor-create",
+            &monitor,
+            "/watch",
+            json!([{"kind": "ConfigMap", "names": ["a["]}]),
+            "spec.watch[0].names[0]: ",
+        ),
+        (
+            "monitor-create",
+            &monitor,
+            "/workloads",
+            json!({"names": [{"kind": "Deployment", "name": "web-*"}]}),
+            "globs are not taken here",
+        ),
+        (
+            "monitor-create",
+            &monitor,
+            "/pace",
+            json!({"order": [{"matchLabels": {"bad key!": "x"}}]}),
+            "spec.pace.order[0]",
+        ),
+        (
+            "monitor-create",
+            &monitor,
+            "/window",
+            json!({"schedule": "0 25 * * *", "duration": "1h"}),
+            "spec.window.schedule: ",
+        ),
+        (
+            "policy-create",
+            &policy,
+            "/validations",
+            json!([{"expression": "int(text.a"}]),
+            "spec.validations[0].expression: ",
+        ),
+        (
+            "policy-create",
+            &policy,
+            "/validations",
+            json!([{"expression": "secrets.a == 1"}]),
+            "spec.validations[0].expression: ",
+        ),
+        (
+            "policy-create",
+            &policy,
+            "/data",
+            json!([{"name": "a", "keys": ["a"], "pattern": "("}]),
+            "spec.data[0].pattern: ",
+        ),
+        (
+            "policy-create",
+            &policy,
+            "/data",
+            json!([{"name": "a", "keys": ["a["], "required": true}]),
+            "spec.data[0].keys[0]: ",
+        ),
+        ("policy-create", &policy, "/labels", json!({"patterns": {"owner": "("}}), "spec.labels.patterns"),
+        ("policy-create", &policy, "/limits", json!(null), "spec: demands nothing"),
+    ] {
+        let mut create = recorded(review);
+        create["request"]["object"]["spec"] = good.clone();
+        app.send_value("/validate/own-kinds", &create).await.allowed();
+        let spec = &mut create["request"]["object"]["spec"];
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        spec.pointer_mut(parent).unwrap()[field] = value;
+        let message = app.send_value("/validate/own-kinds", &create).await.refused(422, "Invalid");
+        assert!(message.contains(expected), "{pointer}: {expected}\nin {message}");
+        assert!(!message.contains("; spec."), "{pointer}: more than one\nin {message}");
+    }
+}
+
 #[tokio::test]
 async fn nobody_gets_through_us_what_they_may_not_do_alone() {
     let app = Cluster::new().app();

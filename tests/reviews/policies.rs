@@ -76,6 +76,55 @@ async fn what_was_wrong_before_warns_and_what_is_left_alone_passes() {
     review["request"]["object"]["data"]["url"] = json!("still no url");
     let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
     assert!(message.contains("has-url") && !message.contains("settings"), "{message}");
+    // What is mended passes in silence, and is refused when it becomes wrong again.
+    let before = review["request"]["oldObject"].take();
+    let good = recorded("configmap-create")["request"]["object"].take();
+    for (before, after, is_refused) in [(&before, &good, false), (&good, &before, true)] {
+        review["request"]["oldObject"] = before.clone();
+        review["request"]["object"] = after.clone();
+        let answer = app.send_value("/validate/policies", &review).await;
+        assert!(answer.warnings().is_empty());
+        assert_eq!(answer.response()["allowed"], !is_refused);
+    }
+}
+
+/// Content and labels that were in order.
+#[tokio::test]
+async fn what_becomes_wrong_is_refused_and_an_immutable_key_does_not_go() {
+    let app = guarded().app();
+    for (pointer, value, expected) in [
+        (
+            "/data/schema-version",
+            json!(null),
+            "rule frozen: ConfigMap shop/web, key schema-version: is immutable",
+        ),
+        ("/data/url", json!(null), "rule has-url: ConfigMap shop/web"),
+        ("/metadata/labels/owner", json!("BLUE"), "rule labels.patterns: ConfigMap shop/web: label owner"),
+    ] {
+        let mut review = recorded("configmap-update");
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        let fields = review["request"]["object"].pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        fields.remove(field);
+        if !value.is_null() {
+            fields.insert(field.to_owned(), value);
+        }
+        let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
+        assert!(message.contains(expected), "{expected}\nin {message}");
+    }
+}
+
+#[tokio::test]
+async fn too_much_data_is_refused() {
+    let policy = json!({"match": {"kinds": ["ConfigMap"]}, "limits": {"maxBytes": 16}});
+    let app = Cluster::new().policy("small", policy).app();
+    let mut review = recorded("configmap-create");
+    review["request"]["object"]["data"] = json!({"k": "more than sixteen bytes of it"});
+    let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
+    let expected =
+        "policy small, rule limits.maxBytes: ConfigMap shop/web: holds 30 bytes, more than the 16 allowed; ";
+    assert!(message.contains(expected), "{message}");
+    review["request"]["object"]["data"] = json!({"k": "little"});
+    app.send_value("/validate/policies", &review).await.allowed();
 }
 
 #[tokio::test]
@@ -132,6 +181,14 @@ async fn a_secrets_values_are_in_no_answer() {
     app.send("/validate", "secret-update").await.refused(403, "Forbidden");
     let answer = app.send("/validate", "secret-not-base64").await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
+
+    let url = json!({"name": "url", "keys": ["url"], "format": "url", "pattern": "https://.*"});
+    let policy = json!({"match": {"kinds": ["Secret"]}, "data": [url], "validations": [{"expression": "int(text.url) > 1"}]});
+    let app = Cluster::new().policy("address", policy).app();
+    let mut review = recorded("secret-create");
+    review["request"]["object"]["stringData"] = json!({"url": "swordfish is no address"});
+    let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
+    assert!(message.contains("rule url: Secret shop/db, key url: "), "{message}");
 }
 
 /// Documents, keys and logins: what is wrong is told by place and by the policy's own words.
