@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub tls_dir: Option<PathBuf>,
     /// Lifetimes of certificates, and how long a changed CA needs to reach all callers.
     pub certificate_times: Times,
+    /// After how long a leaf is replaced; `None`: after two thirds of its life.
+    pub leaf_renewal: Option<Duration>,
     /// The most admission reviews in flight.
     pub max_in_flight: usize,
     /// A PEM bundle of the CAs whose client certificates the webhook demands; it is read again when it

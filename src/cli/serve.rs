@@ -86,6 +86,10 @@ pub(super) struct Args {
         hide = true
     )]
     leaf_lifetime: String,
+    /// After how long a serving certificate of our own is replaced, however long it lasts; 0s: after two thirds. For drills
+    /// and tests.
+    #[arg(long, env = "COPYRATOR_LEAF_RENEWAL", default_value = "0s", value_name = "DURATION", hide = true)]
+    leaf_renewal: String,
     /// How long a CA of our own lasts; it is rotated after two thirds. For drills and tests.
     #[arg(
         long,
@@ -252,6 +256,8 @@ impl Args {
                 ca_lifetime: lasting("ca-lifetime", &self.ca_lifetime)?,
                 propagation: lasting("ca-propagation", &self.ca_propagation)?,
             },
+            leaf_renewal: Some(duration("leaf-renewal", &self.leaf_renewal)?)
+                .filter(|after| !after.is_zero()),
             max_in_flight: self.max_in_flight,
             client_ca,
             client_names,

@@ -199,6 +199,7 @@ fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler
         hook_timeout: None,
         tls_dir: None,
         certificate_times: Default::default(),
+        leaf_renewal: None,
         max_in_flight: 1,
         client_ca: None,
         client_names: Vec::new(),

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use copyrator_certs::{CaSecret, Times, service_names, validity::rfc3339};
+use copyrator_certs::{CaSecret, Times, Validity, service_names, validity::rfc3339};
 use tokio_util::sync::CancellationToken;
 
 use self::trust::Trust;
@@ -39,6 +39,8 @@ pub(super) struct LeafKeeper {
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     times: Times,
+    /// After how long a leaf is replaced; `None`: after two thirds of its life.
+    renewal: Option<Duration>,
     /// Whether there is a leaf that is valid now.
     certificate: Condition,
     /// Problems beside a valid leaf.
@@ -125,6 +127,7 @@ impl LeafKeeper {
             names,
             addresses,
             times: config.certificate_times,
+            renewal: config.leaf_renewal,
             certificate,
             amiss,
             signed_by: None,
@@ -166,7 +169,9 @@ impl LeafKeeper {
             None => LOOK_FOR,
             Some(_) if by_files => LOOK_AT_FILES,
             // There are always two checks between two thirds of the leaf's life, when it is due, and its end.
-            Some(_) => LOOK_EVERY.min(self.times.leaf_lifetime / 8),
+            Some(_) => LOOK_EVERY
+                .min(self.times.leaf_lifetime / 8)
+                .min(self.renewal.map_or(LOOK_EVERY, |after| after / 2)),
         }
     }
 
@@ -180,7 +185,7 @@ impl LeafKeeper {
         let is_fresh = self
             .serving
             .leaf()
-            .is_some_and(|leaf| leaf.validity().contains(now) && now < leaf.validity().renewal_at());
+            .is_some_and(|leaf| leaf.validity().contains(now) && now < self.renewal_at(leaf.validity()));
         if is_fresh && self.signed_by.as_deref() == Some(&fingerprint) {
             return Ok(());
         }
@@ -194,6 +199,12 @@ impl LeafKeeper {
         // Each step of a rotation has waited for the hooks.
         self.trusted = true;
         Ok(())
+    }
+
+    /// When a leaf of ours is due.
+    fn renewal_at(&self, leaf: Validity) -> SystemTime {
+        let early = self.renewal.map(|after| leaf.not_after() - leaf.lifetime() + after);
+        early.map_or(leaf.renewal_at(), |early| early.min(leaf.renewal_at()))
     }
 
     /// Whether judging this leaf needs the CA bundles of the hooks.

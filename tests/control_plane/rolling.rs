@@ -8,7 +8,10 @@ use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
 use crate::bed::objects::{config_map, version};
-use crate::bed::{Bed, Person, Place, Story, Traffic, busy, eventually, private};
+use crate::bed::{Bed, Person, Place, Story, Traffic, busy, eventually, private, same};
+use crate::certificates::{
+    FAST, ca, certificates, end_leaves_of_before, until_another_signs, until_served_by,
+};
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
@@ -111,26 +114,23 @@ fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
     let turn = busy();
     let bed = private("rolling-ca");
     let balancer = Balancer::open(LAG).expect("the balancer opens");
-    // Certificates age as fast as a test can wait; from its renewal to a leaf's end a starved process has 15 seconds.
-    let flags = [&DRAIN[..], &["--leaf-lifetime", "45s", "--ca-propagation", "3s"]].concat();
+    let flags = [&DRAIN[..], &FAST].concat();
     let start = |role, replica| bed.testbed.balanced(&balancer, role, replica, &flags).expect("it starts");
     let mut webhooks = [0, 1].map(|replica| start(Role::Webhook, replica));
     let mut reconciler = start(Role::Reconciler, 0);
     all_ready(&bed, webhooks.iter_mut().chain([&mut reconciler]));
     let story = Story::new(&bed, "new-ca");
-    let ca = || {
-        bed.admin.get("Secret", testbed::NAMESPACE, "copyrator-webhook-ca").expect("the CA")["data"].clone()
-    };
-    let first = ca()["ca.crt"].clone();
+    let first = certificates(&ca(&bed), "ca.crt");
     let (accepted, refused) = judged_by_both(&turn, &story, "new-ca").flows_while(|traffic| {
         let rotate = json!({ "metadata": { "annotations": { "copyrator.dev/rotate": "now" } } });
         bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
-        eventually("another CA signs, and the first is not trusted any more", || {
-            let now = ca();
-            match now["ca.crt"] != first && now["ca-old.crt"].is_null() {
-                true => Ok(()),
-                false => Err(format!("{:?}", now.as_object().map(|data| data.keys().collect::<Vec<_>>()))),
-            }
+        let second = until_another_signs(&bed, &first);
+        webhooks.iter().for_each(|webhook| until_served_by(webhook, &second));
+        end_leaves_of_before(&bed);
+        eventually("the first CA is not trusted any more", || {
+            let secret = ca(&bed);
+            assert_eq!(certificates(&secret, "ca.crt"), second);
+            same(secret["data"]["ca-old.crt"].is_null(), true)
         });
         traffic.none_fails("after the rotation");
         // Connections that were made before are not asked for a certificate again.

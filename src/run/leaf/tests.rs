@@ -52,6 +52,7 @@ impl Bench {
             names: vec![NAME.into()],
             addresses: Vec::new(),
             times: Times::default(),
+            renewal: None,
             certificate: readiness.require("certificate"),
             amiss: readiness.remark("renewal"),
             signed_by: None,
@@ -107,6 +108,22 @@ fn a_leaf_is_renewed_at_two_thirds_and_follows_its_ca() {
     bench.look(ca(&next), start() + DAY * 2 / 3);
     assert_ne!(bench.served(), two);
     assert!(bench.warned().is_empty() && bench.readiness.ready());
+}
+
+#[test]
+fn a_leaf_is_renewed_as_early_as_asked_and_no_later_than_at_two_thirds() {
+    for (asked, due) in [(MINUTE, MINUTE), (DAY, DAY * 2 / 3)] {
+        let mut bench = Bench::new();
+        bench.keeper.renewal = Some(asked);
+        let first = authority(start());
+        let again = bench.look(ca(&first), start());
+        let one = bench.served();
+        assert!(again <= LOOK_EVERY && again <= asked);
+        bench.look(ca(&first), start() + due - Duration::from_secs(1));
+        assert_eq!(bench.served(), one);
+        bench.look(ca(&first), start() + due);
+        assert_ne!(bench.served(), one);
+    }
 }
 
 /// Suspended machines, restored snapshots, clocks set by hand.

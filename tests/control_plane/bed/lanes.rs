@@ -33,7 +33,7 @@ const LONG: [&str; 24] = [
     "scale::a_first_start_restarts_none_of_a_thousand_and_a_start_after_one_change_exactly_one",
     "all_dead::with_fail_policies_for_everything_and_us_dead_the_cluster_lives_and_starts_cold",
     "namespaced_people::a_user_with_rights_in_those_namespaces_only_is_told_all_that_the_operator_does",
-    "certificates::no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way",
+    "certificates::a_torn_ca_secret_fails_no_call_is_told_once_and_mended",
     "cut_short::killed_after_any_one_of_its_writes_it_finishes_when_started_again",
     "json_forms::what_machines_read_keeps_its_form",
     "load::the_sweep_finds_by_content_what_metadata_hides_and_writes_nothing_else",
