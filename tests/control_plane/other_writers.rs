@@ -200,8 +200,7 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     story.admin().create(&half_way).ok();
     story.lift("half-way");
     let mut monitor = story.monitor(&["app"], json!(null));
-    // Long enough for a change and a replacement, on a busy machine too.
-    monitor["spec"]["pace"]["quietPeriod"] = "10s".into();
+    monitor["spec"]["pace"]["quietPeriod"] = "1h".into();
     story.admin().create(&monitor).ok();
     let names = ["never-restarted", "half-way"];
     let before = names.map(|name| {
@@ -212,6 +211,8 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     change(&story, "app", "2");
     let replaced = story.admin().replace(&never).ok();
     assert_eq!(label(&replaced, "copyrator.dev/applied"), None, "not what a replacement does");
+    story.marker("replaced");
+    story.end_quiet_period();
     story.until_restarted("never-restarted", &before[0]);
     // The new pod does not start, and so the old one stays, and is kept by the replacement.
     until_half_way(&story);
