@@ -28,7 +28,7 @@ use crate::{
     names::ObjectKey,
     observe::content::Contents,
     paths::{managed, place},
-    plan::copy::{CopyAction, CopyWrite, Version, not_kept},
+    plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
 };
 
 /// How long a watch may take to report an object.
@@ -38,21 +38,13 @@ const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 const SCRATCH: &str = "-copyrator-tries";
 
 /// What an action on a slot came to.
-pub(crate) struct Acted {
+pub(crate) struct CopyOutcome {
     pub(crate) outcome: Outcome,
     /// What the API server has made of what was written, where that was read back.
     pub(crate) made: Option<Made>,
 }
 
-/// What the API server makes of an object that is written.
-pub(crate) struct Made {
-    /// The paths of the fields that it does not keep, in most cases none.
-    pub(crate) not_kept: Vec<String>,
-    /// Stands for the object that is there now, as [`crate::model::Compared::object`] does.
-    pub(crate) object: u64,
-}
-
-impl From<Outcome> for Acted {
+impl From<Outcome> for CopyOutcome {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, made: None }
     }
@@ -72,7 +64,7 @@ impl CopyWriter {
     }
 
     /// Carries out one action on one slot, in one or a few requests.
-    pub(crate) async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> Acted {
+    pub(crate) async fn act(&self, slot: &ObjectKey, action: &CopyAction) -> CopyOutcome {
         let outcome = match action {
             CopyAction::Write(write) => return self.write(slot, write).await,
             CopyAction::MarkRemoval(version, after) => {
@@ -90,7 +82,7 @@ impl CopyWriter {
         outcome.into()
     }
 
-    async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> Acted {
+    async fn write(&self, slot: &ObjectKey, write: &CopyWrite) -> CopyOutcome {
         let content = match self.contents.of_write(slot, write).await {
             Ok(Some(content)) => content,
             Ok(None) => return Outcome::Stale.into(),
@@ -134,10 +126,10 @@ impl CopyWriter {
 
     /// Creates by apply: the API server accepts resourceVersion "1" only if there is no object, and answers
     /// 409 otherwise (undocumented, tried on 1.36.3; the control-plane tests check it).
-    async fn create(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value) -> Acted {
+    async fn create(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.apply(slot, write, &body).await {
-            Acted { outcome: Outcome::Stale, .. } => self.in_the_way(slot).await.into(),
+            CopyOutcome { outcome: Outcome::Stale, .. } => self.in_the_way(slot).await.into(),
             acted => acted,
         }
     }
@@ -160,7 +152,13 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |found| occupied_by(slot, meta(found).as_ref(), Timestamp::now()))
     }
 
-    async fn update(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value, version: &Version) -> Acted {
+    async fn update(
+        &self,
+        slot: &ObjectKey,
+        write: &CopyWrite,
+        mut body: Value,
+        version: &Version,
+    ) -> CopyOutcome {
         body["metadata"]["uid"] = json!(version.uid);
         body["metadata"]["resourceVersion"] = json!(version.resource_version);
         self.apply(slot, write, &body).await
@@ -168,7 +166,7 @@ impl CopyWriter {
 
     /// Applies an object. What is compared by content is not read back; of an object that is examined the answer tells what the API
     /// server has made of it.
-    async fn apply(&self, slot: &ObjectKey, write: &CopyWrite, body: &Value) -> Acted {
+    async fn apply(&self, slot: &ObjectKey, write: &CopyWrite, body: &Value) -> CopyOutcome {
         if write.rendered.is_none() || slot.kind.data().is_some() {
             let applied = self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await;
             return applied.map_or_else(|outcome| outcome, |_| Outcome::Done).into();
@@ -182,7 +180,7 @@ impl CopyWriter {
         match applied.await {
             Ok(stored) => {
                 let made = Made { not_kept: not_kept(body, &json!(stored)), object: hash_of(&stored) };
-                Acted { outcome: Outcome::Done, made: Some(made) }
+                CopyOutcome { outcome: Outcome::Done, made: Some(made) }
             }
             Err(error) => Outcome::from(error).into(),
         }

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use kube::{Error, error::Status};
 
-use crate::{cluster::is_refusal, model::WriteFault};
+use crate::{
+    cluster::is_refusal,
+    model::WriteFault,
+    plan::copy::{Acted, Made},
+};
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +45,17 @@ impl Outcome {
     /// A failure that may soon pass.
     pub(crate) fn retry(message: String) -> Self {
         Self::Retry { after: None, reason: WriteFault::Failed, message }
+    }
+
+    /// What is remembered of a write to a slot, with what the API server has made of the object, where that is known.
+    pub fn of_slot(&self, made: Option<Made>) -> Acted {
+        match self.clone() {
+            Self::Done => Acted::Done(made),
+            Self::Stale | Self::NamespaceGone | Self::NotLeading => Acted::Outdated,
+            Self::NeedsReplacing(message) => Acted::NeedsReplacing(message),
+            Self::Refused { reason, message } => Acted::Refused(reason, message),
+            Self::Retry { reason, message, .. } => Acted::Failed(reason, message),
+        }
     }
 
     /// The value of a metric label.

@@ -7,10 +7,9 @@ use kube::Client;
 use super::context::{Context, now};
 use crate::{
     act::dry_run::{Examined, examined},
-    model::{Differed, NotKept},
     names::ObjectKey,
     observe::content::{ContentError, Contents},
-    plan::copy::as_declared,
+    plan::copy::{as_declared, settle_examined},
 };
 
 /// Compares objects with what their templates declare, by a dry run of the apply.
@@ -40,15 +39,7 @@ impl Examiner {
         let examined = examined(&self.client, &self.contents, (slot, &facts), &write).await?;
         let Some(Examined { differs, compared, not_kept }) = examined else { return Ok(false) };
         let world = &mut *self.context.world_mut();
-        let differs = world.memory_mut().at_slot(slot, |memory| {
-            let is_vain = memory.differed.as_deref().is_some_and(|last| last.is_vain(compared));
-            if differs && !is_vain {
-                memory.differed = compared.map(|compared| Box::new(Differed::new(compared)));
-                return true;
-            }
-            memory.not_kept = NotKept::of(&write.intent.marks.digest, not_kept);
-            false
-        });
+        let differs = settle_examined(world, slot, &write.intent.marks.digest, (differs, compared), not_kept);
         world.note_drift(slot, facts.edition(), differs);
         Ok(true)
     }

@@ -13,18 +13,17 @@ use super::{
 };
 use crate::{
     act::{
-        copies::{Acted, CopyWriter, Made},
+        copies::{CopyOutcome, CopyWriter},
         outcome::Outcome,
         report::Reporter,
     },
-    model::{NotKept, WriteFault},
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
-        Key, at_after,
+        Key,
         copy::{
-            AGAIN, CopyAction, SlotPlan, SlotState, attempted, claims::claims_on, plan_slot, repaired,
-            spread, unmarked,
+            AGAIN, CopyAction, Made, SlotPlan, SlotState, claims::claims_on, forget_attempt, plan_slot,
+            settle_slot,
         },
     },
 };
@@ -96,7 +95,7 @@ impl SlotHandler {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
             // Nearly every slot of a sweep has none, and other handlers could not read the world during the change.
             if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt.is_some() {
-                self.context.world_mut().memory_mut().at_slot(slot, |memory| memory.attempt = None);
+                forget_attempt(&mut self.context.world_mut(), slot);
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
@@ -110,12 +109,15 @@ impl SlotHandler {
             CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
-        let Acted { outcome, made } = match refused {
+        let CopyOutcome { outcome, made } = match refused {
             Some(outcome) => outcome.into(),
             None => self.copies.act(slot, action).await,
         };
         self.lag.acted(slot, action, &outcome);
-        let is_news = self.remember(slot, action, (&outcome, made));
+        if let Some(Made { not_kept, .. }) = made.as_ref().filter(|made| !made.not_kept.is_empty()) {
+            tracing::warn!(%slot, fields = ?not_kept, "written, and the API server does not keep all of it");
+        }
+        let is_news = settle_slot(&mut self.context.world_mut(), slot, action, outcome.of_slot(made), now());
         self.reporter.copy(slot, plan, action, &outcome, is_news).await;
         match outcome {
             // With the next term everything is looked at.
@@ -142,76 +144,6 @@ impl SlotHandler {
             (world.rules_gone(), of_template.map_or(RULES, |_| TEMPLATES), definition.cloned())
         };
         self.definitions.missing(rules_gone, (name, listed_under.as_ref())).await
-    }
-
-    /// Keeps what an attempt came to, for the next plan and for the rule's status; whether that is anything
-    /// new.
-    fn remember(
-        &self,
-        slot: &ObjectKey,
-        action: &CopyAction,
-        (outcome, made): (&Outcome, Option<Made>),
-    ) -> bool {
-        let mut world = self.context.world_mut();
-        let last = world.memory_mut().at_slot(slot, |memory| memory.attempt.take());
-        let write = match (action, outcome) {
-            (CopyAction::Write(write), _) => write,
-            (
-                CopyAction::MarkRemoval(_, after),
-                Outcome::Retry { reason: WriteFault::Forbidden, message, .. },
-            ) => {
-                let attempt = unmarked(&world, slot, *after, message).map(Box::new);
-                world.memory_mut().at_slot(slot, |memory| memory.attempt = attempt);
-                return true;
-            }
-            _ => return true,
-        };
-        let digest = &write.intent.marks.digest;
-        let (replace, reason, message) = match outcome {
-            Outcome::Done => {
-                let spread = spread(&world, write, now());
-                if let Some(Made { not_kept, .. }) = made.as_ref().filter(|made| !made.not_kept.is_empty()) {
-                    tracing::warn!(%slot, fields = ?not_kept, "written, and the API server does not keep all of it");
-                }
-                world.memory_mut().at_slot(slot, |slot| {
-                    if let Some(Made { not_kept, object }) = made {
-                        slot.not_kept = NotKept::of(digest, not_kept);
-                        slot.differed =
-                            slot.differed.take().and_then(|last| last.written(object)).map(Box::new);
-                    }
-                    let before = slot.repairs.take();
-                    slot.repairs = Some(repaired(before, digest, write.replaces.is_none(), now()));
-                });
-                // If the API server had nothing to change, no event says so.
-                let known = world.object(slot).filter(|facts| {
-                    let version = write.replaces.as_ref().map(|version| &version.resource_version);
-                    Some(&facts.resource_version) == version
-                });
-                if let Some(edition) = known.map(|facts| facts.edition().to_owned()) {
-                    world.note_drift(slot, &edition, false);
-                }
-                let memory = world.memory_mut();
-                if spread.is_some() {
-                    memory.at_source(&write.source, |source| source.spread = spread);
-                }
-                return true;
-            }
-            Outcome::NamespaceGone | Outcome::Stale | Outcome::NotLeading => return true,
-            // Deleting it and making it anew was to no avail: as good as refused.
-            Outcome::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
-            Outcome::Refused { reason, message } => (false, *reason, message),
-            Outcome::Retry { reason, message, .. } => (false, *reason, message),
-        };
-        let retry_at = match outcome {
-            // The queue's own backoff is enough.
-            Outcome::Retry { .. } => now(),
-            _ => at_after(now(), AGAIN),
-        };
-        let attempt = attempted(&world, slot, write, (replace, reason, message.clone()), retry_at);
-        let is_news =
-            last.is_none_or(|last| last.reason != attempt.reason || last.message != attempt.message);
-        world.memory_mut().at_slot(slot, |memory| memory.attempt = Some(Box::new(attempt)));
-        is_news
     }
 
     /// The rules that this slot matters to will want to say so.

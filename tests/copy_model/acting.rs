@@ -8,14 +8,13 @@ use copyrator::{
     intake::{AsWritten, object::Slim, watched::Watched},
     marks,
     model::{
-        Attempt, Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason,
-        Store, World, WriteFault,
+        Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason, Store, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     paths::is_within,
     plan::{
         Changed, Need,
-        copy::{CopyAction, CopyWrite, Version, judged_by, spread},
+        copy::{CopyAction, CopyWrite, Version, settle_slot},
     },
     testing::Outcome,
 };
@@ -195,30 +194,10 @@ pub fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields 
 /// How long the reconciler waits with what was refused.
 pub const REFUSED_AGAIN: i64 = 300;
 
-/// What `reconcile/slot.rs` keeps of an attempt; fights over an object are tried where they are counted.
+/// What is kept of an attempt, but for the count of repairs: fights over an object are tried where they are counted.
 pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
-    world.memory_mut().at_slot(slot, |memory| memory.attempt = None);
-    let CopyAction::Write(write) = action else { return };
-    if *outcome == Outcome::Done
-        && let Some(spread) = spread(world, write, at(now))
-    {
-        world.memory_mut().at_source(&write.source, |memory| memory.spread = Some(spread));
-    }
-    let (replace, reason, message) = match outcome {
-        Outcome::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
-        Outcome::Refused { reason, message } => (false, *reason, message),
-        _ => return,
-    };
-    let attempt = Attempt {
-        version: write.replaces.as_ref().map(|version| version.resource_version.clone()),
-        digest: Some(write.intent.marks.digest.clone()),
-        replace,
-        reason,
-        message: message.clone(),
-        retry_at: at(now + REFUSED_AGAIN),
-        judged_by: (reason == WriteFault::RefusedByPolicy).then(|| judged_by(world, slot)),
-    };
-    world.memory_mut().at_slot(slot, |memory| memory.attempt = Some(Box::new(attempt)));
+    settle_slot(world, slot, action, outcome.of_slot(None), at(now));
+    world.memory_mut().at_slot(slot, |memory| memory.repairs = None);
 }
 
 /// Takes in what a watch shows; whether that is news.

@@ -21,8 +21,8 @@ use crate::{
         listing::{ListError, list},
     },
     plan::{
-        Need, at_after,
-        copy::{AGAIN, CopyAction, CopyWrite, Guards, SlotPlan, attempted, plan_slot},
+        Need,
+        copy::{Acted, CopyAction, CopyWrite, Guards, SlotPlan, plan_slot, settle_slot},
     },
 };
 
@@ -94,9 +94,8 @@ pub(super) async fn judge(
         match refusal {
             Ok(None) => {}
             Ok(Some(message)) => {
-                let why = (false, WriteFault::RefusedByPolicy, message);
-                let attempt = attempted(world, &slot, &write, why, at_after(now, AGAIN));
-                world.memory_mut().at_slot(&slot, |memory| memory.attempt = Some(Box::new(attempt)));
+                let refused = Acted::Refused(WriteFault::RefusedByPolicy, message);
+                settle_slot(world, &slot, &CopyAction::Write(Box::new(write)), refused, now);
                 let plan = plan_slot(world, &slot, now);
                 plans.insert(slot, plan);
             }

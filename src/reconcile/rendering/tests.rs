@@ -11,11 +11,14 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, NotKept, Refusal, RefusalReason, Store, World},
+    model::{Authority, NotKept, Refusal, RefusalReason, Store, World, WriteFault},
     names::Kind,
     plan::{
         Need,
-        copy::{CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, template_report, unmarked},
+        copy::{
+            Acted, CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, settle_slot,
+            template_report,
+        },
         every_slot,
     },
 };
@@ -256,11 +259,9 @@ fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
     settle(&mut world);
     world.forget_template(&kit);
     let could_not = |world: &mut World, key: ObjectKey| {
-        let Some(CopyAction::MarkRemoval(_, after)) = plan_slot(world, &key, at(100)).action else {
-            panic!("{key} is not marked")
-        };
-        let attempt = unmarked(world, &key, after, "no");
-        world.memory_mut().at_slot(&key, |memory| memory.attempt = attempt.map(Box::new));
+        let action = plan_slot(world, &key, at(100)).action.expect("it is marked");
+        assert!(matches!(action, CopyAction::MarkRemoval(..)), "{action:?}");
+        settle_slot(world, &key, &action, Acted::Failed(WriteFault::Forbidden, "no".into()), at(100));
         plan_slot(world, &key, at(100))
     };
     let binding = slot(Kind::RoleBinding, "team");

@@ -66,7 +66,7 @@ pub(super) fn is_fought(repairs: &Repairs) -> bool {
 }
 
 /// The record of a failed write.
-pub fn attempted(
+pub(super) fn attempted(
     world: &World,
     slot: &ObjectKey,
     write: &CopyWrite,
@@ -121,7 +121,7 @@ pub fn tried_again(refusal: &str) -> String {
 
 /// The repairs of a slot, with one more write of this content, which created the copy or changed what was
 /// there.
-pub fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
+pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
     let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
     let before = recent.unwrap_or_else(|| Repairs {
         digest: digest.to_owned(),

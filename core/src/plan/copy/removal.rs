@@ -138,7 +138,7 @@ fn leave(
 ///
 /// RBAC refuses every change of a RoleBinding, of its annotations too, by an account that may not bind its role. A deletion needs only the
 /// verb. So the reconciler counts the grace in memory, from the first try on, and deletes the binding without a mark.
-pub fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str) -> Option<Attempt> {
+pub(super) fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str) -> Option<Attempt> {
     (slot.kind == Kind::RoleBinding).then(|| Attempt {
         version: world.object(slot).map(|facts| facts.edition().into()),
         digest: None,

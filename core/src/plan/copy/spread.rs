@@ -48,7 +48,7 @@ pub(super) fn braked(
 ///
 /// A copy that is still to be written belongs to the spread under way, even if that takes longer than its
 /// gap.
-pub fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
+pub(super) fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
     let least = world.settings().spread_limits.min_interval;
     let before = world.memory().source(&write.source).spread.as_ref();
     Some(next(before, least, write.follows.as_ref()?, content(&write.intent.marks), now))

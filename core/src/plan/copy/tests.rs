@@ -8,6 +8,7 @@ mod demand;
 mod guard;
 mod namespace_scope;
 mod ready;
+mod remember;
 
 use super::{
     claims::{claims_on, is_source, slots_of, sources_of},
@@ -419,7 +420,7 @@ fn a_status_tells_of_spreads() {
         json!({"annotations": old.annotations(), "labels": old.labels(), "managedFields": our_own}),
     );
     let write = written(&plan_slot(&world, &slot(), at(100))).clone();
-    let mut last = spread(&world, &write, at(100)).unwrap();
+    let mut last = spread::spread(&world, &write, at(100)).unwrap();
     last.contents.insert(write.follows.clone().unwrap());
     world.memory_mut().at_source(&source, |memory| memory.spread = Some(last));
     let plan = plan_slot(&world, &slot(), at(101));

@@ -60,18 +60,9 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
     world.set_namespace("web".into(), NamespaceFacts::default());
     let it = granted(&mut world, json!({"spec": {"targets": [{"names": ["shop", "web"]}]}}));
     let lack = |world: &mut World, slot: ObjectKey| {
-        let digest = written(&plan_slot(world, &slot, at(1))).intent.marks.digest.clone();
+        let action = plan_slot(world, &slot, at(1)).action.unwrap();
         let message = "Copyrator's own account may not patch secrets".to_owned();
-        let attempt = Attempt {
-            version: None,
-            digest: Some(digest),
-            replace: false,
-            reason: WriteFault::Forbidden,
-            message,
-            retry_at: at(1),
-            judged_by: None,
-        };
-        world.memory_mut().at_slot(&slot, |memory| memory.attempt = Some(Box::new(attempt)));
+        settle_slot(world, &slot, &action, Acted::Failed(WriteFault::Forbidden, message), at(1));
     };
     lack(&mut world, slot());
     let (conditions, _) = said(&world, &it);

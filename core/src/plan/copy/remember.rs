@@ -1,0 +1,133 @@
+//! What is remembered of a slot once its plan has been carried out, or its object examined. Everything in
+//! [`crate::model::Memory`] about writes to slots is written here.
+
+use jiff::Timestamp;
+
+use super::{
+    hold::{AGAIN, attempted, repaired},
+    removal::unmarked,
+    slot_plan::{CopyAction, CopyWrite},
+    spread::spread,
+};
+use crate::{
+    model::{Attempt, Compared, Differed, NotKept, World, WriteFault},
+    names::ObjectKey,
+    plan::at_after,
+};
+
+/// What became of the action of a slot's plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// It is done, or nothing is left to do; and what the API server has made of it, where that was read back.
+    Done(Option<Made>),
+    /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
+    NeedsReplacing(String),
+    /// It was refused, and is tried again slowly.
+    Refused(WriteFault, String),
+    /// It failed and may soon succeed: the queue tries it again.
+    Failed(WriteFault, String),
+    /// It was not done: what it was decided on is not so any more.
+    Outdated,
+}
+
+/// What the API server makes of an object that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The paths of the fields that it does not keep, in most cases none.
+    pub not_kept: Vec<String>,
+    /// Stands for the object that is there now, as [`Compared::object`] does.
+    pub object: u64,
+}
+
+/// Remembers what the action of a slot's plan came to, for the next plan and for the rule's status. Returns whether that is
+/// news: it is not where the same refusal has come again.
+pub fn settle_slot(
+    world: &mut World,
+    slot: &ObjectKey,
+    action: &CopyAction,
+    acted: Acted,
+    now: Timestamp,
+) -> bool {
+    let last = forget_attempt(world, slot);
+    let attempt = match (action, acted) {
+        (CopyAction::Write(write), Acted::Done(made)) => {
+            written(world, slot, write, made, now);
+            None
+        }
+        (CopyAction::Write(write), acted) => failed(world, slot, write, acted, now),
+        (CopyAction::MarkRemoval(_, after), Acted::Failed(WriteFault::Forbidden, message)) => {
+            unmarked(world, slot, *after, &message)
+        }
+        _ => None,
+    };
+    let said = |attempt: &Attempt| (attempt.reason, attempt.message.clone());
+    let is_again = attempt.is_some() && attempt.as_ref().map(said) == last.as_deref().map(said);
+    world.memory_mut().at_slot(slot, |memory| memory.attempt = attempt.map(Box::new));
+    !is_again
+}
+
+/// Forgets the last attempt to write to a slot, where nothing is to be written any more.
+pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt>> {
+    world.memory_mut().at_slot(slot, |memory| memory.attempt.take())
+}
+
+fn failed(
+    world: &World,
+    slot: &ObjectKey,
+    write: &CopyWrite,
+    acted: Acted,
+    now: Timestamp,
+) -> Option<Attempt> {
+    let (replace, reason, message, retry_at) = match acted {
+        // Deleting it and making it anew was to no avail: as good as refused.
+        Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message, at_after(now, AGAIN)),
+        Acted::Refused(reason, message) => (false, reason, message, at_after(now, AGAIN)),
+        // The queue's own backoff is enough.
+        Acted::Failed(reason, message) => (false, reason, message, now),
+        Acted::Done(_) | Acted::Outdated => return None,
+    };
+    Some(attempted(world, slot, write, (replace, reason, message), retry_at))
+}
+
+fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<Made>, now: Timestamp) {
+    let digest = &write.intent.marks.digest;
+    let spread = spread(world, write, now);
+    let memory = world.memory_mut();
+    memory.at_slot(slot, |slot| {
+        if let Some(Made { not_kept, object }) = made {
+            slot.not_kept = NotKept::of(digest, not_kept);
+            slot.differed = slot.differed.take().and_then(|last| last.written(object)).map(Box::new);
+        }
+        slot.repairs = Some(repaired(slot.repairs.take(), digest, write.replaces.is_none(), now));
+    });
+    if spread.is_some() {
+        memory.at_source(&write.source, |source| source.spread = spread);
+    }
+    // If the API server had nothing to change, no event says so.
+    let known = world.object(slot).filter(|facts| {
+        write.replaces.as_ref().is_some_and(|version| version.resource_version == facts.resource_version)
+    });
+    if let Some(edition) = known.map(|facts| facts.edition().to_owned()) {
+        world.note_drift(slot, &edition, false);
+    }
+}
+
+/// Remembers what an examination of a slot's object has found: a difference, unless a write is known to be to no avail, or the
+/// fields that the API server does not keep of the content of this digest. Returns whether it differs.
+pub fn settle_examined(
+    world: &mut World,
+    slot: &ObjectKey,
+    digest: &str,
+    (differs, compared): (bool, Option<Compared>),
+    not_kept: Vec<String>,
+) -> bool {
+    world.memory_mut().at_slot(slot, |memory| {
+        let is_vain = memory.differed.as_deref().is_some_and(|last| last.is_vain(compared));
+        if differs && !is_vain {
+            memory.differed = compared.map(|compared| Box::new(Differed::new(compared)));
+            return true;
+        }
+        memory.not_kept = NotKept::of(digest, not_kept);
+        false
+    })
+}

@@ -1,0 +1,34 @@
+//! What an attempt to write leaves behind, and whether it is news.
+
+use super::*;
+
+#[test]
+fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let action = plan_slot(&world, &slot(), at(100)).action.unwrap();
+    let refused = |message: &str| Acted::Refused(WriteFault::Refused, message.into());
+    let again = i64::try_from(AGAIN.as_secs()).unwrap();
+    for (acted, is_news, left) in [
+        (refused("no"), true, Some((false, again))),
+        (refused("no"), false, Some((false, again))),
+        (refused("never"), true, Some((false, again))),
+        (Acted::NeedsReplacing("immutable".into()), true, Some((true, again))),
+        // The queue has a backoff of its own.
+        (Acted::Failed(WriteFault::Failed, "busy".into()), true, Some((false, 0))),
+        (Acted::Outdated, true, None),
+        (refused("no"), true, Some((false, again))),
+        (Acted::Done(Some(Made { not_kept: vec!["data.a".into()], object: 1 })), true, None),
+    ] {
+        let what = format!("{acted:?}");
+        assert_eq!(settle_slot(&mut world, &slot(), &action, acted, at(100)), is_news, "{what}");
+        let attempt = world.memory().slot(&slot()).attempt.as_deref();
+        let attempt = attempt.map(|attempt| (attempt.replace, attempt.retry_at));
+        assert_eq!(attempt, left.map(|(replace, after)| (replace, at(100 + after))), "{what}");
+    }
+    let memory = world.memory().slot(&slot());
+    assert_eq!(memory.repairs.as_ref().map(|repairs| (repairs.made, repairs.count)), Some((1, 0)));
+    assert_eq!(memory.not_kept.as_ref().map(|it| it.fields.clone()), Some(vec!["data.a".into()]));
+}
