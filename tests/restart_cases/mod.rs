@@ -118,7 +118,6 @@ impl Case {
         assert_eq!(outlook.course == RestartCourse::Record, records, "{}: {outlook:?}", self.name);
         let is_unknown = !then.needs.is_empty();
         assert_eq!(outlook.course == RestartCourse::Unknown, is_unknown, "{}: {outlook:?}", self.name);
-        assert!(!outlook.reason.is_empty(), "{}", self.name);
     }
 
     fn run_selected(&self, world: &mut World, current: &InputDigest) -> String {

@@ -61,7 +61,10 @@ fn an_outlook_says_when_and_why() {
         let how = outlook.strategy.map(|how| format!("; {how:?} for {}", by.join(","))).unwrap_or_default();
         let said = format!(
             "{} {:?} {}{when}: {}{how}",
-            outlook.state, outlook.course, outlook.reason, outlook.message
+            outlook.state,
+            outlook.course,
+            outlook.reason.as_str(),
+            outlook.message
         );
         assert_eq!(said, expected);
     }

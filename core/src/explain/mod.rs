@@ -8,6 +8,7 @@ mod on_change;
 mod outlook;
 mod pulling;
 mod restart_outlook;
+mod restart_reason;
 mod said;
 mod why_not;
 
@@ -19,5 +20,6 @@ pub use outlook::{Course, Outlook, outlooks};
 pub use restart_outlook::{
     Around, RestartCourse, RestartOutlook, Restartable, pods_outlook, records, workload_outlook,
 };
+pub use restart_reason::RestartReason;
 pub use said::{About, failed, said};
 pub use why_not::{Brings, brings};

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    restart_outlook::{exempt, not_asked, unwatched},
-    said::{About, said},
+    restart_outlook::{because, exempt, not_asked, unwatched},
+    restart_reason::RestartReason,
+    said::About,
 };
 use crate::{
     model::{WaitReason, World},
@@ -23,7 +24,7 @@ pub struct OnChange {
     /// Its own annotation asks for it.
     pub by_annotation: bool,
     /// Why it does not restart: one word, and a sentence; `None` where it does.
-    pub declined: Option<(&'static str, String)>,
+    pub declined: Option<(RestartReason, String)>,
 }
 
 /// What a change of this object does to each workload that uses it, or that a monitor restarts for it.
@@ -38,16 +39,17 @@ pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
             exempt(world, object)
                 .or_else(|| {
                     let state = RestartState::Unauthorized(inputs.refused.clone()?);
-                    Some((state.reason(), said(&state, &About::nothing())))
+                    Some(because(state, &About::nothing()))
                 })
                 .or_else(|| {
                     let state = RestartState::Waiting(Wait::for_event(WaitReason::Authority));
-                    inputs.pending.then(|| (state.reason(), said(&state, &About::nothing())))
+                    inputs.pending.then(|| because(state, &About::nothing()))
                 })
                 .or_else(|| {
                     let asked = inputs.pace.is_some();
                     asked.then(|| {
-                        ("NotWatched", format!("what asks for its restarts does not watch {}", object.name))
+                        let message = format!("what asks for its restarts does not watch {}", object.name);
+                        (RestartReason::NotWatched, message)
                     })
                 })
                 .or_else(|| unwatched(world, &workload, facts))

@@ -1,11 +1,5 @@
 //! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it
 //! waits for. Decides nothing; the plan has.
-//!
-//! Reasons beside those of waits ([`crate::model::WaitReason`]) and of a monitor's problems
-//! ([`super::monitor_status`]): `Due`, `Restarting`; `New`, `Recorded`, `PodsYounger` (only
-//! the record is written); `Current`; `Unread`, `Unverified`; and of workloads that use what changes and do
-//! not restart: `KeyNotUsed`, `SameContent`, `Exempt`, `Suspended`, `NotAsked`, `NothingUsed`,
-//! `MalformedAnnotation`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +9,7 @@ use serde::Serialize;
 
 use super::{
     foresee::Foreseen,
+    restart_reason::RestartReason,
     said::{About, said, waits_for},
 };
 use crate::{
@@ -87,8 +82,8 @@ pub struct RestartOutlook {
     pub state: RestartState,
     /// What becomes of it.
     pub course: RestartCourse,
-    /// One word from the documented list.
-    pub reason: String,
+    /// The word for why.
+    pub reason: RestartReason,
     /// Why, and what to do about it. May be empty.
     pub message: String,
     /// When it restarts, or when it is looked at again; `None` where only an event tells.
@@ -109,13 +104,13 @@ pub struct RestartOutlook {
 
 /// What is needed beside the plans.
 #[derive(Debug, Default)]
-pub struct Around<'a> {
+pub struct Around {
     /// What each workload would have been recorded with before anything changes.
     pub before: BTreeMap<WorkloadKey, String>,
     /// The objects that change.
     pub changed: BTreeSet<ObjectKey>,
     /// Those of which nothing can be told, and why: reason and message.
-    pub blind: BTreeMap<Restartable, (&'a str, String)>,
+    pub blind: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
 /// What each of these workloads would be recorded with now, where it is watched and its content is known.
@@ -138,7 +133,7 @@ pub fn workload_outlook(
     world: &World,
     key: &WorkloadKey,
     foreseen: &Foreseen<WorkloadPlan>,
-    around: &Around<'_>,
+    around: &Around,
 ) -> Option<RestartOutlook> {
     let facts = world.workloads().get(key)?;
     let inputs = Inputs::of(world, key, facts);
@@ -151,7 +146,7 @@ pub fn workload_outlook(
         of: Restartable::Workload(key.clone()),
         state: foreseen.now.state.clone(),
         course: RestartCourse::Current,
-        reason: String::new(),
+        reason: RestartReason::State(foreseen.now.state.clone()),
         message: String::new(),
         at: None,
         strategy: None,
@@ -195,7 +190,7 @@ pub fn pods_outlook(
     world: &World,
     monitor: &NamespacedName,
     foreseen: &Foreseen<SelectedPodsPlan>,
-    around: &Around<'_>,
+    around: &Around,
 ) -> Option<RestartOutlook> {
     let facts = world.monitors().get(monitor)?;
     let compiled = facts.compiled.as_ref().ok()?;
@@ -206,7 +201,7 @@ pub fn pods_outlook(
         (None, RestartState::Unwatched) => return None,
         // Its first step is to write down that they go.
         (Some(_), RestartState::Due) => restarts(&foreseen.waits, &about),
-        (_, state) => (course(state), state.reason(), said(state, &about)),
+        (_, state) => stands(state, &about),
     };
     let is_restart = course == RestartCourse::Restart;
     let inputs = Inputs::of_monitor(world, monitor, compiled);
@@ -215,8 +210,8 @@ pub fn pods_outlook(
         of: Restartable::Pods(monitor.clone()),
         state: foreseen.now.state.clone(),
         course,
-        reason: String::new(),
-        message: String::new(),
+        reason,
+        message,
         at: is_restart.then_some(foreseen.at),
         strategy: is_restart.then_some(compiled.strategy),
         causes: then.causes.clone(),
@@ -227,46 +222,57 @@ pub fn pods_outlook(
     };
     match around.blind.get(&outlook.of) {
         Some(why) => Some(outlook.unknown(why)),
-        None => Some(outlook.told((course, reason, message))),
+        None => Some(outlook),
     }
 }
 
 impl RestartOutlook {
-    fn unknown(self, (reason, message): &(&str, String)) -> Self {
+    fn unknown(self, (reason, message): &(RestartReason, String)) -> Self {
         let state = Wait::for_event(WaitReason::Facts).into();
         let outlook = Self { state, wanted: None, ..self };
-        outlook.told((RestartCourse::Unknown, reason, message.clone()))
+        outlook.told((RestartCourse::Unknown, reason.clone(), message.clone()))
     }
 
-    fn told(self, (course, reason, message): (RestartCourse, &str, String)) -> Self {
-        Self { course, reason: reason.to_owned(), message, ..self }
+    fn told(self, (course, reason, message): Told) -> Self {
+        Self { course, reason, message, ..self }
     }
 }
 
-/// What becomes of a workload: the course, a word, and why.
-fn told(
-    foreseen: &Foreseen<WorkloadPlan>,
-    facts: &WorkloadFacts,
-    about: &About<'_>,
-) -> (RestartCourse, &'static str, String) {
+/// What becomes of it: the course, a word, and why.
+type Told = (RestartCourse, RestartReason, String);
+
+/// What becomes of a workload.
+fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<'_>) -> Told {
     let then = &foreseen.then;
     match (&then.action, &then.state) {
         _ if !then.needs.is_empty() => unread(),
         (Some(RestartAction::Adopt { .. }), _) => {
             let (reason, message) = match (then.due_since, &facts.restarts.applied) {
                 (Some(_), _) => {
-                    ("PodsYounger", "every pod is younger than the change: only the record is written".into())
+                    let message = "every pod is younger than the change: only the record is written";
+                    (RestartReason::PodsYounger, message.into())
                 }
-                (None, None) => ("New", "seen for the first time: what runs is taken for current".into()),
-                (None, Some(_)) => {
-                    (RestartState::Unrecorded.reason(), said(&RestartState::Unrecorded, about))
+                (None, None) => {
+                    (RestartReason::New, "seen for the first time: what runs is taken for current".into())
                 }
+                (None, Some(_)) => because(RestartState::Unrecorded, about),
             };
             (RestartCourse::Record, reason, message)
         }
         (Some(_), _) => restarts(&foreseen.waits, about),
-        (None, state) => (course(state), state.reason(), said(state, about)),
+        (None, state) => stands(state, about),
     }
+}
+
+/// How it stands, as the reason: the word and the sentence.
+pub(super) fn because(state: RestartState, about: &About<'_>) -> (RestartReason, String) {
+    let message = said(&state, about);
+    (RestartReason::State(state), message)
+}
+
+fn stands(state: &RestartState, about: &About<'_>) -> Told {
+    let (reason, message) = because(state.clone(), about);
+    (course(state), reason, message)
 }
 
 /// What becomes of something that stands so when every wait has passed that the clock ends.
@@ -283,24 +289,24 @@ fn course(state: &RestartState) -> RestartCourse {
 }
 
 /// It restarts: by which wait's end, and why; and, where it waits for a window, how to get past that.
-fn restarts(waits: &[WaitReason], about: &About<'_>) -> (RestartCourse, &'static str, String) {
+fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
     let due = said(&RestartState::Due, about);
     let message = match waits.contains(&WaitReason::Window) {
         true => format!("{due}; {}", waits_for(WaitReason::Window, about)),
         false => due,
     };
-    let reason = waits.first().map_or(RestartState::Due.reason(), |reason| reason.as_str());
+    let reason =
+        waits.first().map_or(RestartReason::State(RestartState::Due), |wait| RestartReason::After(*wait));
     (RestartCourse::Restart, reason, message)
 }
 
-fn unread() -> (RestartCourse, &'static str, String) {
-    (RestartCourse::Unknown, "Unread", "what the decision depends on could not be read".into())
+fn unread() -> Told {
+    (RestartCourse::Unknown, RestartReason::Unread, "what the decision depends on could not be read".into())
 }
 
 /// Nobody asks for restarts: one word, and the sentence.
-pub(super) fn not_asked() -> (&'static str, String) {
-    let nothing = About::nothing();
-    (RestartState::Unwatched.reason(), said(&RestartState::Unwatched, &nothing))
+pub(super) fn not_asked() -> (RestartReason, String) {
+    because(RestartState::Unwatched, &About::nothing())
 }
 
 fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
@@ -312,23 +318,23 @@ pub(super) fn unwatched(
     world: &World,
     key: &WorkloadKey,
     facts: &WorkloadFacts,
-) -> Option<(&'static str, String)> {
+) -> Option<(RestartReason, String)> {
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
         monitor.compiled.as_ref().is_ok_and(|compiled| declared_reach(compiled, key, facts).is_some())
     });
     let mut suspended = reaching.filter(|(_, monitor)| monitor.spec.suspend);
     if let Some((monitor, _)) = suspended.next() {
-        return Some(("Suspended", format!("ConfigMonitor {monitor} is suspended")));
+        return Some((RestartReason::Suspended, format!("ConfigMonitor {monitor} is suspended")));
     }
     if facts.deleting {
         return None;
     }
     if let Some(what) = misspelt(facts).filter(|_| world.settings().annotations) {
-        return Some(("MalformedAnnotation", what));
+        return Some((RestartReason::MalformedAnnotation, what));
     }
     annotated(world, facts)?;
     Some((
-        "NothingUsed",
+        RestartReason::NothingUsed,
         "its annotation asks for restarts, and nothing is there that it could restart for".into(),
     ))
 }
@@ -343,19 +349,21 @@ fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool
 }
 
 /// Why a workload that uses an object does not restart when that changes.
-fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (&'static str, String) {
+fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (RestartReason, String) {
     let name = format!("{} {}", object.kind, object.name);
     exempt(world, object).unwrap_or_else(|| match counts_the_same {
-        true => ("KeyNotUsed", format!("it uses no key of {name} that changes")),
-        false => ("SameContent", format!("it is recorded to run this content of {name} already")),
+        true => (RestartReason::KeyNotUsed, format!("it uses no key of {name} that changes")),
+        false => {
+            (RestartReason::SameContent, format!("it is recorded to run this content of {name} already"))
+        }
     })
 }
 
 /// The object says of itself that it restarts nobody.
-pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(&'static str, String)> {
+pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(RestartReason, String)> {
     let facts = world.object(object).filter(|_| world.settings().annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");
     let message =
         || format!("{} {} has the annotation copyrator.dev/restart: \"false\"", object.kind, object.name);
-    says_no.then(|| ("Exempt", message()))
+    says_no.then(|| (RestartReason::Exempt, message()))
 }

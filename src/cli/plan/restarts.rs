@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::words::{self, counted, difference};
 use crate::{
     cli::standing::restarts::{CauseRow, RestartRow},
-    explain::{Course, Difference, RestartCourse},
+    explain::{Course, Difference, RestartCourse, RestartReason},
     marks::write_time,
+    plan::restart::RestartState,
 };
 
 /// A row of a ConfigPolicy, ConfigMap or Secret in a file.
@@ -129,9 +130,11 @@ fn what(row: &RestartRow) -> String {
     match row.action {
         RestartCourse::Restart => {
             let how = row.strategy.map(|strategy| format!(" by {strategy:?}")).unwrap_or_default();
-            words.push(match (&*row.reason, row.at) {
-                ("Due", _) | (_, None) => format!("restarts now{how}"),
-                (reason, Some(at)) => format!("restarts at {}{how} ({reason})", write_time(at)),
+            words.push(match (&row.reason, row.at) {
+                (RestartReason::State(RestartState::Due), _) | (_, None) => format!("restarts now{how}"),
+                (reason, Some(at)) => {
+                    format!("restarts at {}{how} ({})", write_time(at), reason.as_str())
+                }
             });
             words.push(row.message.clone());
             words.extend(row.causes.iter().filter_map(copied));
@@ -143,7 +146,9 @@ fn what(row: &RestartRow) -> String {
         | RestartCourse::Unknown
         | RestartCourse::Hold
         | RestartCourse::Wait
-        | RestartCourse::Unaffected => words.push(format!("{}: {}", row.reason, row.message)),
+        | RestartCourse::Unaffected => {
+            words.push(format!("{}: {}", row.reason.as_str(), row.message));
+        }
     }
     words.retain(|word| !word.is_empty());
     words.join("; ")
@@ -189,12 +194,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{
-        api::StrategyType,
-        cli::standing::restarts::row_of,
-        model::WaitReason,
-        plan::restart::{RestartState, Wait},
-    };
+    use crate::{api::StrategyType, cli::standing::restarts::row_of, model::WaitReason, plan::restart::Wait};
 
     #[test]
     fn a_restart_says_when_how_for_what_and_by_whose_wish() {
@@ -210,20 +210,18 @@ mod tests {
             strategy: Some(StrategyType::Evict),
             message: "Secret tls has changed".into(),
             causes: vec![cause],
-            ..row_of(
-                RestartCourse::Restart,
-                Wait::for_event(WaitReason::QuietPeriod).into(),
-                "web",
-                "QuietPeriod",
-            )
+            ..row_of(RestartCourse::Restart, Wait::for_event(WaitReason::QuietPeriod).into(), "web")
         };
-        let now = RestartRow { reason: "Due".into(), causes: Vec::new(), ..restart.clone() };
+        let now = RestartRow {
+            reason: RestartReason::State(RestartState::Due),
+            causes: Vec::new(),
+            ..restart.clone()
+        };
         let held = RestartRow {
             message: "it is paused".into(),
-            ..row_of(RestartCourse::Hold, RestartState::Paused, "db", "Paused")
+            ..row_of(RestartCourse::Hold, RestartState::Paused, "db")
         };
-        let rows =
-            [restart, now, held, row_of(RestartCourse::Current, RestartState::Current, "docs", "Current")];
+        let rows = [restart, now, held, row_of(RestartCourse::Current, RestartState::Current, "docs")];
         let text: Vec<String> = lines(&rows).into_iter().map(|(_, line)| line).collect();
         assert_eq!(
             text,

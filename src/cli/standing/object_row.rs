@@ -214,7 +214,7 @@ pub(in crate::cli) fn of_workloads(workloads: &[RestartRow]) -> Vec<ObjectRow> {
         namespace: row.namespace.clone(),
         name: row.name.clone(),
         ready: if row.is_worrying() { "False".into() } else { "True".into() },
-        reason: row.reason.clone(),
+        reason: row.reason.as_str().to_owned(),
         summary: if row.by_annotation { "by annotation".into() } else { String::new() },
         message: row.message.clone(),
         degraded: false,

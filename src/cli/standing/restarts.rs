@@ -10,7 +10,7 @@ use crate::{
         survey::Survey,
         terminal::{aligned, side_by_side},
     },
-    explain::{RestartCourse, RestartOutlook, Restartable},
+    explain::{RestartCourse, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
     model::World,
     names::NamespacedName,
@@ -28,7 +28,8 @@ pub(crate) struct RestartRow {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    pub reason: String,
+    #[schemars(with = "String")]
+    pub reason: RestartReason,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it restarts, or is looked at again.
@@ -173,7 +174,7 @@ pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
             running,
             wanted,
             row.at.map_or_else(|| "-".to_owned(), write_time),
-            row.reason.clone(),
+            row.reason.as_str().to_owned(),
             row.message.clone(),
         ]
     });
@@ -182,14 +183,14 @@ pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
 }
 
 #[cfg(test)]
-pub(crate) fn row_of(action: RestartCourse, state: RestartState, name: &str, reason: &str) -> RestartRow {
+pub(crate) fn row_of(action: RestartCourse, state: RestartState, name: &str) -> RestartRow {
     RestartRow {
         action,
+        reason: RestartReason::State(state.clone()),
         state,
         kind: "Deployment".into(),
         namespace: "shop".into(),
         name: name.into(),
-        reason: reason.into(),
         message: String::new(),
         at: None,
         strategy: None,
@@ -213,14 +214,9 @@ mod tests {
             message: "ConfigMap app has changed".into(),
             wanted: Some("k.fedcba987654.s".into()),
             by_annotation: true,
-            ..row_of(
-                RestartCourse::Restart,
-                Wait::for_event(WaitReason::QuietPeriod).into(),
-                "web",
-                "QuietPeriod",
-            )
+            ..row_of(RestartCourse::Restart, Wait::for_event(WaitReason::QuietPeriod).into(), "web")
         };
-        let current = row_of(RestartCourse::Current, RestartState::Current, "docs", "Current");
+        let current = row_of(RestartCourse::Current, RestartState::Current, "docs");
         let expected = "
 STATE     WORKLOAD              BY               RUNNING    WANTED     NEXT                   REASON        MESSAGE
 Waiting   Deployment shop/web   web,annotation   01234567   fedcba98   1970-01-01T00:16:40Z   QuietPeriod   ConfigMap app has changed

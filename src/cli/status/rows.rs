@@ -83,8 +83,9 @@ impl Rows {
                 said(&copy.reason, &copy.message)
             )
         });
-        let workloads = workloads
-            .map(|row| format!("{}: {}, {}", row.place(), row.state, said(&row.reason, &row.message)));
+        let workloads = workloads.map(|row| {
+            format!("{}: {}, {}", row.place(), row.state, said(row.reason.as_str(), &row.message))
+        });
         self.unseen.iter().cloned().chain(rows).chain(copies).chain(workloads).collect()
     }
 }

@@ -8,8 +8,8 @@ use kube::Client;
 use super::{SurveyError, content::read};
 use crate::{
     explain::{
-        Around, Foreseen, RestartCourse, RestartOutlook, Restartable, foresee_pods, foresee_workload,
-        pods_outlook, workload_outlook,
+        Around, Foreseen, RestartCourse, RestartOutlook, RestartReason, Restartable, foresee_pods,
+        foresee_workload, pods_outlook, workload_outlook,
     },
     model::{WaitReason, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
@@ -53,8 +53,9 @@ pub(super) fn blind(
     world: &World,
     keys: &BTreeSet<WorkloadKey>,
     unseen: &BTreeSet<Kind>,
-) -> BTreeMap<Restartable, (&'static str, String)> {
-    let why = |kind: Kind| ("Unread", format!("it may use a {kind}, and you may not list those"));
+) -> BTreeMap<Restartable, (RestartReason, String)> {
+    let why =
+        |kind: Kind| (RestartReason::Unread, format!("it may use a {kind}, and you may not list those"));
     let watched =
         |compiled: &CompiledMonitor| -> Vec<Kind> { compiled.watch.iter().map(|term| term.kind).collect() };
     let of_workload = |key: &WorkloadKey| {
@@ -103,7 +104,7 @@ pub(super) async fn outlooks(
     client: &Client,
     world: &mut World,
     (keys, namespace): (&BTreeSet<WorkloadKey>, Option<&str>),
-    around: &Around<'_>,
+    around: &Around,
     unread: &mut BTreeMap<Need, String>,
     now: Timestamp,
 ) -> Result<Vec<RestartOutlook>, SurveyError> {

@@ -13,7 +13,7 @@ use crate::{
     act::keys::{KeyError, passing_digest_key, stored_digest_key},
     authority::{Question, Subject, refusal},
     digest::DigestKey,
-    explain::Restartable,
+    explain::{RestartReason, Restartable},
     marks::KEY_SECRET,
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
@@ -118,7 +118,7 @@ pub(super) struct Believed {
     /// The records as they were, by workload or monitor.
     pub originals: BTreeMap<Restartable, String>,
     /// Those whose record cannot be trusted, and why.
-    pub doubtful: BTreeMap<Restartable, (&'static str, String)>,
+    pub doubtful: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
 /// Makes the records agree for everything that uses nothing written after them. For the rest it cannot be
@@ -172,7 +172,7 @@ impl Believed {
         }
         let message = "something that it uses was written after its record; whether that is other content takes the key \
                        of digests, which you may not read";
-        self.doubtful.insert(of, ("Unverified", message.into()));
+        self.doubtful.insert(of, (RestartReason::Unverified, message.into()));
         None
     }
 }

@@ -170,7 +170,7 @@ impl Forest {
         let key = &change.workload;
         let of = Restartable::Workload(key.clone());
         let outlook = seen.restarts.iter().find(|outlook| outlook.of == of);
-        let declined = change.declined.as_ref().map(|(reason, message)| self.note(reason, message));
+        let declined = change.declined.as_ref().map(|(reason, message)| self.note(reason.as_str(), message));
         let standing = match (declined, outlook) {
             (None, Some(outlook)) => self.standing(outlook),
             _ => Vec::new(),
@@ -189,7 +189,7 @@ impl Forest {
     fn standing(&mut self, outlook: &RestartOutlook) -> Vec<usize> {
         match outlook.state {
             RestartState::Current => Vec::new(),
-            _ => vec![self.note(&outlook.reason, &outlook.message)],
+            _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
         }
     }
 }

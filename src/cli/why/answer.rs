@@ -273,9 +273,9 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
     let mut users: Vec<User> = Vec::new();
     for change in on_change(seen.world, object) {
         let outlook = standing_of(seen, &Restartable::Workload(change.workload.clone()));
-        let waits = || outlook.map(|outlook| (outlook.reason.clone(), outlook.message.clone()));
+        let waits = || outlook.map(|outlook| (outlook.reason.as_str().to_owned(), outlook.message.clone()));
         let (reason, message) = match &change.declined {
-            Some((reason, message)) => ((*reason).to_owned(), message.clone()),
+            Some((reason, message)) => (reason.as_str().to_owned(), message.clone()),
             None => waits().unwrap_or_default(),
         };
         users.push(User {
@@ -300,7 +300,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
             monitors: vec![monitor.name.to_string()],
             by_annotation: false,
             state: Some(outlook.state.clone()),
-            reason: outlook.reason.clone(),
+            reason: outlook.reason.as_str().to_owned(),
             message: outlook.message.clone(),
         });
     }

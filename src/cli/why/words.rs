@@ -117,7 +117,7 @@ fn declined(user: &User) -> String {
 
 fn of_workload(standing: &RestartRow, wide: bool) -> Vec<(&'static str, String)> {
     let message = if standing.message.is_empty() { String::new() } else { format!(": {}", standing.message) };
-    let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason))];
+    let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason.as_str()))];
     let asked = asked(&standing.monitors, standing.by_annotation);
     if !asked.is_empty() {
         lines.push(("asked by", asked));

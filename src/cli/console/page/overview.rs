@@ -178,7 +178,7 @@ fn of_workload(frame: &Frame, row: &RestartRow) -> Thing {
         word: row.state.as_str(),
         title: row.place(),
         href,
-        why: said(&row.reason, &row.message),
+        why: said(row.reason.as_str(), &row.message),
     }
 }
 

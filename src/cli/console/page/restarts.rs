@@ -65,7 +65,7 @@ fn line(frame: &Frame, row: &RestartRow) -> Markup {
         tr {
             td data-label="State" { (state::restart(row)) }
             td data-label="Workload" { (workload(frame, row)) }
-            td data-label="Why" { @if row.state == RestartState::Current { "–" } @else { (said(&row.reason, &row.message)) } }
+            td data-label="Why" { @if row.state == RestartState::Current { "–" } @else { (said(row.reason.as_str(), &row.message)) } }
             td data-label="Next" .num { @if let Some(at) = row.at { time datetime=(write_time(at)) { (write_time(at)) } } @else { "–" } }
             td data-label="Runs" .digest { (running) @if running != wanted { " → " (wanted) } }
             td data-label="By" { (by.join(", ")) }

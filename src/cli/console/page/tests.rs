@@ -70,10 +70,7 @@ fn what_others_have_written_is_text() {
     let matrix = Matrix::new(vec![line("shop", "registry", State::Blocked, evil)], BTreeSet::new(), &asked);
     let shown = spread::render(&Frame::plain(), &asked, matrix, &[evil.to_owned()]).unwrap().into_string();
     assert!(shown.contains("&lt;script&gt;") && !shown.contains(evil), "{shown}");
-    let row = RestartRow {
-        message: evil.into(),
-        ..row_of(RestartCourse::Restart, RestartState::Due, "web", "Due")
-    };
+    let row = RestartRow { message: evil.into(), ..row_of(RestartCourse::Restart, RestartState::Due, "web") };
     let page = page(vec![row], |row| vec![row.name.clone()], &asked, Vec::new()).unwrap();
     let shown = restarts::render(&Frame::plain(), &page).into_string();
     assert!(shown.contains("&lt;script&gt;") && !shown.contains(evil), "{shown}");
@@ -97,7 +94,7 @@ fn a_thousand_namespaces_are_shown_a_small_page_at_a_time() {
 fn the_overview_names_the_worst_and_says_when_all_is_well() {
     let facts = |copies: Vec<CopyLine>| overview::Facts {
         copies,
-        workloads: vec![row_of(RestartCourse::Current, RestartState::Current, "web", "Current")],
+        workloads: vec![row_of(RestartCourse::Current, RestartState::Current, "web")],
         rules: 1,
         monitors: 1,
         namespaces: 2,
