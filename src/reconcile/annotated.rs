@@ -56,7 +56,7 @@ impl AnnotatedHandler {
             };
             (rule_report(&world, rule, now()), facts.uid.clone())
         };
-        let Some(RuleReport { status: after, tally, large }) = report else { return Again::OnChange };
+        let Some(RuleReport { status: after, tally, large, .. }) = report else { return Again::OnChange };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
             let grant = world.rules().get(rule).and_then(|facts| {

@@ -60,7 +60,7 @@ impl StatusHandler {
             self.pace.planned(key, begun.elapsed());
             (facts.uid.clone(), facts.status.clone(), report)
         };
-        let Some(RuleReport { status, tally, large }) = report else { return Again::OnChange };
+        let Some(RuleReport { status, tally, large, .. }) = report else { return Again::OnChange };
         self.tallies.set(rule, Some(tally));
         note_room(&self.context, rule, before.as_ref(), Some(&status));
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };

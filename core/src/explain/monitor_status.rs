@@ -25,13 +25,13 @@ use crate::{
     model::{MonitorFacts, WaitReason, World},
     names::{NamespacedName, WorkloadKey},
     plan::{
-        Need, at_after,
+        Need, Reason, at_after,
         restart::{
             Failure, Inputs, Lines, RestartState, Wait, plan_in_line, plan_selected_pods, reach::standing,
             selects_pods, workloads_of,
         },
     },
-    validate::{CompiledMonitor, CompiledWatch, WorkloadChoice, quarantine_reason},
+    validate::{CompiledMonitor, CompiledWatch, Quarantine, WorkloadChoice},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
@@ -42,6 +42,8 @@ const LASTING: Duration = Duration::from_secs(300);
 pub struct MonitorReport {
     /// The status that the monitor should have.
     pub status: ConfigMonitorStatus,
+    /// Reason and message of `Ready`.
+    pub ready: (Reason, String),
     /// The workloads that have failed with changed content, each with the sentence about it.
     pub stage_failed: Vec<(WorkloadKey, String)>,
 }
@@ -76,7 +78,8 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
     }
     count.stage_stopped(name);
     let stage_failed = std::mem::take(&mut count.stage_failed);
-    Some(MonitorReport { status: status(world, name, facts, count, now), stage_failed })
+    let (status, ready) = status(world, name, facts, count, now);
+    Some(MonitorReport { status, ready, stage_failed })
 }
 
 #[derive(Default)]
@@ -266,7 +269,7 @@ fn status(
     facts: &MonitorFacts,
     mut count: Count,
     now: Timestamp,
-) -> ConfigMonitorStatus {
+) -> (ConfigMonitorStatus, (Reason, String)) {
     let mut status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
     let (generation, now) = (facts.generation, Time(now));
     if let Err(found) = &facts.compiled {
@@ -298,67 +301,65 @@ fn status(
             format!("{} workloads do not become ready after restarts: see problems", count.circuits);
         (true, WaitReason::CircuitOpen.as_str(), message)
     });
-    let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone())).or(circuits);
+    let stalled = is_stalled.then(|| (true, ready.1.as_str(), ready.2.clone())).or(circuits);
     let degraded =
         status.problems.first().filter(|_| facts.compiled.is_ok()).map(|worst| {
             (true, worst.reason.clone(), format!("{total} problems, the first: {}", worst.message))
         });
     let restarting = (status.restarting > 0)
         .then(|| (true, "Restarting", format!("{} workloads are being restarted", status.restarting)));
+    let word = |(is, reason, message): Says| (is, reason.as_str(), message);
+    let said = (ready.1, ready.2.clone());
     let conditions = &mut status.conditions;
-    set_condition(conditions, "Ready", Some(ready), generation, &now);
-    set_condition(conditions, "Authorized", authorized, generation, &now);
+    set_condition(conditions, "Ready", Some(word(ready)), generation, &now);
+    set_condition(conditions, "Authorized", authorized.map(word), generation, &now);
     let degraded = degraded.as_ref().map(|(on, reason, message)| (*on, reason.as_str(), message.clone()));
     set_condition(conditions, "Degraded", degraded, generation, &now);
     set_condition(conditions, "Stalled", stalled, generation, &now);
     set_condition(conditions, "Restarting", restarting, generation, &now);
-    status
+    (status, said)
 }
 
 /// A condition's status, reason and message.
-type Says<'a> = (bool, &'a str, String);
+type Says = (bool, Reason, String);
 
 /// Whose rights, and whether they suffice; `None` until the API server has been asked about this generation.
-fn authorization<'w>(
-    world: &'w World,
-    name: &NamespacedName,
-    facts: &MonitorFacts,
-) -> Option<(String, Says<'w>)> {
+fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
     let says = match answer {
         Ok(()) if facts.spec.service_account_name.is_some() => {
             let message =
                 format!("{identity} may do what this monitor declares; that is asked again every 20 s");
-            (true, "Allowed", message)
+            (true, Reason::Allowed, message)
         }
         Ok(()) => {
             let message = format!("{identity} was allowed what this monitor declares when it was written");
-            (true, "Allowed", message)
+            (true, Reason::Allowed, message)
         }
-        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
+        Err(refusal) => (false, Reason::Refused(refusal.reason), refusal.message.clone()),
     };
     Some((identity.clone(), says))
 }
 
 /// `Ready` speaks of what we may and can do; what others prevent is `Degraded`.
-fn ready<'a>(
+fn ready(
     world: &World,
     name: &NamespacedName,
     facts: &MonitorFacts,
     status: &ConfigMonitorStatus,
-    authorized: Option<&Says<'a>>,
-) -> Says<'a> {
+    authorized: Option<&Says>,
+) -> Says {
     match (&facts.compiled, authorized) {
         (Err(_), _) => {
             let message = status.problems.first().map(|problem| problem.message.clone());
-            (false, quarantine_reason(&status.problems), message.unwrap_or_default())
+            (false, Quarantine::of(&status.problems).into(), message.unwrap_or_default())
         }
         (Ok(compiled), _) if compiled.suspend => {
-            (true, "Suspended", "spec.suspend is true: nothing restarts for this monitor".into())
+            (true, Reason::Suspended, "spec.suspend is true: nothing restarts for this monitor".into())
         }
-        (Ok(_), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (Ok(_), Some((false, reason, message))) => (false, reason, message.clone()),
+        (Ok(_), None) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
+        (Ok(_), Some((false, reason, message))) => (false, *reason, message.clone()),
         (Ok(compiled), Some(_)) => {
             if let Some((reason, message)) = nothing_to_do(world, name, compiled, status.workloads) {
                 return (true, reason, message);
@@ -369,7 +370,7 @@ fn ready<'a>(
                 status.workloads,
                 only_pulled(world, name, facts)
             );
-            (true, "Watching", message)
+            (true, Reason::Watching, message)
         }
     }
 }
@@ -381,7 +382,7 @@ fn nothing_to_do(
     name: &NamespacedName,
     compiled: &CompiledMonitor,
     workloads: i64,
-) -> Option<(&'static str, String)> {
+) -> Option<(Reason, String)> {
     let is_there = |term: &CompiledWatch| {
         world.objects_in(term.kind, &name.namespace).any(|(key, _)| term.names.matches(&key.name))
     };
@@ -394,7 +395,7 @@ fn nothing_to_do(
             term.kind,
             names.join(", ")
         );
-        return Some(("NoObject", message));
+        return Some((Reason::NoObject, message));
     }
     if workloads > 0 || selects_pods(compiled) {
         return None;
@@ -411,5 +412,8 @@ fn nothing_to_do(
             None => return None,
         },
     };
-    Some(("NoWorkload", format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace)))
+    Some((
+        Reason::NoWorkload,
+        format!("{what} in namespace {}: nothing restarts for this monitor", name.namespace),
+    ))
 }

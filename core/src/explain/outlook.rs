@@ -1,9 +1,5 @@
 //! What is going to happen to every copy, and why, in words for people: each slot's plan, read from the side
 //! of every rule that it matters to. Decides nothing; the plan has.
-//!
-//! Reasons beside those of problems ([`crate::plan::copy::rule_status`]): `Missing`, `Differs`, `Replace`,
-//! `TakeOver`, `WantedAgain`, `RuleBack`; `Held`; `Unwanted`, `Marked`, `Retain`; `UnknownKey`; `Suspended`,
-//! `Deleting`, `Braked`, `NotServed`; `Unread`; `InOrder`.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +12,16 @@ use crate::{
     marks::CopyMarks,
     model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
-    plan::copy::{
-        CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
-        claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-        granted::{KIND_NOT_GRANTED, mistyped, not_granted, not_granted_to, not_listed},
-        targets::{is_named, takes_copies},
-        templates::is_rendered,
+    plan::{
+        Reason,
+        copy::{
+            CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
+            claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
+            granted::{mistyped, not_granted, not_granted_to, not_listed},
+            targets::{is_named, takes_copies},
+            templates::is_rendered,
+        },
     },
-    validate::TYPE_ERROR,
 };
 
 /// What is going to happen to a copy; the worst first.
@@ -59,8 +57,8 @@ pub struct Outlook {
     pub source: Option<NamespacedName>,
     /// Kind and name of the object that a template declares it for.
     pub instance: Option<String>,
-    /// One word from the documented list.
-    pub reason: String,
+    /// The word for why.
+    pub reason: Reason,
     /// Why, and what to do about it. May be empty. Never a Secret's value.
     pub message: String,
     /// What differs, where it is there and will be changed, and could be read.
@@ -108,7 +106,7 @@ fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyPr
         slot: problem.slot,
         instance: instance(world, claim.rule, &made_for),
         source: Some(if claim.rule.template().is_some() { claim.rule.clone() } else { made_for }),
-        reason: problem.reason.as_str().to_owned(),
+        reason: problem.reason.into(),
         message: problem.message,
         difference: None,
         at: None,
@@ -128,13 +126,13 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     let made_of = template.as_ref().zip(made_for.as_ref());
     let made_of = made_of.and_then(|(template, source)| instance(world, template, source));
     let source = template.or(made_for);
-    let outlook = |course, reason: &str, message: String| Outlook {
+    let outlook = |course, reason: Reason, message: String| Outlook {
         course,
         rule: rule.clone(),
         slot: slot.clone(),
         source: source.clone(),
         instance: made_of.clone(),
-        reason: reason.to_owned(),
+        reason,
         message,
         difference: None,
         at: None,
@@ -142,7 +140,7 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     if !plan.needs.is_empty() {
         return Some(outlook(
             Course::Unknown,
-            "Unread",
+            Reason::Unread,
             "what the decision depends on could not be read".into(),
         ));
     }
@@ -150,39 +148,39 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     Some(match (&plan.action, &plan.state) {
         (None, SlotState::Nothing) => return None,
         (_, SlotState::Blocked(problem)) => {
-            outlook(Course::Refuse, problem.reason.as_str(), problem.message.clone())
+            outlook(Course::Refuse, problem.reason.into(), problem.message.clone())
         }
         (Some(CopyAction::Write(write)), _) => written(world, slot, write, outlook),
         (Some(CopyAction::Unmark(_)), _) => {
-            outlook(Course::Change, "WantedAgain", "it is wanted again: its removal mark goes".into())
+            outlook(Course::Change, Reason::WantedAgain, "it is wanted again: its removal mark goes".into())
         }
         (Some(CopyAction::Vouch(..)), _) => {
             let message = "its rule is back under a new definition, which is noted on it";
-            outlook(Course::Change, "RuleBack", message.into())
+            outlook(Course::Change, Reason::RuleBack, message.into())
         }
         (Some(CopyAction::MarkRemoval(_, at)), _) => {
-            Outlook { at: Some(*at), ..outlook(Course::Remove, "Unwanted", unwanted()) }
+            Outlook { at: Some(*at), ..outlook(Course::Remove, Reason::Unwanted, unwanted()) }
         }
-        (Some(CopyAction::Delete(_)), _) => outlook(Course::Remove, "Unwanted", unwanted()),
+        (Some(CopyAction::Delete(_)), _) => outlook(Course::Remove, Reason::Unwanted, unwanted()),
         (Some(CopyAction::Release(_)), _) => {
             let message = format!("{}; it stays as an ordinary object, without our marks", unwanted());
-            outlook(Course::Remove, "Retain", message)
+            outlook(Course::Remove, Reason::Retain, message)
         }
         (None, SlotState::Leaving(at)) => {
-            Outlook { at: *at, ..outlook(Course::Remove, "Marked", unwanted()) }
+            Outlook { at: *at, ..outlook(Course::Remove, Reason::Marked, unwanted()) }
         }
-        (None, SlotState::Current) => outlook(Course::Current, "InOrder", String::new()),
+        (None, SlotState::Current) => outlook(Course::Current, Reason::InOrder, String::new()),
         (None, SlotState::Altered(problem)) => {
-            outlook(Course::Current, problem.reason.as_str(), problem.message.clone())
+            outlook(Course::Current, problem.reason.into(), problem.message.clone())
         }
         (None, SlotState::Inert(why)) => inert(world, rule.as_ref(), *why, outlook),
         (None, SlotState::Outdated) => {
             let message = "what is there is being deleted; the copy follows when it is gone";
-            outlook(Course::Wait, "Deleting", message.into())
+            outlook(Course::Wait, Reason::Deleting, message.into())
         }
         (None, SlotState::Braked(until)) => {
             let message = "its source keeps changing, and spreads more and more slowly";
-            Outlook { at: Some(*until), ..outlook(Course::Wait, "Braked", message.into()) }
+            Outlook { at: Some(*until), ..outlook(Course::Wait, Reason::Braked, message.into()) }
         }
         (None, SlotState::Kept) => kept(world, slot, outlook),
     })
@@ -192,18 +190,18 @@ fn written(
     world: &World,
     slot: &ObjectKey,
     write: &CopyWrite,
-    outlook: impl Fn(Course, &str, String) -> Outlook,
+    outlook: impl Fn(Course, Reason, String) -> Outlook,
 ) -> Outlook {
     let Some(facts) = world.object(slot).filter(|_| write.replaces.is_some()) else {
-        return outlook(Course::Create, "Missing", String::new());
+        return outlook(Course::Create, Reason::Missing, String::new());
     };
     let difference = world.fingerprint(slot).map(|print| Difference::new(&write.intent, facts, print));
     let (reason, message) = if write.anew {
-        ("Replace", "no update makes it right: it is deleted and made anew".to_owned())
+        (Reason::Replace, "no update makes it right: it is deleted and made anew".to_owned())
     } else if write.take_over.is_some() {
-        ("TakeOver", "an object that Copyrator did not make is taken over".to_owned())
+        (Reason::TakeOver, "an object that Copyrator did not make is taken over".to_owned())
     } else {
-        ("Differs", String::new())
+        (Reason::Differs, String::new())
     };
     Outlook { difference, ..outlook(Course::Change, reason, message) }
 }
@@ -212,7 +210,7 @@ fn inert(
     world: &World,
     rule: Option<&NamespacedName>,
     why: Inert,
-    outlook: impl Fn(Course, &str, String) -> Outlook,
+    outlook: impl Fn(Course, Reason, String) -> Outlook,
 ) -> Outlook {
     let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
     let noun = if rule.is_some_and(|rule| rule.template().is_some()) { "template" } else { "rule" };
@@ -225,19 +223,20 @@ fn inert(
             let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
             let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
             let why = kind.map(not_granted).or_else(|| not_granted_to(world, template?));
-            outlook(Course::Refuse, KIND_NOT_GRANTED, why.unwrap_or_default())
+            outlook(Course::Refuse, Reason::KindNotGranted, why.unwrap_or_default())
         }
         Inert::NotListed => {
             let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
-            let (reason, why) = template.and_then(|it| not_listed(world, it)).unwrap_or_default();
+            let (reason, why) =
+                template.and_then(|it| not_listed(world, it)).unwrap_or((Reason::KindUnread, String::new()));
             outlook(Course::Unknown, reason, why)
         }
         Inert::Mistyped => {
             let report = rule.and_then(|rule| world.typed(rule));
             let why = report.map(|report| mistyped(&report.faults)).unwrap_or_default();
-            outlook(Course::Refuse, TYPE_ERROR, why)
+            outlook(Course::Refuse, Reason::TypeError, why)
         }
-        Inert::Suspended => outlook(Course::Wait, "Suspended", format!("the {noun} is suspended")),
+        Inert::Suspended => outlook(Course::Wait, Reason::Suspended, format!("the {noun} is suspended")),
         Inert::Unseen => {
             let unseen = facts.and_then(|(rule, facts)| {
                 world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
@@ -248,24 +247,28 @@ fn inert(
                 Unseen::NotServed => Course::Refuse,
                 Unseen::OutOfSight => Course::Unknown,
             };
-            outlook(course, reason.as_str(), message)
+            outlook(course, reason.into(), message)
         }
-        Inert::Quarantined => outlook(Course::Refuse, "Invalid", format!("the {noun}'s spec is not valid")),
+        Inert::Quarantined => {
+            outlook(Course::Refuse, Reason::Invalid, format!("the {noun}'s spec is not valid"))
+        }
         Inert::Unauthorized => match known {
             Some(known) => match &known.answer {
-                Err(refusal) => outlook(Course::Refuse, refusal.reason.as_str(), refusal.message.clone()),
-                Ok(()) => outlook(Course::Wait, "AuthorityUnknown", String::new()),
+                Err(refusal) => {
+                    outlook(Course::Refuse, Reason::Refused(refusal.reason), refusal.message.clone())
+                }
+                Ok(()) => outlook(Course::Wait, Reason::AuthorityUnknown, String::new()),
             },
-            None => outlook(Course::Unknown, "AuthorityUnknown", "nobody has been asked yet".into()),
+            None => outlook(Course::Unknown, Reason::AuthorityUnknown, "nobody has been asked yet".into()),
         },
     }
 }
 
-fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) -> Outlook) -> Outlook {
+fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, Reason, String) -> Outlook) -> Outlook {
     let deleting = world.object(slot).is_some_and(|facts| facts.deletion.is_some());
     let going = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if deleting || going {
-        return outlook(Course::Wait, "Deleting", "it goes already, or its namespace does".into());
+        return outlook(Course::Wait, Reason::Deleting, "it goes already, or its namespace does".into());
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
     if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
@@ -274,26 +277,26 @@ fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, &str, String) 
             Unseen::NotServed => Course::Wait,
             Unseen::OutOfSight => Course::Unknown,
         };
-        return outlook(course, reason.as_str(), message);
+        return outlook(course, reason.into(), message);
     }
     if let Some(template) = rule.and_then(|rule| Some((rule, world.templates().get(rule)?)))
         && !is_rendered(world, template.0, template.1, slot)
     {
         let message =
             format!("it stays as it is until {} is rendered here without a fault", template.0.said());
-        return outlook(Course::Wait, ProblemReason::RenderFailed.as_str(), message);
+        return outlook(Course::Wait, ProblemReason::RenderFailed.into(), message);
     }
     if let Some(rule) = rule.filter(|rule| is_anothers(world, rule)) {
         if rule.template().is_some() {
             let message = format!("{} is out of sight here, so that it stays as it is", rule.said());
-            return outlook(Course::Unknown, Unseen::OutOfSight.as_str(), message);
+            return outlook(Course::Unknown, Unseen::OutOfSight.into(), message);
         }
         let message = "annotations of sources do not count here, so that their copies stay as they are";
-        return outlook(Course::Wait, Unseen::NotServed.as_str(), message.into());
+        return outlook(Course::Wait, Unseen::NotServed.into(), message.into());
     }
     let message = "no rule wants it, but its mark was made with another key, so that it is not deleted: delete it by \
                    hand if it is a copy";
-    outlook(Course::Refuse, "UnknownKey", message.into())
+    outlook(Course::Refuse, Reason::UnknownKey, message.into())
 }
 
 /// Why no rule claims a copy any more.

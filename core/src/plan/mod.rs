@@ -12,9 +12,11 @@ pub mod restart;
 mod affected;
 mod clock;
 mod need;
+mod reason;
 mod status_events;
 
 pub use affected::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check};
 pub use clock::at_after;
 pub use need::Need;
+pub use reason::Reason;
 pub use status_events::{StatusEvent, StatusParts, status_events};

@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::copy::LargeSpread;
+use super::{copy::LargeSpread, reason::Reason};
 use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 
 /// An Event about a status.
@@ -66,7 +66,8 @@ pub fn status_events<'s>(
         reason: "LargeSpread",
         message: large.to_string(),
     }));
-    let ready = condition(after, "Ready").filter(|ready| ["AllCopied", "Watching"].contains(&&*ready.reason));
+    let ready = condition(after, "Ready")
+        .filter(|ready| Reason::AllCopied.is_of(ready) || Reason::Watching.is_of(ready));
     if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
         all.push(StatusEvent { is_warning: false, reason: &ready.reason, message: ready.message.clone() });
     }
@@ -76,7 +77,7 @@ pub fn status_events<'s>(
 /// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each
 /// change.
 fn wrong(said: StatusParts<'_>) -> Vec<&Condition> {
-    let stalled = condition(said, "Stalled").filter(|one| one.reason != "AuthorityUnknown");
+    let stalled = condition(said, "Stalled").filter(|one| !Reason::AuthorityUnknown.is_of(one));
     // A right that we lack is both, and said once.
     let is_told = |one: &&Condition| stalled.is_some_and(|stalled| stalled.reason == one.reason);
     let degraded = condition(said, "Degraded").filter(|one| !is_told(one));

@@ -19,10 +19,26 @@ pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     paths
 }
 
-/// Why a spec is not acted on, in a word for a condition: [`UNSUPPORTED`], [`LABEL_MISSING`], or `Invalid`.
-pub fn quarantine_reason(problems: &[Problem]) -> &'static str {
-    let reason = problems.first().map(|problem| problem.reason.as_str());
-    [UNSUPPORTED, LABEL_MISSING].into_iter().find(|known| reason == Some(*known)).unwrap_or("Invalid")
+/// Why a spec is not acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quarantine {
+    /// Something is wrong with it.
+    Invalid,
+    /// Another version wrote it: [`UNSUPPORTED`].
+    UnsupportedField,
+    /// The label beside annotations is missing: [`LABEL_MISSING`].
+    LabelMissing,
+}
+
+impl Quarantine {
+    /// Why a spec with these problems is not acted on.
+    pub fn of(problems: &[Problem]) -> Self {
+        match problems.first().map(|problem| problem.reason.as_str()) {
+            Some(UNSUPPORTED) => Self::UnsupportedField,
+            Some(LABEL_MISSING) => Self::LabelMissing,
+            _ => Self::Invalid,
+        }
+    }
 }
 
 fn lost(path: &str, given: &Value, known: &Value, paths: &mut Vec<String>) {

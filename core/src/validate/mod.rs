@@ -19,7 +19,7 @@ mod window;
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
 pub use annotation::{labelling, misspelt_annotations};
 pub use copy_name::{CopyName, Gives};
-pub use fields::{LABEL_MISSING, UNSUPPORTED, quarantine_reason, unknown_fields};
+pub use fields::{LABEL_MISSING, Quarantine, UNSUPPORTED, unknown_fields};
 pub use glob::{Globs, NameGlob, name_glob};
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{

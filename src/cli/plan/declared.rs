@@ -8,11 +8,15 @@ use serde::Serialize;
 use crate::{
     api::Problem,
     cli::survey::{AnswerSource, Declined, OurKind, Survey},
-    explain::{Course, RestartOutlook, monitor_status},
+    explain::{Course, RestartOutlook, monitor_report},
     model::{Declared, RuleFacts, Unseen, World},
     names::NamespacedName,
-    plan::copy::{ProblemReason, claims::unseen_source, rule_status, status_of, targets::unseen},
-    validate::TYPE_ERROR,
+    plan::{
+        Reason,
+        copy::{
+            ProblemReason, RuleReport, claims::unseen_source, rule_report, targets::unseen, template_report,
+        },
+    },
 };
 
 /// A row of a rule, template or monitor.
@@ -34,8 +38,9 @@ pub(in crate::cli) struct RuleRow {
     /// `refuse`, `unknown` or `wait`, where that is true of the object as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Course>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub reason: Option<Reason>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The warnings for a user who applies it.
@@ -75,7 +80,7 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
         identity: None,
         authority: Authority::Allowed,
         action: None,
-        reason: String::new(),
+        reason: None,
         message: String::new(),
         warnings: Vec::new(),
     }
@@ -96,23 +101,21 @@ pub(super) fn rule_row(
     }
     if survey.blind.contains(rule) {
         let message = "what it copies from or to may not be listed".into();
-        return RuleRow { action: Some(Course::Unknown), reason: "Unread".into(), message, ..row };
+        return RuleRow { action: Some(Course::Unknown), reason: Some(Reason::Unread), message, ..row };
     }
     // The reconciler's message about a rule without sources or targets, or that is suspended. For other rules
     // this would plan every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
         return beyond_sight(world, rule, facts, row);
     }
-    let status = rule_status(world, rule, survey.now).unwrap_or_default();
-    let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    let row = match ready.filter(|ready| ["NoSource", "NoTarget", "Suspended"].contains(&&*ready.reason)) {
-        Some(ready) => RuleRow {
+    let row = match rule_report(world, rule, survey.now).map(|report| report.ready) {
+        Some((reason @ (Reason::NoSource | Reason::NoTarget | Reason::Suspended), said)) => RuleRow {
             action: Some(Course::Wait),
-            reason: ready.reason,
-            message: [row.message.as_str(), ready.message.as_str()].join(" ").trim().to_owned(),
+            reason: Some(reason),
+            message: [row.message.as_str(), said.as_str()].join(" ").trim().to_owned(),
             ..row
         },
-        None => row,
+        _ => row,
     };
     if facts.spec.suspend { row } else { beyond_sight(world, rule, facts, row) }
 }
@@ -132,7 +135,7 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     let messages = told.iter().map(|(_, message)| message.as_str());
     let message = Some(row.message.as_str()).filter(|said| !said.is_empty()).into_iter().chain(messages);
     let message = message.collect::<Vec<_>>().join("; ");
-    RuleRow { action: Some(action), reason: reason.to_string(), message, ..row }
+    RuleRow { action: Some(action), reason: Some((*reason).into()), message, ..row }
 }
 
 /// The row of a template, which is `template` among rules.
@@ -146,26 +149,27 @@ pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRo
     if is_settled {
         return row;
     }
-    let status = status_of(world, template, survey.now).unwrap_or_default();
-    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
-    let action = match ready.map(|ready| &*ready.reason) {
-        Some("KindNotGranted" | TYPE_ERROR) => Course::Refuse,
-        Some("NoInstance" | "Suspended") => Course::Wait,
+    let Some(RuleReport { status, ready: (reason, message), .. }) =
+        template_report(world, template, survey.now)
+    else {
+        return row;
+    };
+    let action = match reason {
+        Reason::KindNotGranted | Reason::TypeError => Course::Refuse,
+        Reason::NoInstance | Reason::Suspended => Course::Wait,
         _ => {
             let fault = status.problems.iter().find(|one| one.reason == ProblemReason::RenderFailed.as_str());
             return fault.map_or(row.clone(), |fault| unrendered(row, fault));
         }
     };
-    let (reason, message) =
-        ready.map(|ready| (ready.reason.clone(), ready.message.clone())).unwrap_or_default();
-    RuleRow { action: Some(action), reason, message, ..row }
+    RuleRow { action: Some(action), reason: Some(reason), message, ..row }
 }
 
 /// The row of a template that cannot be rendered in some namespace.
 fn unrendered(row: RuleRow, fault: &Problem) -> RuleRow {
-    let Problem { namespace, name, reason, message } = fault;
+    let Problem { namespace, name, message, .. } = fault;
     let message = format!("{name} in namespace {namespace}: {message}");
-    RuleRow { action: Some(Course::Refuse), reason: reason.clone(), message, ..row }
+    RuleRow { action: Some(Course::Refuse), reason: Some(ProblemReason::RenderFailed.into()), message, ..row }
 }
 
 /// The row of a monitor.
@@ -184,13 +188,11 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
     if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
         return row;
     }
-    let status = monitor_status(world, monitor, survey.now).unwrap_or_default();
-    let ready = status.conditions.into_iter().find(|condition| condition.type_ == "Ready");
-    match ready.filter(|ready| ["NoObject", "NoWorkload", "Suspended"].contains(&&*ready.reason)) {
-        Some(ready) => {
-            RuleRow { action: Some(Course::Wait), reason: ready.reason, message: ready.message, ..row }
+    match monitor_report(world, monitor, survey.now).map(|report| report.ready) {
+        Some((reason @ (Reason::NoObject | Reason::NoWorkload | Reason::Suspended), message)) => {
+            RuleRow { action: Some(Course::Wait), reason: Some(reason), message, ..row }
         }
-        None => row,
+        _ => row,
     }
 }
 
@@ -198,9 +200,9 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
 pub(super) fn declined_row(declined: &Declined) -> RuleRow {
     RuleRow {
         file: Some(declined.place.clone()),
-        authority: if declined.reason == "Forbidden" { Authority::Refused } else { Authority::NotValid },
+        authority: if declined.is_forbidden { Authority::Refused } else { Authority::NotValid },
         action: Some(Course::Refuse),
-        reason: declined.reason.clone(),
+        reason: Some(declined.reason),
         message: declined.message.clone(),
         ..named(declined.kind, &declined.name)
     }
@@ -225,12 +227,12 @@ fn standing<S, C, T>(
     if let Err(problems) = &facts.compiled {
         let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
         let (authority, action) = (Authority::NotValid, Some(Course::Refuse));
-        return (RuleRow { authority, action, reason: "Invalid".into(), message, ..row }, true);
+        return (RuleRow { authority, action, reason: Some(Reason::Invalid), message, ..row }, true);
     }
     let row = RuleRow { identity: known.map(|known| known.identity.clone()), ..row };
     if let Some(Err(refusal)) = known.map(|known| &known.answer) {
         let (authority, action) = (Authority::Refused, Some(Course::Refuse));
-        let (reason, message) = (refusal.reason.as_str().to_owned(), refusal.message.clone());
+        let (reason, message) = (Some(Reason::Refused(refusal.reason)), refusal.message.clone());
         return (RuleRow { authority, action, reason, message, ..row }, true);
     }
     let (authority, not_asked) = match asked {

@@ -19,6 +19,7 @@ use crate::{
     explain::{Course, Difference, Outlook, RestartCourse},
     model::Unseen,
     names::NamespacedName,
+    plan::Reason,
 };
 
 /// The report of a plan.
@@ -75,7 +76,8 @@ pub(in crate::cli) struct CopyRow {
     /// `namespace/name` of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    pub reason: String,
+    #[schemars(with = "String")]
+    pub reason: Reason,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The names of what would change.
@@ -174,18 +176,18 @@ impl Report {
     /// Whether anything is refused or unknown. What is unknown only because another namespace cannot be read
     /// does not count, unless it comes from a file.
     pub(super) fn has_refusals(&self) -> bool {
-        let is_refused = |course: Course, reason: &str| match course {
+        let is_refused = |course: Course, reason: Option<Reason>| match course {
             Course::Refuse => true,
-            Course::Unknown => !(self.is_of_seen && reason == Unseen::OutOfSight.as_str()),
+            Course::Unknown => !(self.is_of_seen && reason == Some(Unseen::OutOfSight.into())),
             _ => false,
         };
         let of_rule = |row: &RuleRow| {
             row.action.is_some_and(|action| {
-                is_refused(action, &row.reason) || (row.file.is_some() && action == Course::Unknown)
+                is_refused(action, row.reason) || (row.file.is_some() && action == Course::Unknown)
             })
         };
         self.is_partial
-            || self.copies.iter().any(|copy| is_refused(copy.action, &copy.reason))
+            || self.copies.iter().any(|copy| is_refused(copy.action, Some(copy.reason)))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.policies.iter().chain(&self.files).any(|file| file.action == Course::Refuse)
             || self.rules.iter().chain(&self.templates).chain(&self.monitors).any(of_rule)
@@ -243,7 +245,8 @@ fn policy_rows(survey: &Survey) -> Vec<FileRow> {
             }
         };
     let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy);
-    let declined = declined.map(|it| row(Course::Refuse, &it.name, &it.place, &it.reason, &it.message, &[]));
+    let declined =
+        declined.map(|it| row(Course::Refuse, &it.name, &it.place, it.reason.as_str(), &it.message, &[]));
     let accepted = survey.from_files.iter().filter(|it| it.kind == OurKind::Policy);
     let judges = "copies and objects of files are judged by it, too";
     let accepted = accepted.map(|it| row(it.course, &it.name, &it.place, "", judges, &it.warnings));
@@ -260,7 +263,7 @@ fn copy_row(survey: &Survey, outlook: &Outlook) -> CopyRow {
         name: outlook.slot.name.to_string(),
         rule: outlook.rule.as_ref().map(ToString::to_string),
         source: outlook.source.as_ref().map(ToString::to_string),
-        reason: outlook.reason.clone(),
+        reason: outlook.reason,
         message: outlook.message.clone(),
         changes: outlook.difference.clone(),
         removed_at: outlook.at,

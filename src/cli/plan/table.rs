@@ -13,6 +13,7 @@ use crate::{
     explain::Course,
     model::Unseen,
     names::NamespacedName,
+    plan::Reason,
     validate::printable,
 };
 
@@ -49,7 +50,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
                 && row.action == rule.action.unwrap_or(row.action)
-                && row.reason == rule.reason
+                && Some(row.reason) == rule.reason
         };
         let (held, listed): (Vec<&CopyRow>, Vec<&CopyRow>) = copies.into_iter().partition(|row| is_held(row));
         if listed.is_empty() && held.is_empty() && rule.action.is_none() && rule.file.is_none() {
@@ -57,7 +58,8 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         }
         text.push_str(&heading(&name, rule));
         if let Some(action) = rule.action {
-            text.push_str(&paint(action, &format!("  {} {}: {}", sign(action), rule.reason, rule.message)));
+            let word = rule.reason.map(Reason::as_str).unwrap_or_default();
+            text.push_str(&paint(action, &format!("  {} {}: {}", sign(action), word, rule.message)));
         } else if !rule.message.is_empty() {
             text.push_str(&paint(Course::Wait, &format!("  {} {}", sign(Course::Wait), rule.message)));
         }
@@ -83,7 +85,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     let rules: BTreeSet<String> = report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
     let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
-        report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.as_str());
+        report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.into());
     for (title, rows) in
         [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
     {
@@ -145,14 +147,14 @@ fn what(row: &CopyRow) -> String {
             words.extend(Some(row.message.clone()).filter(|message| !message.is_empty()));
             match &row.changes {
                 Some(changes) => words.push(difference(changes)),
-                None if row.reason == "Differs" => words.push("what is there could not be read".into()),
+                None if row.reason == Reason::Differs => words.push("what is there could not be read".into()),
                 None => {}
             }
         }
         Course::Remove => {
-            let when = match (&row.removed_at, &*row.reason) {
-                (_, "Retain") => None,
-                (Some(at), "Marked") => Some(format!("marked, goes at {}", in_seconds(*at))),
+            let when = match (&row.removed_at, row.reason) {
+                (_, Reason::Retain) => None,
+                (Some(at), Reason::Marked) => Some(format!("marked, goes at {}", in_seconds(*at))),
                 (Some(at), _) => Some(format!("is marked, and goes at {}", in_seconds(*at))),
                 (None, _) => Some("goes at once".into()),
             };
@@ -160,7 +162,7 @@ fn what(row: &CopyRow) -> String {
             words.push(row.message.clone());
         }
         Course::Refuse | Course::Unknown | Course::Wait => {
-            words.push(format!("{}: {}", row.reason, row.message))
+            words.push(format!("{}: {}", row.reason.as_str(), row.message))
         }
     }
     words.extend(row.last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
@@ -204,9 +206,16 @@ fn colour_of(course: Course) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{explain::Difference, marks::DIGEST};
+    use crate::{
+        explain::Difference,
+        marks::DIGEST,
+        model::{RefusalReason, WriteFault},
+        plan::copy::ProblemReason,
+    };
 
-    fn rule(name: &str, action: Option<Course>, reason: &str, message: &str) -> RuleRow {
+    const FORBIDDEN: Reason = Reason::Refused(RefusalReason::Forbidden);
+
+    fn rule(name: &str, action: Option<(Course, Reason)>, message: &str) -> RuleRow {
         RuleRow {
             kind: OurKind::Rule,
             namespace: "platform".into(),
@@ -214,14 +223,14 @@ mod tests {
             file: None,
             identity: Some("user alice".into()),
             authority: Authority::Allowed,
-            action,
-            reason: reason.into(),
+            action: action.map(|(action, _)| action),
+            reason: action.map(|(_, reason)| reason),
             message: message.into(),
             warnings: Vec::new(),
         }
     }
 
-    fn copy(action: Course, rule: &str, namespace: &str, reason: &str, message: &str) -> CopyRow {
+    fn copy(action: Course, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
         CopyRow {
             action,
             kind: "Secret".into(),
@@ -229,7 +238,7 @@ mod tests {
             name: "registry".into(),
             rule: Some(format!("platform/{rule}")),
             source: Some("platform/registry".into()),
-            reason: reason.into(),
+            reason,
             message: message.into(),
             changes: None,
             removed_at: None,
@@ -255,30 +264,42 @@ mod tests {
         let at = jiff::Timestamp::from_second(1_000).unwrap();
         let report = Report {
             rules: vec![
-                rule("calm", None, "", ""),
-                rule("registry", None, "", ""),
+                rule("calm", None, ""),
+                rule("registry", None, ""),
                 RuleRow {
                     file: Some("rules.yaml:3".into()),
                     authority: Authority::NotAsked,
-                    ..rule("asked", None, "", "authority not asked (why); planned as if it may")
+                    ..rule("asked", None, "authority not asked (why); planned as if it may")
                 },
-                rule("refused", Some(Course::Refuse), "Forbidden", "user \"alice\" may not create secrets"),
+                rule("refused", Some((Course::Refuse, FORBIDDEN)), "user \"alice\" may not create secrets"),
             ],
             copies: vec![
-                copy(Course::Create, "registry", "shop", "Missing", ""),
-                CopyRow { changes: Some(changes), ..copy(Course::Change, "registry", "web", "Differs", "") },
-                CopyRow { changes: Some(digest), ..copy(Course::Change, "registry", "docs", "Differs", "") },
+                copy(Course::Create, "registry", "shop", Reason::Missing, ""),
+                CopyRow {
+                    changes: Some(changes),
+                    ..copy(Course::Change, "registry", "web", Reason::Differs, "")
+                },
+                CopyRow {
+                    changes: Some(digest),
+                    ..copy(Course::Change, "registry", "docs", Reason::Differs, "")
+                },
                 CopyRow {
                     removed_at: Some(at),
-                    ..copy(Course::Remove, "registry", "old", "Unwanted", "its source is gone")
+                    ..copy(Course::Remove, "registry", "old", Reason::Unwanted, "its source is gone")
                 },
                 CopyRow {
                     last_attempt: Some("Forbidden: exceeded quota".into()),
-                    ..copy(Course::Create, "registry", "full", "Missing", "")
+                    ..copy(Course::Create, "registry", "full", Reason::Missing, "")
                 },
-                copy(Course::Refuse, "registry", "theirs", "Conflict", "an object is in the way"),
-                copy(Course::Refuse, "refused", "shop", "Forbidden", "user \"alice\" may not create secrets"),
-                copy(Course::Remove, "gone", "shop", "Unwanted", "its rule platform/gone is gone"),
+                copy(
+                    Course::Refuse,
+                    "registry",
+                    "theirs",
+                    Reason::Problem(ProblemReason::Fault(WriteFault::Conflict)),
+                    "an object is in the way",
+                ),
+                copy(Course::Refuse, "refused", "shop", FORBIDDEN, "user \"alice\" may not create secrets"),
+                copy(Course::Remove, "gone", "shop", Reason::Unwanted, "its rule platform/gone is gone"),
             ],
             summary: Summary { create: 2, change: 2, remove: 2, refuse: 2, current: 7, ..Summary::default() },
             ..Report::default()
@@ -312,11 +333,15 @@ copies of rules that are gone
         let declined = RuleRow {
             file: Some("-:1".into()),
             identity: None,
-            ..rule("registry", Some(Course::Refuse), "Invalid", "spec.targets: needs at least one entry")
+            ..rule(
+                "registry",
+                Some((Course::Refuse, Reason::Invalid)),
+                "spec.targets: needs at least one entry",
+            )
         };
         let report = Report {
-            rules: vec![declined, rule("registry", None, "", "")],
-            copies: vec![copy(Course::Create, "registry", "shop", "Missing", "")],
+            rules: vec![declined, rule("registry", None, "")],
+            copies: vec![copy(Course::Create, "registry", "shop", Reason::Missing, "")],
             summary: Summary { create: 1, ..Summary::default() },
             ..Report::default()
         };
@@ -333,24 +358,29 @@ CopyratorRule platform/registry, acts as user alice
     /// there.
     #[test]
     fn what_another_namespace_hides_is_no_finding_of_one_that_is_seen() {
-        let unknown = |reason: &str| copy(Course::Unknown, "a", "shop", reason, "");
-        let of_file = |reason: &str, file: Option<&str>| RuleRow {
+        let out_of_sight = Reason::from(Unseen::OutOfSight);
+        let unknown = |reason: Reason| copy(Course::Unknown, "a", "shop", reason, "");
+        let of_file = |reason: Reason, file: Option<&str>| RuleRow {
             file: file.map(str::to_owned),
-            ..rule("a", Some(Course::Unknown), reason, "")
+            ..rule("a", Some((Course::Unknown, reason)), "")
         };
         for (is_of_seen, reason, file, expected) in [
-            (true, "OutOfSight", None, false),
-            (false, "OutOfSight", None, true),
-            (true, "Unread", None, true),
-            (true, "OutOfSight", Some("rules.yaml:3"), true),
+            (true, out_of_sight, None, false),
+            (false, out_of_sight, None, true),
+            (true, Reason::Unread, None, true),
+            (true, out_of_sight, Some("rules.yaml:3"), true),
         ] {
             let rules = vec![of_file(reason, file)];
             let report = Report { is_of_seen, rules, copies: vec![unknown(reason)], ..Report::default() };
-            assert_eq!(report.has_refusals(), expected, "{is_of_seen} {reason} {file:?}");
+            assert_eq!(report.has_refusals(), expected, "{is_of_seen} {reason:?} {file:?}");
             let of_copies = Report { rules: Vec::new(), ..report };
-            assert_eq!(of_copies.has_findings(), !is_of_seen || reason == "Unread", "{is_of_seen} {reason}");
+            assert_eq!(
+                of_copies.has_findings(),
+                !is_of_seen || reason == Reason::Unread,
+                "{is_of_seen} {reason:?}"
+            );
         }
-        let report = Report { copies: vec![unknown("OutOfSight")], ..Report::default() };
+        let report = Report { copies: vec![unknown(out_of_sight)], ..Report::default() };
         let text = table(&report, false);
         assert!(text.contains("copies of rules that you may not see\n") && !text.contains("gone"), "{text}");
     }
@@ -360,12 +390,20 @@ CopyratorRule platform/registry, acts as user alice
         let summary = Summary { wait: 3, current: 1, ..Summary::default() };
         let report = Report {
             summary,
-            rules: vec![rule("a", Some(Course::Wait), "Suspended", "")],
+            rules: vec![rule("a", Some((Course::Wait, Reason::Suspended)), "")],
             ..Report::default()
         };
         assert!(!report.has_findings());
-        let report =
-            Report { copies: vec![copy(Course::Wait, "a", "shop", "Failed", "\u{1b}[2Jgone")], ..report };
+        let report = Report {
+            copies: vec![copy(
+                Course::Wait,
+                "a",
+                "shop",
+                Reason::Problem(ProblemReason::Fault(WriteFault::Failed)),
+                "\u{1b}[2Jgone",
+            )],
+            ..report
+        };
         assert!(!table(&report, false).contains('\u{1b}'), "a terminal obeys what a status says");
         assert_eq!(table(&Report::default(), true), "Nothing to do: 0 copies in order.\n");
     }

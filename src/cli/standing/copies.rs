@@ -9,7 +9,10 @@ use crate::{
     explain::{Course, Outlook},
     marks::write_time,
     names::NamespacedName,
-    plan::copy::{ProblemReason, let_go, served},
+    plan::{
+        Reason,
+        copy::{ProblemReason, let_go, served},
+    },
 };
 
 /// The state of a copy, the worst first.
@@ -39,6 +42,9 @@ pub(crate) struct CopyStatus {
     /// The rule that the copy belongs to.
     #[serde(skip)]
     pub rule: Option<NamespacedName>,
+    /// Why the plan has it so; `reason` may be the last attempt's.
+    #[serde(skip)]
+    pub planned: Reason,
     pub kind: String,
     pub namespace: String,
     pub name: String,
@@ -82,7 +88,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
     };
     let (reason, message) = match reported.filter(|_| state == State::Failed) {
         Some(problem) => (problem.reason.clone(), problem.message.clone()),
-        None => (outlook.reason.clone(), outlook.message.clone()),
+        None => (outlook.reason.as_str().to_owned(), outlook.message.clone()),
     };
     let goes = outlook.at.map(|at| format!("goes at {}", crate::marks::write_time(at)));
     let message = match (goes, message) {
@@ -92,6 +98,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
     };
     CopyStatus {
         rule: outlook.rule.clone(),
+        planned: outlook.reason,
         kind: outlook.slot.kind.to_string(),
         namespace: outlook.slot.namespace.to_string(),
         name: outlook.slot.name.to_string(),
@@ -104,7 +111,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
 
 /// Notes about held copies and objects, with both ways out.
 pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
-    let held = rows.iter().filter(|row| row.reason == ProblemReason::Held.as_str());
+    let held = rows.iter().filter(|row| row.planned == ProblemReason::Held.into());
     let of: Vec<&NamespacedName> = held.filter_map(|row| row.rule.as_ref()).collect();
     let (templates, rules): (Vec<_>, Vec<_>) = of.into_iter().partition(|rule| rule.template().is_some());
     let note = |(rules, what, (one, more)): (Vec<&NamespacedName>, &str, (&str, &str))| {
@@ -153,6 +160,7 @@ mod tests {
     fn row(state: State, namespace: &str, reason: &str, message: &str) -> CopyStatus {
         CopyStatus {
             rule: Some(NamespacedName::new("platform", "registry")),
+            planned: Reason::InOrder,
             kind: "Secret".into(),
             namespace: namespace.into(),
             name: "registry".into(),

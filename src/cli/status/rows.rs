@@ -70,7 +70,7 @@ impl Rows {
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(ObjectRow::in_short);
         // The state of a copy whose rule cannot be read will not be known in a moment either.
         let is_awaited =
-            |copy: &&CopyStatus| copy.state == State::Unknown && copy.reason != Unseen::OutOfSight.as_str();
+            |copy: &&CopyStatus| copy.state == State::Unknown && copy.planned != Unseen::OutOfSight.into();
         let copies = self.copies.iter().filter(|copy| copy.is_worrying() || is_awaited(copy));
         let workloads = self.workloads.iter().filter(|row| row.state.concern() != Concern::Settled);
         let copies = copies.map(|copy| {

@@ -26,6 +26,7 @@ use crate::{
     marks::{AUTHOR, AUTHOR_GROUPS},
     model::{Declared, Unseen, World},
     names::NamespacedName,
+    plan::Reason,
     webhook::inquiry,
 };
 
@@ -97,8 +98,10 @@ pub(in crate::cli) struct Declined {
     pub name: NamespacedName,
     /// `FILE:LINE` of the document.
     pub place: String,
-    /// The reason, one word.
-    pub reason: String,
+    /// The word for why.
+    pub reason: Reason,
+    /// It is the user's rights that do not suffice.
+    pub is_forbidden: bool,
     /// What the webhook would say to the user who applies it.
     pub message: String,
 }
@@ -204,12 +207,13 @@ pub(super) async fn take_in(
                 Verdict::refuse(404, "NotFound", &message)
             }
         };
-        let decline = |file: FromFile, reason: &str, message: String| {
+        let decline = |file: FromFile, reason: Reason, is_forbidden: bool, message: String| {
             let FromFile { kind, name, place, .. } = file;
-            Declined { kind, name, place, reason: reason.into(), message }
+            Declined { kind, name, place, reason, is_forbidden, message }
         };
         if !verdict.allowed {
-            declined.push(decline(file, verdict.reason, verdict.message));
+            let is_forbidden = verdict.code == 403;
+            declined.push(decline(file, Reason::Admission(verdict.reason), is_forbidden, verdict.message));
             continue;
         }
         // Where Copyrator looks at some namespaces only, there is no webhook to warn.
@@ -235,7 +239,12 @@ pub(super) async fn take_in(
         match put {
             Ok(_) => taken.push(file),
             Err(error) => {
-                declined.push(decline(file, "Invalid", format!("its metadata cannot be read: {error}")));
+                declined.push(decline(
+                    file,
+                    Reason::Invalid,
+                    false,
+                    format!("its metadata cannot be read: {error}"),
+                ));
             }
         }
     }

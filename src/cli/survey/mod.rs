@@ -38,7 +38,7 @@ use crate::{
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    plan::{Need, copy::SlotPlan},
+    plan::{Need, Reason, copy::SlotPlan},
     reconcile::{rendering::render_everything, typed::judge_all},
 };
 
@@ -164,7 +164,7 @@ pub(super) async fn survey(
         let is_blind = outlook.rule.as_ref().is_some_and(|rule| blind.contains(rule));
         if is_blind {
             outlook.course = Course::Unknown;
-            outlook.reason = "Unread".into();
+            outlook.reason = Reason::Unread;
             outlook.message = "what its rule copies from or to may not be listed".into();
         } else if outlook.course == Course::Unknown
             && let Some(why) = plans

@@ -136,7 +136,7 @@ impl Forest {
             serde_json::to_value(outlook.course).ok().and_then(|word| word.as_str().map(str::to_owned));
         let notes = match outlook.course {
             Course::Current => Vec::new(),
-            _ => vec![self.note(&outlook.reason, &outlook.message)],
+            _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
         };
         // What a template declares stands below it.
         let rule = outlook.rule.as_ref().filter(|rule| rule.template().is_none()).map(ToString::to_string);

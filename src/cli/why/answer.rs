@@ -244,7 +244,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
         action: outlook.course,
-        reason: outlook.reason.clone(),
+        reason: outlook.reason.as_str().to_owned(),
         message: outlook.message.clone(),
         at: outlook.at,
     }

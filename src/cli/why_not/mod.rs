@@ -133,7 +133,9 @@ fn row(rule: &NamespacedName, brings: Brings) -> Row {
         Brings::Copies(count) => {
             Row { rule, brings: true, copies: Some(count), reason: String::new(), message: String::new() }
         }
-        Brings::Lacks { reason, message } => Row { rule, brings: false, copies: None, reason, message },
+        Brings::Lacks { reason, message } => {
+            Row { rule, brings: false, copies: None, reason: reason.as_str().to_owned(), message }
+        }
     }
 }
 

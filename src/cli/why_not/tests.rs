@@ -24,7 +24,7 @@ fn brought(cluster: &FakeCluster, namespace: &str) -> (String, String) {
     let rule = NamespacedName::new("platform", "apps");
     match brings(&cluster.world, &cluster.outlooks, &rule, namespace) {
         Brings::Copies(count) => (format!("{count} copies"), String::new()),
-        Brings::Lacks { reason, message } => (reason, message),
+        Brings::Lacks { reason, message } => (reason.as_str().to_owned(), message),
     }
 }
 
@@ -103,7 +103,8 @@ fn a_copy_that_is_not_there_yet_is_missing() {
 #[test]
 fn the_table_is_about_what_is_missing() {
     let rule = |name: &str| NamespacedName::new("platform", name);
-    let lacks = Brings::Lacks { reason: "Excluded".into(), message: "excludeTargets names it".into() };
+    let lacks =
+        Brings::Lacks { reason: crate::plan::Reason::Excluded, message: "excludeTargets names it".into() };
     let items = vec![row(&rule("registry"), lacks), row(&rule("secret:tls"), Brings::Copies(2))];
     let answer = Answer { namespace: "shop".into(), items, unseen: None };
     let expected =

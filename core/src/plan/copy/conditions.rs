@@ -9,10 +9,11 @@ use crate::{
     authority::{BoundSpec, Bounds},
     digest::DigestKey,
     model::{Authority, Declared},
+    plan::Reason,
 };
 
 /// Status, reason and message of a condition.
-pub(super) type Said = (bool, &'static str, String);
+pub(super) type Said = (bool, Reason, String);
 
 /// The conditions that a status is to have.
 pub(super) struct Conditions {
@@ -82,8 +83,8 @@ pub(super) fn authorized(
     allowed: impl FnOnce(&str) -> String,
 ) -> Option<Said> {
     Some(match &authority?.answer {
-        Ok(()) => (true, "Allowed", allowed(&authority?.identity)),
-        Err(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
+        Ok(()) => (true, Reason::Allowed, allowed(&authority?.identity)),
+        Err(refusal) => (false, Reason::Refused(refusal.reason), refusal.message.clone()),
     })
 }
 
@@ -92,11 +93,12 @@ pub(super) fn set(status: &mut CopyratorRuleStatus, generation: i64, said: Condi
     let Conditions { ready, authorized, is_stalled, reconciling, degraded } = said;
     let stalled = is_stalled.then(|| (true, ready.1, ready.2.clone()));
     let degraded = degraded.as_ref().map(|(reason, message)| (true, reason.as_str(), message.clone()));
+    let word = |(is, reason, message): Said| (is, reason.as_str(), message);
     let (conditions, now) = (&mut status.conditions, Time(now));
-    set_condition(conditions, "Ready", Some(ready), generation, &now);
-    set_condition(conditions, "Authorized", authorized, generation, &now);
-    set_condition(conditions, "Stalled", stalled, generation, &now);
-    set_condition(conditions, "Reconciling", reconciling, generation, &now);
+    set_condition(conditions, "Ready", Some(word(ready)), generation, &now);
+    set_condition(conditions, "Authorized", authorized.map(word), generation, &now);
+    set_condition(conditions, "Stalled", stalled.map(word), generation, &now);
+    set_condition(conditions, "Reconciling", reconciling.map(word), generation, &now);
     set_condition(conditions, "Degraded", degraded, generation, &now);
 }
 

@@ -5,13 +5,11 @@ use crate::{
     api::Problem,
     model::{InstancesRead, World},
     names::{InstanceKind, Kind},
+    plan::Reason,
     validate::{CompiledObject, CompiledTemplate},
 };
 
-/// The reason where objects of a rule's kind are not copied here.
-pub(crate) const KIND_NOT_GRANTED: &str = "KindNotGranted";
-
-/// The same in words, with the way out.
+/// What is said where objects of a rule's kind are not copied here, with the way out.
 pub(crate) fn not_granted(kind: Kind) -> String {
     format!(
         "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
@@ -49,20 +47,21 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
 }
 
 /// Why objects that a template is rendered for, or declares, are not known: reason and message.
-pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(&'static str, String)> {
+pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(Reason, String)> {
     let (kind, read) = unknown_kind(world, compiled)?;
     Some(match read {
         InstancesRead::NotServed => {
             let message = format!(
                 "the API server serves no {kind}: apply its definition; until then nothing is written or removed here"
             );
-            ("KindNotServed", message)
+            (Reason::KindNotServed, message)
         }
-        InstancesRead::Failed(why) => {
-            ("KindUnread", format!("{kind} cannot be listed, and nothing is written or removed here: {why}"))
-        }
+        InstancesRead::Failed(why) => (
+            Reason::KindUnread,
+            format!("{kind} cannot be listed, and nothing is written or removed here: {why}"),
+        ),
         InstancesRead::NotYet | InstancesRead::Listed => {
-            ("KindUnread", format!("{kind} has not been listed yet"))
+            (Reason::KindUnread, format!("{kind} has not been listed yet"))
         }
     })
 }

@@ -13,12 +13,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
     claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
-    conditions::{self, Conditions, authorized, begun, being_written, grant},
+    conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::{Count, Tally},
     demand::{too_many, too_many_said},
-    granted::{KIND_NOT_GRANTED, not_granted},
+    granted::not_granted,
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
@@ -29,8 +29,8 @@ use crate::{
     authority::NOT_ASKED,
     model::{Authority, RuleFacts, Unseen, World, WriteFault},
     names::NamespacedName,
-    plan::Need,
-    validate::quarantine_reason,
+    plan::{Need, Reason},
+    validate::Quarantine,
 };
 
 /// What there is to say of a rule.
@@ -38,6 +38,8 @@ use crate::{
 pub struct RuleReport {
     /// The status that the rule should have.
     pub status: CopyratorRuleStatus,
+    /// Reason and message of `Ready`.
+    pub ready: (Reason, String),
     /// Its copies in numbers.
     pub tally: Tally,
     /// The first of its sources that is large for so many targets.
@@ -138,7 +140,8 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let is_inert = inert(world, rule, facts).is_some();
     let large = count.large.take().filter(|_| !is_inert);
     let tally = count.tally(is_inert);
-    Some(RuleReport { status: status(world, rule, facts, count, large.as_ref(), now), tally, large })
+    let (status, ready) = status(world, rule, facts, count, large.as_ref(), now);
+    Some(RuleReport { status, ready, tally, large })
 }
 
 /// Why what is needed could not be read the last time, if it could not.
@@ -163,7 +166,7 @@ fn status(
     mut count: Count,
     large: Option<&LargeSpread>,
     now: Timestamp,
-) -> CopyratorRuleStatus {
+) -> (CopyratorRuleStatus, (Reason, String)) {
     let authority = authority(world, rule, facts);
     let refused = facts.compiled.as_ref().err().map(Vec::as_slice).unwrap_or_default();
     let located = |problem: &Problem| located(facts, problem);
@@ -179,25 +182,27 @@ fn status(
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem()),
+        (Some(Inert::Quarantined), _) => (false, Quarantine::of(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => (
             false,
-            KIND_NOT_GRANTED,
+            Reason::KindNotGranted,
             facts.compiled.as_ref().map(|it| not_granted(it.kind)).unwrap_or_default(),
         ),
         (Some(Inert::Suspended), _) => {
-            (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
+            (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
         }
         (Some(Inert::Unseen | Inert::NotListed | Inert::Mistyped), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));
-            (false, reason.as_str(), format!("a namespace of its sources: {message}"))
+            (false, reason.into(), format!("a namespace of its sources: {message}"))
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
-        (Some(Inert::Unauthorized), None) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem()),
-        (None, _) if pending > 0 => (true, "Copying", copying()),
+        (Some(Inert::Unauthorized), None) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
+        (None, _) if is_forbidden => {
+            (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
+        }
+        (None, _) if pending > 0 => (true, Reason::Copying, copying()),
         (None, _) => {
             let absent = count.absent_targets.as_deref();
             settled(facts, &status, sources_not_found(&count.absent_sources), absent, count.is_nowhere)
@@ -217,13 +222,14 @@ fn status(
         || (stopped.is_none() && is_forbidden);
     // Named objects that do not exist yet are waited for.
     let reconciling = match stopped {
-        None if pending > 0 => Some((true, "Copying", copying())),
+        None if pending > 0 => Some((true, Reason::Copying, copying())),
         None if !ready.0 && !is_stalled => Some((true, ready.1, ready.2.clone())),
         _ => None,
     };
     let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
+    let ready = (said.ready.1, said.ready.2.clone());
     conditions::set(&mut status, facts.generation, said, now);
-    status
+    (status, ready)
 }
 
 /// A problem's message, behind the name of the copy that it is about.
@@ -257,14 +263,14 @@ fn settled(
     not_found: Option<String>,
     absent: Option<&str>,
     is_nowhere: bool,
-) -> (bool, &'static str, String) {
+) -> Said {
     let (ready, reason, mut said) = match (status.sources, status.desired) {
-        (0, _) if not_found.is_some() => (false, "NoSource", Vec::new()),
-        (0, _) => (true, "NoSource", vec![nothing_selected(facts)]),
-        (_, 0) if is_nowhere => (true, "NoTarget", Vec::new()),
-        (_, 0) => (true, "NoTarget", vec![NO_TARGET.to_owned()]),
+        (0, _) if not_found.is_some() => (false, Reason::NoSource, Vec::new()),
+        (0, _) => (true, Reason::NoSource, vec![nothing_selected(facts)]),
+        (_, 0) if is_nowhere => (true, Reason::NoTarget, Vec::new()),
+        (_, 0) => (true, Reason::NoTarget, vec![NO_TARGET.to_owned()]),
         (_, desired) => {
-            let reason = if status.current == desired { "AllCopied" } else { "Incomplete" };
+            let reason = if status.current == desired { Reason::AllCopied } else { Reason::Incomplete };
             (true, reason, vec![format!("{} of {desired} copies are in order", status.current)])
         }
     };

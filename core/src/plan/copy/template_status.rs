@@ -9,11 +9,11 @@ use jiff::Timestamp;
 
 use super::{
     claims::{Inert, authority, claims_on, inert_template},
-    conditions::{self, Conditions, authorized, begun, being_written, grant},
+    conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::Count,
-    granted::{KIND_NOT_GRANTED, mistyped, not_granted_to, not_listed},
+    granted::{mistyped, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, rule_status, unread},
     slot_plan::SlotState,
@@ -24,7 +24,8 @@ use crate::{
     authority::NOT_ASKED,
     model::{Authority, StatusFaultKind, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
-    validate::{CompiledTemplate, TYPE_ERROR, quarantine_reason},
+    plan::Reason,
+    validate::{CompiledTemplate, Quarantine},
 };
 
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
@@ -49,7 +50,8 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     count.leaving = marked.count();
     let is_inert = inert_template(world, template, facts).is_some();
     let tally = count.tally(is_inert);
-    Some(RuleReport { status: status(world, template, facts, count, now), tally, large: None })
+    let (status, ready) = status(world, template, facts, count, now);
+    Some(RuleReport { status, ready, tally, large: None })
 }
 
 /// The status that a rule or template should have; `None` as in its report.
@@ -154,7 +156,7 @@ fn status(
     facts: &TemplateFacts,
     mut count: Count,
     now: Timestamp,
-) -> CopyratorRuleStatus {
+) -> (CopyratorRuleStatus, (Reason, String)) {
     let authority = authority(world, template, facts);
     let stopped = inert_template(world, template, facts);
     let typed = world.typed(template).filter(|_| stopped == Some(Inert::Mistyped));
@@ -171,25 +173,28 @@ fn status(
     let rendering = || being_written(&count, ("object", "objects"));
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, quarantine_reason(&status.problems), first_problem()),
+        (Some(Inert::Quarantined), _) => (false, Quarantine::of(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let why = compiled.and_then(|compiled| not_granted_to(world, compiled));
-            (false, KIND_NOT_GRANTED, why.unwrap_or_default())
+            (false, Reason::KindNotGranted, why.unwrap_or_default())
         }
         (Some(Inert::NotListed), _) => {
             let compiled = facts.compiled.as_ref().ok();
-            let (reason, why) = compiled.and_then(|compiled| not_listed(world, compiled)).unwrap_or_default();
+            let why = compiled.and_then(|compiled| not_listed(world, compiled));
+            let (reason, why) = why.unwrap_or((Reason::KindUnread, String::new()));
             (false, reason, why)
         }
-        (Some(Inert::Mistyped), _) => (false, TYPE_ERROR, mistyped(refused)),
+        (Some(Inert::Mistyped), _) => (false, Reason::TypeError, mistyped(refused)),
         (Some(Inert::Suspended), _) => {
-            (true, "Suspended", "spec.suspend is true: nothing is written or removed".into())
+            (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
         }
         (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
-        (Some(Inert::Unauthorized | Inert::Unseen), _) => (false, "AuthorityUnknown", NOT_ASKED.into()),
-        (None, _) if is_forbidden => (false, WriteFault::Forbidden.as_str(), first_problem()),
-        (None, _) if pending > 0 => (true, "Rendering", rendering()),
+        (Some(Inert::Unauthorized | Inert::Unseen), _) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
+        (None, _) if is_forbidden => {
+            (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
+        }
+        (None, _) if pending > 0 => (true, Reason::Rendering, rendering()),
         (None, _) => {
             settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
         }
@@ -198,12 +203,13 @@ fn status(
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let reconciling = match count.waiting.clone() {
-        Some(waiting) if stopped.is_none() => Some((true, "WaitingFor", waiting)),
-        _ => (stopped.is_none() && pending > 0).then(|| (true, "Rendering", rendering())),
+        Some(waiting) if stopped.is_none() => Some((true, Reason::WaitingFor, waiting)),
+        _ => (stopped.is_none() && pending > 0).then(|| (true, Reason::Rendering, rendering())),
     };
     let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
+    let ready = (said.ready.1, said.ready.2.clone());
     conditions::set(&mut status, facts.generation, said, now);
-    status
+    (status, ready)
 }
 
 /// What is said of an instance: with its name where it is an object.
@@ -225,14 +231,16 @@ fn located(problem: &Problem) -> String {
 }
 
 /// Reason and message where nothing is under way.
-fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> (bool, &'static str, String) {
+fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     let (reason, mut said) = match (status.sources, status.desired, kind) {
-        (0, _, None) => ("NoInstance", "spec.forEach selects no namespace that takes objects".to_owned()),
+        (0, _, None) => {
+            (Reason::NoInstance, "spec.forEach selects no namespace that takes objects".to_owned())
+        }
         (0, _, Some(kind)) => {
-            ("NoInstance", format!("spec.forEach selects no {kind} in a namespace that takes objects"))
+            (Reason::NoInstance, format!("spec.forEach selects no {kind} in a namespace that takes objects"))
         }
         (instances, desired, kind) => {
-            let reason = if status.current == desired { "AllRendered" } else { "Incomplete" };
+            let reason = if status.current == desired { Reason::AllRendered } else { Reason::Incomplete };
             let of = match (kind, instances) {
                 (None, 1) => "in 1 namespace".to_owned(),
                 (None, _) => format!("in {instances} namespaces"),

@@ -332,7 +332,7 @@ fn outlook(world: &World) -> Vec<String> {
     let line = |it: Outlook| {
         let rule = it.rule.map_or_else(|| "nobody".into(), |rule| rule.to_string());
         let differs = it.difference.map(|it| serde_json::to_string(&it).unwrap()).unwrap_or_default();
-        format!("{:?} {} {rule} {} {differs}", it.course, it.slot, it.reason).trim_end().to_owned()
+        format!("{:?} {} {rule} {} {differs}", it.course, it.slot, it.reason.as_str()).trim_end().to_owned()
     };
     outlooks(world, &plans).into_iter().map(line).collect()
 }

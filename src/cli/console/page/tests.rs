@@ -17,12 +17,13 @@ use crate::{
     },
     explain::RestartCourse,
     names::NamespacedName,
-    plan::restart::RestartState,
+    plan::{Reason, restart::RestartState},
 };
 
 fn line(namespace: &str, rule: &str, state: State, message: &str) -> CopyLine {
     let copy = CopyStatus {
         rule: Some(NamespacedName::new("platform", rule)),
+        planned: Reason::InOrder,
         kind: "Secret".into(),
         namespace: namespace.into(),
         name: rule.into(),

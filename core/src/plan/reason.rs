@@ -1,0 +1,196 @@
+//! The words for why a copy, a rule, a template or a monitor stands as it does: conditions, Events and commands say the same.
+//! Which of them a status has, and where: [`super::copy::rule_status`], `template_status` beside it, and
+//! `explain::monitor_status`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Serialize, Serializer};
+
+use super::copy::ProblemReason;
+use crate::{
+    model::{RefusalReason, Unseen},
+    validate::{LABEL_MISSING, Quarantine, TYPE_ERROR, UNSUPPORTED},
+};
+
+/// Why something stands as it does; as JSON, and for people, the word for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Something is wrong with one copy.
+    Problem(ProblemReason),
+    /// The identity that it acts with may not do what it declares.
+    Refused(RefusalReason),
+    /// The webhook would refuse it, and says this word.
+    Admission(&'static str),
+    /// Nobody has been asked yet what the identity may.
+    AuthorityUnknown,
+    /// Its spec is not valid.
+    Invalid,
+    /// No object of its kind is written or read here.
+    KindNotGranted,
+    /// The API server serves no such kind.
+    KindNotServed,
+    /// The objects of a kind are not known.
+    KindUnread,
+    /// The API server would refuse what a template says.
+    TypeError,
+    /// Its spec says that nothing is to happen.
+    Suspended,
+    /// What the decision depends on could not be read.
+    Unread,
+    /// The copy is missing, and is made.
+    Missing,
+    /// The copy is other than declared, and is changed.
+    Differs,
+    /// No update makes it right: it is made anew.
+    Replace,
+    /// An object that Copyrator did not make is taken over.
+    TakeOver,
+    /// It is wanted again: its removal mark goes.
+    WantedAgain,
+    /// Its rule is back under a new definition.
+    RuleBack,
+    /// Nothing wants it any more.
+    Unwanted,
+    /// Nothing wants it any more, and it is marked for removal.
+    Marked,
+    /// Nothing wants it any more, and it stays, without our marks.
+    Retain,
+    /// Nothing wants it, and its mark was made with another key.
+    UnknownKey,
+    /// It is being deleted, or its namespace is.
+    Deleting,
+    /// Its source keeps changing.
+    Braked,
+    /// It is as it should be.
+    InOrder,
+    /// There is no such namespace, or no such object.
+    NotFound,
+    /// Our own objects are in the namespace.
+    OwnNamespace,
+    /// It is a system namespace.
+    SystemNamespace,
+    /// The namespace's label says that it takes no copies.
+    Refuses,
+    /// The rule excludes the namespace.
+    Excluded,
+    /// The rule does not name the namespace.
+    NotATarget,
+    /// The rule has no source.
+    NoSource,
+    /// The rule's sources are in the namespace itself.
+    SourceNamespace,
+    /// A newer version wrote the spec.
+    UnsupportedField,
+    /// Annotations have no effect without the label beside them.
+    LabelMissing,
+    /// The API server allows what it declares.
+    Allowed,
+    /// Copies are being written.
+    Copying,
+    /// Objects of a template are being written.
+    Rendering,
+    /// What a template's expressions read is waited for.
+    WaitingFor,
+    /// Every copy is in order.
+    AllCopied,
+    /// Every object of a template is in order.
+    AllRendered,
+    /// Not every copy or object is in order.
+    Incomplete,
+    /// The rule names no namespace that takes copies.
+    NoTarget,
+    /// The template is rendered for nothing.
+    NoInstance,
+    /// There is nothing that the monitor watches.
+    NoObject,
+    /// There is nothing that the monitor would restart.
+    NoWorkload,
+    /// The monitor watches.
+    Watching,
+}
+
+impl Reason {
+    /// The word for statuses and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Problem(reason) => reason.as_str(),
+            Self::Refused(reason) => reason.as_str(),
+            Self::Admission(word) => word,
+            Self::AuthorityUnknown => "AuthorityUnknown",
+            Self::Invalid => "Invalid",
+            Self::KindNotGranted => "KindNotGranted",
+            Self::KindNotServed => "KindNotServed",
+            Self::KindUnread => "KindUnread",
+            Self::TypeError => TYPE_ERROR,
+            Self::Suspended => "Suspended",
+            Self::Unread => "Unread",
+            Self::Missing => "Missing",
+            Self::Differs => "Differs",
+            Self::Replace => "Replace",
+            Self::TakeOver => "TakeOver",
+            Self::WantedAgain => "WantedAgain",
+            Self::RuleBack => "RuleBack",
+            Self::Unwanted => "Unwanted",
+            Self::Marked => "Marked",
+            Self::Retain => "Retain",
+            Self::UnknownKey => "UnknownKey",
+            Self::Deleting => "Deleting",
+            Self::Braked => "Braked",
+            Self::InOrder => "InOrder",
+            Self::NotFound => "NotFound",
+            Self::OwnNamespace => "OwnNamespace",
+            Self::SystemNamespace => "SystemNamespace",
+            Self::Refuses => "Refuses",
+            Self::Excluded => "Excluded",
+            Self::NotATarget => "NotATarget",
+            Self::NoSource => "NoSource",
+            Self::SourceNamespace => "SourceNamespace",
+            Self::UnsupportedField => UNSUPPORTED,
+            Self::LabelMissing => LABEL_MISSING,
+            Self::Allowed => "Allowed",
+            Self::Copying => "Copying",
+            Self::Rendering => "Rendering",
+            Self::WaitingFor => "WaitingFor",
+            Self::AllCopied => "AllCopied",
+            Self::AllRendered => "AllRendered",
+            Self::Incomplete => "Incomplete",
+            Self::NoTarget => "NoTarget",
+            Self::NoInstance => "NoInstance",
+            Self::NoObject => "NoObject",
+            Self::NoWorkload => "NoWorkload",
+            Self::Watching => "Watching",
+        }
+    }
+
+    /// Whether it is what a condition says.
+    pub fn is_of(self, condition: &Condition) -> bool {
+        condition.reason == self.as_str()
+    }
+}
+
+impl From<Quarantine> for Reason {
+    fn from(why: Quarantine) -> Self {
+        match why {
+            Quarantine::Invalid => Self::Invalid,
+            Quarantine::UnsupportedField => Self::UnsupportedField,
+            Quarantine::LabelMissing => Self::LabelMissing,
+        }
+    }
+}
+
+impl From<ProblemReason> for Reason {
+    fn from(reason: ProblemReason) -> Self {
+        Self::Problem(reason)
+    }
+}
+
+impl From<Unseen> for Reason {
+    fn from(unseen: Unseen) -> Self {
+        Self::Problem(ProblemReason::Unseen(unseen))
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
