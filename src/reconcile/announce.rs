@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::context::{Context, now};
 use crate::{
     act::{outcome::Outcome, report::Reporter, restart::RestartOutcome, restart_report::Why},
-    api::ConfigMonitorStatus,
+    api::{ConfigMonitorStatus, Problem},
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Cause, Failure, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
+    plan::restart::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
 };
 
 /// Changes that nobody was told of yet.
@@ -104,20 +104,18 @@ impl Announcer {
         &self,
         monitor: &NamespacedName,
         before: Option<&ConfigMonitorStatus>,
-        failed: Vec<(WorkloadKey, String)>,
+        failed: Vec<(WorkloadKey, Problem)>,
     ) {
         let mut told = self.context.world().memory().monitor(monitor).failures_told.clone();
         if told.is_empty() {
             let said = before.map_or(&[][..], |status| &status.problems);
-            let is_said = |key: &WorkloadKey| {
-                said.iter().any(|one| one.reason == Failure::STAGE_FAILED && *one.name == *key.name)
-            };
-            told.extend(failed.iter().map(|(workload, _)| workload).filter(|key| is_said(key)).cloned());
+            let already = failed.iter().filter(|(_, problem)| said.contains(problem));
+            told.extend(already.map(|(workload, _)| workload.clone()));
         }
         let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
         self.context.world_mut().memory_mut().at_monitor(monitor, |memory| memory.failures_told = now_told);
-        for (workload, sentence) in failed.into_iter().filter(|(workload, _)| !told.contains(workload)) {
-            self.reporter.stage_failed(monitor, &workload, sentence).await;
+        for (workload, problem) in failed.into_iter().filter(|(workload, _)| !told.contains(workload)) {
+            self.reporter.stage_failed(monitor, &workload, problem.message).await;
         }
     }
 }

@@ -44,8 +44,8 @@ pub struct MonitorReport {
     pub status: ConfigMonitorStatus,
     /// Reason and message of `Ready`.
     pub ready: (Reason, String),
-    /// The workloads that have failed with changed content, each with the sentence about it.
-    pub stage_failed: Vec<(WorkloadKey, String)>,
+    /// The workloads that have failed with changed content, each with what the status says of it where there is room.
+    pub stage_failed: Vec<(WorkloadKey, Problem)>,
 }
 
 /// What a monitor's status should say, see [`monitor_report`].
@@ -93,8 +93,8 @@ struct Count {
     circuits: i64,
     /// How many of those that wait do so because another one has failed.
     stopped: usize,
-    /// Those that have failed so that others wait, each with the sentence about it.
-    stage_failed: Vec<(WorkloadKey, String)>,
+    /// Those that have failed so that others wait, each with the problem.
+    stage_failed: Vec<(WorkloadKey, Problem)>,
     /// Content is about to be read that has to be known.
     is_reading: bool,
     last_restart: Option<Timestamp>,
@@ -181,9 +181,6 @@ impl Count {
             }
         }
         let message = format!("{}: {}", of.in_status(), sentence());
-        if let (Restartable::Workload(key), RestartState::Failed(Failure::Stage { .. })) = (of, state) {
-            self.stage_failed.push((key.clone(), message.clone()));
-        }
         let is_open = |wait: Wait| wait.reason == WaitReason::CircuitOpen;
         let is_failure = matches!(state, RestartState::Failed(_)) || state.wait().is_some_and(is_open);
         let name = match of {
@@ -191,7 +188,11 @@ impl Count {
             Restartable::Pods(_) => String::new(),
         };
         let (namespace, reason) = (of.namespace().to_owned(), state.reason().to_owned());
-        self.problems.push((Reverse(is_failure), Problem { namespace, name, reason, message }));
+        let problem = Problem { namespace, name, reason, message };
+        if let (Restartable::Workload(key), RestartState::Failed(Failure::Stage { .. })) = (of, state) {
+            self.stage_failed.push((key.clone(), problem.clone()));
+        }
+        self.problems.push((Reverse(is_failure), problem));
     }
 
     /// Where some of it cannot be read, the rest is not read either: it has been tried, and is said.

@@ -64,7 +64,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The word for a failed stage, by which a status is read again.
+    /// The word for a failed stage.
     pub const STAGE_FAILED: &str = "StageFailed";
 
     /// The word for statuses and commands.
