@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     api::{
-        ConflictPolicy, CopyratorTemplate, CopyratorTemplateSpec, DeletionPolicy, ForEach, TargetTerm,
-        TemplateObject,
+        ConflictPolicy, CopyratorTemplate, CopyratorTemplateSpec, DeletionPolicy, ForEach, Problem,
+        TargetTerm, TemplateObject,
     },
     marks::never_carried,
     names::Kind,
@@ -168,17 +168,14 @@ fn checked(
             template: body,
             ..TemplateObject::default()
         };
-        match CompiledTemplate::compile_served(&draft.spec(vec![object.clone()])) {
-            Ok(_) => {
+        match CompiledTemplate::check_manifests(&draft.spec(vec![object.clone()])) {
+            Ok(()) => {
                 objects.push(object);
                 findings.extend(if_made);
             }
             Err(problems) => {
-                findings.extend(
-                    problems
-                        .iter()
-                        .map(|one| none(&about, format!("it is not made: {}", field(&one.message)))),
-                );
+                let told = |one: &Problem| none(&about, format!("it is not made: {}", one.message));
+                findings.extend(problems.iter().map(told));
             }
         }
     }
@@ -222,12 +219,6 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     } else {
         None
     }
-}
-
-/// A problem without the place among the template's objects, which nobody sees.
-fn field(message: &str) -> &str {
-    let inside = message.strip_prefix("spec.objects[").and_then(|rest| rest.split_once("].template."));
-    inside.map_or(message, |(_, rest)| rest)
 }
 
 /// Whether an object of its kind that is there and holds the same is taken over.

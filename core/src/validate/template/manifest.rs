@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::node::MUST_BE_LITERAL;
+use super::node::{MUST_BE_LITERAL, below};
 use crate::{
     api::{GROUP, Problem},
     marks::never_carried,
@@ -104,7 +104,7 @@ pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
 pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut Vec<Problem>) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let mut say = |field: &str, what: &str| problems.push(invalid(&format!("{at}.{field}"), what));
+    let mut say = |field: &str, what: &str| problems.push(invalid(&below(at, field), what));
     if let Some(what) = version_fault(api_version) {
         say("apiVersion", what);
     }

@@ -16,7 +16,7 @@ mod tests;
 mod text;
 mod visible;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
 pub use mistyped::{TYPE_ERROR, Typed};
@@ -101,6 +101,14 @@ impl CompiledTemplate {
     /// # Errors
     /// All problems, at least one; each names its field and the fix.
     pub fn compile(spec: &CopyratorTemplateSpec) -> Result<Self, Vec<Problem>> {
+        Self::compile_in(spec, manifest_in_spec)
+    }
+
+    /// The same, with the manifest of the object of this index at this path.
+    fn compile_in(
+        spec: &CopyratorTemplateSpec,
+        manifest_at: impl Fn(usize) -> String,
+    ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         if spec.objects.len() > MOST_OBJECTS {
             let what = format!("has {} entries; at most {MOST_OBJECTS} are taken", spec.objects.len());
@@ -125,7 +133,8 @@ impl CompiledTemplate {
         let objects = spec.objects.iter().enumerate();
         let mut objects: Vec<CompiledObject> = objects
             .map(|(index, one)| {
-                CompiledObject::compile(&format!("spec.objects[{index}]"), one, for_objects, &mut compiler)
+                let at = (&*format!("spec.objects[{index}]"), &*manifest_at(index));
+                CompiledObject::compile(at, one, for_objects, &mut compiler)
             })
             .collect();
         let status = status(spec, &environment, &mut problems);
@@ -169,6 +178,11 @@ impl CompiledTemplate {
             environment,
         })
     }
+}
+
+/// The path of an object's manifest, by its index or id.
+fn manifest_in_spec(object: impl Display) -> String {
+    format!("spec.objects[{object}].template")
 }
 
 /// What expressions read: the namespace, the instance, the other objects, and the pods of these.

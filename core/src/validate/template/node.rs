@@ -76,6 +76,11 @@ pub(super) struct Compiler<'c> {
     expressions: usize,
 }
 
+/// The path of a field of what is at this path; empty: of the manifest itself.
+pub(super) fn below(at: &str, field: &str) -> String {
+    if at.is_empty() { field.to_owned() } else { format!("{at}.{field}") }
+}
+
 impl<'c> Compiler<'c> {
     /// Compiles against these variables; what is wrong is added to `problems`.
     pub(super) fn new(environment: &'c Environment, problems: &'c mut Vec<Problem>) -> Self {
@@ -106,7 +111,7 @@ impl<'c> Compiler<'c> {
             Value::String(text) => self.text(at, text, context),
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(name, value)| {
-                    let at = format!("{at}.{name}");
+                    let at = below(at, name);
                     if name.contains("${") {
                         self.problems.push(invalid(
                             &at,

@@ -29,15 +29,15 @@ pub struct CompiledObject {
 }
 
 impl CompiledObject {
-    /// Compiles one object. `at` is its path in the spec, for problems; `for_objects` is whether it is rendered for
-    /// objects.
+    /// Compiles one object. `at` is its path in the spec, for problems, and `manifest_at` that of its manifest; `for_objects`
+    /// is whether it is rendered for objects.
     pub(super) fn compile(
-        at: &str,
+        (at, manifest_at): (&str, &str),
         spec: &TemplateObject,
         for_objects: bool,
         compiler: &mut Compiler<'_>,
     ) -> Self {
-        manifest::check(&format!("{at}.template"), &spec.template, for_objects, compiler.problems);
+        manifest::check(manifest_at, &spec.template, for_objects, compiler.problems);
         let include = spec
             .include_when
             .as_ref()
@@ -62,7 +62,7 @@ impl CompiledObject {
             pods: pods_of(&spec.id),
             include,
             name,
-            body: compiler.object(&format!("{at}.template"), &spec.template),
+            body: compiler.object(manifest_at, &spec.template),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     CompiledObject, CompiledTemplate, Instances,
     node::{Formula, Node},
     object::pods_of,
-    served::{declared_kind, unserved},
+    served::{declared_kind, unserved, unserved_in},
 };
 use crate::{
     api::{CopyratorTemplateSpec, Problem},
@@ -129,6 +129,16 @@ impl CompiledTemplate {
         let compiled = Self::compile(spec)?;
         let unserved = unserved(&compiled);
         if unserved.is_empty() { Ok(compiled) } else { Err(unserved) }
+    }
+
+    /// Checks a spec as [`Self::compile_served`] does, for a caller that writes manifests and no spec.
+    ///
+    /// # Errors
+    /// All problems, at least one; a field of a manifest is named by its path there.
+    pub fn check_manifests(spec: &CopyratorTemplateSpec) -> Result<(), Vec<Problem>> {
+        let compiled = Self::compile_in(spec, |_| String::new())?;
+        let unserved = unserved_in(&compiled, |_| String::new());
+        if unserved.is_empty() { Ok(()) } else { Err(unserved) }
     }
 
     /// The kinds of its objects, as far as templates may declare them where these are `granted`.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{CompiledObject, CompiledTemplate, node::Node};
+use super::{
+    CompiledObject, CompiledTemplate, manifest_in_spec,
+    node::{Node, below},
+};
 use crate::{
     api::{ConflictPolicy, Problem, TemplateObject},
     names::{Kind, TemplateKind, rendered_kind},
@@ -26,6 +29,11 @@ pub fn written_kind(object: &TemplateObject, granted: &BTreeSet<TemplateKind>) -
 /// Everything in a template that the operator does not act on yet. Admission refuses it, and a template that
 /// has any is not rendered.
 pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
+    unserved_in(template, |id| manifest_in_spec(id))
+}
+
+/// The same, with the manifest of the object with this id at this path.
+pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str) -> String) -> Vec<Problem> {
     let mut problems = Vec::new();
     let is_copied = |object: &&CompiledObject| {
         Kind::written_as(&object.api_version, &object.kind).is_some_and(Kind::is_copied)
@@ -37,6 +45,7 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
         problems.push(invalid("spec.conflictPolicy", what));
     }
     for object in &template.objects {
+        let at = manifest_at(&object.id);
         let names: Vec<&str> = match &object.body {
             Node::Fields(fields) => fields.iter().map(|(name, _)| name.as_str()).collect(),
             Node::Literal(Value::Object(fields)) => fields.keys().map(String::as_str).collect(),
@@ -47,13 +56,12 @@ pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
             .filter(|name| !is_content(name) && !["apiVersion", "kind", "metadata"].contains(name));
         problems.extend(left_out.map(|name| {
             let what = "is left to controllers and to the namespace's owner: leave it out";
-            invalid(&format!("spec.objects[{}].template.{name}", object.id), what)
+            invalid(&below(&at, name), what)
         }));
-        let at = format!("spec.objects[{}]", object.id);
         // Every user who may read the template could read the Secret's values in it.
         if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
             let what = "a Secret is not rendered: have a CopyratorRule copy one, so that its values stand in no template";
-            problems.push(invalid(&format!("{at}.template.kind"), what));
+            problems.push(invalid(&below(&at, "kind"), what));
         }
     }
     problems
