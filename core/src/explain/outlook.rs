@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::difference::Difference;
 use crate::{
@@ -44,27 +44,57 @@ pub enum Course {
     Current,
 }
 
-/// What is going to happen to one copy for one rule.
-#[derive(Clone, Debug, PartialEq)]
+/// What is going to happen to one copy for one rule; as JSON, a row of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Outlook {
     /// What happens to the copy.
+    #[serde(rename = "action")]
     pub course: Course,
-    /// The rule; `None` where the copy belongs to nobody any more.
-    pub rule: Option<NamespacedName>,
     /// The copy, there or not.
+    #[serde(flatten, serialize_with = "as_fields")]
+    #[schemars(with = "Slot<'static>")]
     pub slot: ObjectKey,
-    /// What it is copied from, where that is known.
+    /// `namespace/name` of the rule; absent where the copy belongs to nobody any more.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[schemars(with = "Option<String>")]
+    pub rule: Option<NamespacedName>,
+    /// `namespace/name` of what it is copied from, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[schemars(with = "Option<String>")]
     pub source: Option<NamespacedName>,
     /// Kind and name of the object that a template declares it for.
+    #[serde(skip)]
     pub instance: Option<String>,
     /// The word for why.
+    #[schemars(with = "String")]
     pub reason: Reason,
     /// Why, and what to do about it. May be empty. Never a Secret's value.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// What differs, where it is there and will be changed, and could be read.
+    #[serde(rename = "changes", skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// When an orphaned copy is deleted, or one that waits is written.
+    #[serde(rename = "removedAt", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
+}
+
+/// A slot as the fields of its copy.
+#[derive(Serialize, JsonSchema)]
+struct Slot<'s> {
+    kind: String,
+    namespace: &'s str,
+    name: &'s str,
+}
+
+fn as_fields<S: Serializer>(slot: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    Slot { kind: slot.kind.to_string(), namespace: &slot.namespace, name: &slot.name }.serialize(serializer)
+}
+
+fn as_text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) -> Result<S::Ok, S::Error> {
+    name.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 /// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots

@@ -66,8 +66,8 @@ pub(in crate::cli) enum Authority {
 
 impl RuleRow {
     /// The name that copies have of it.
-    pub(super) fn id(&self) -> String {
-        self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str())).to_string()
+    pub(super) fn id(&self) -> NamespacedName {
+        self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str()))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,27 +65,8 @@ pub(in crate::cli) struct Report {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct CopyRow {
-    pub action: Course,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    /// `namespace/name` of the rule.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
-    /// `namespace/name` of the source.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    #[schemars(with = "String")]
-    pub reason: Reason,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The names of what would change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Difference>,
-    /// When an orphaned copy is deleted; absent: at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub removed_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub outlook: Outlook,
     /// The result of Copyrator's last attempt, according to the rule's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<String>,
@@ -168,8 +148,9 @@ impl Report {
 
     /// The copies and workloads that something would happen to, by name.
     pub(super) fn names(&self) -> String {
-        let copies = self.copies.iter().map(|row| (&row.kind, &row.name));
-        let workloads = self.restarts.iter().flatten().map(|row| (&row.kind, &row.name));
+        let copies = self.copies.iter().map(|row| &row.outlook.slot);
+        let copies = copies.map(|slot| (slot.kind.to_string(), slot.name.to_string()));
+        let workloads = self.restarts.iter().flatten().map(|row| (row.kind.clone(), row.name.clone()));
         output::names(copies.chain(workloads))
     }
 
@@ -187,7 +168,7 @@ impl Report {
             })
         };
         self.is_partial
-            || self.copies.iter().any(|copy| is_refused(copy.action, Some(copy.reason)))
+            || self.copies.iter().any(|copy| is_refused(copy.outlook.course, Some(copy.outlook.reason)))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.policies.iter().chain(&self.files).any(|file| file.action == Course::Refuse)
             || self.rules.iter().chain(&self.templates).chain(&self.monitors).any(of_rule)
@@ -257,16 +238,7 @@ fn copy_row(survey: &Survey, outlook: &Outlook) -> CopyRow {
     let is_due = matches!(outlook.course, Course::Create | Course::Change);
     let reported = survey.reported(outlook).filter(|_| is_due);
     CopyRow {
-        action: outlook.course,
-        kind: outlook.slot.kind.to_string(),
-        namespace: outlook.slot.namespace.to_string(),
-        name: outlook.slot.name.to_string(),
-        rule: outlook.rule.as_ref().map(ToString::to_string),
-        source: outlook.source.as_ref().map(ToString::to_string),
-        reason: outlook.reason,
-        message: outlook.message.clone(),
-        changes: outlook.difference.clone(),
-        removed_at: outlook.at,
+        outlook: outlook.clone(),
         last_attempt: reported.map(|problem| format!("{}: {}", problem.reason, problem.message)),
     }
 }

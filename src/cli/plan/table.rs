@@ -45,12 +45,12 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_monitor = rule.kind == OurKind::Monitor;
-        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&id);
+        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.outlook.rule.as_ref() == Some(&id);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
-                && row.action == rule.action.unwrap_or(row.action)
-                && Some(row.reason) == rule.reason
+                && row.outlook.course == rule.action.unwrap_or(row.outlook.course)
+                && Some(row.outlook.reason) == rule.reason
         };
         let (held, listed): (Vec<&CopyRow>, Vec<&CopyRow>) = copies.into_iter().partition(|row| is_held(row));
         if listed.is_empty() && held.is_empty() && rule.action.is_none() && rule.file.is_none() {
@@ -82,10 +82,11 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             });
         }
     }
-    let rules: BTreeSet<String> = report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
-    let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
+    let rules: BTreeSet<NamespacedName> =
+        report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
+    let is_gone = |row: &&CopyRow| row.outlook.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
-        report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.into());
+        report.copies.iter().filter(is_gone).partition(|row| row.outlook.reason == Unseen::OutOfSight.into());
     for (title, rows) in
         [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
     {
@@ -124,35 +125,33 @@ fn heading(name: &str, rule: &RuleRow) -> String {
 
 /// A line for each copy, in columns.
 fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
-    let place = |row: &CopyRow| format!("{} {}/{}", row.kind, row.namespace, row.name);
+    let place = |row: &CopyRow| row.outlook.slot.to_string();
     let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
     let line = |row: &&CopyRow| {
-        let line = format!("  {} {:width$}  {}", sign(row.action), place(row), what(row));
-        (row.action, line.trim_end().to_owned())
+        let line = format!("  {} {:width$}  {}", sign(row.outlook.course), place(row), what(row));
+        (row.outlook.course, line.trim_end().to_owned())
     };
     copies.iter().map(line).collect()
 }
 
 /// What happens to a copy, and why.
-fn what(row: &CopyRow) -> String {
+fn what(CopyRow { outlook: row, last_attempt }: &CopyRow) -> String {
     let mut words: Vec<String> = Vec::new();
     // What a template declares comes from its text.
-    let is_template =
-        |source: &&String| NamespacedName::parse(source).is_some_and(|it| it.template().is_some());
-    let source = row.source.as_ref().filter(|source| !is_template(source));
+    let source = row.source.as_ref().filter(|source| source.template().is_none());
     let from = source.map(|source| format!("from {source}"));
-    match row.action {
+    match row.course {
         Course::Create | Course::Change | Course::Current => {
             words.extend(from);
             words.extend(Some(row.message.clone()).filter(|message| !message.is_empty()));
-            match &row.changes {
+            match &row.difference {
                 Some(changes) => words.push(difference(changes)),
                 None if row.reason == Reason::Differs => words.push("what is there could not be read".into()),
                 None => {}
             }
         }
         Course::Remove => {
-            let when = match (&row.removed_at, row.reason) {
+            let when = match (&row.at, row.reason) {
                 (_, Reason::Retain) => None,
                 (Some(at), Reason::Marked) => Some(format!("marked, goes at {}", in_seconds(*at))),
                 (Some(at), _) => Some(format!("is marked, and goes at {}", in_seconds(*at))),
@@ -165,7 +164,7 @@ fn what(row: &CopyRow) -> String {
             words.push(format!("{}: {}", row.reason.as_str(), row.message))
         }
     }
-    words.extend(row.last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
+    words.extend(last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
     words.retain(|word| !word.is_empty());
     words.join("; ")
 }
@@ -207,9 +206,10 @@ fn colour_of(course: Course) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::{
-        explain::Difference,
+        explain::{Difference, Outlook},
         marks::DIGEST,
         model::{RefusalReason, WriteFault},
+        names::{Kind, ObjectKey},
         plan::copy::ProblemReason,
     };
 
@@ -230,20 +230,24 @@ mod tests {
         }
     }
 
-    fn copy(action: Course, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
-        CopyRow {
-            action,
-            kind: "Secret".into(),
-            namespace: namespace.into(),
-            name: "registry".into(),
-            rule: Some(format!("platform/{rule}")),
-            source: Some("platform/registry".into()),
+    fn copy(course: Course, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
+        let outlook = Outlook {
+            course,
+            rule: Some(NamespacedName::new("platform", rule)),
+            slot: ObjectKey::new(Kind::Secret, namespace, "registry"),
+            source: Some(NamespacedName::new("platform", "registry")),
+            instance: None,
             reason,
             message: message.into(),
-            changes: None,
-            removed_at: None,
-            last_attempt: None,
-        }
+            difference: None,
+            at: None,
+        };
+        CopyRow { outlook, last_attempt: None }
+    }
+
+    fn changed(namespace: &str, changes: Difference) -> CopyRow {
+        let CopyRow { outlook, .. } = copy(Course::Change, "registry", namespace, Reason::Differs, "");
+        CopyRow { outlook: Outlook { difference: Some(changes), ..outlook }, last_attempt: None }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -261,7 +265,8 @@ mod tests {
             ..Difference::default()
         };
         let digest = Difference { annotations: names(&[DIGEST]), ..Difference::default() };
-        let at = jiff::Timestamp::from_second(1_000).unwrap();
+        let mut old = copy(Course::Remove, "registry", "old", Reason::Unwanted, "its source is gone");
+        old.outlook.at = Some(jiff::Timestamp::from_second(1_000).unwrap());
         let report = Report {
             rules: vec![
                 rule("calm", None, ""),
@@ -275,18 +280,9 @@ mod tests {
             ],
             copies: vec![
                 copy(Course::Create, "registry", "shop", Reason::Missing, ""),
-                CopyRow {
-                    changes: Some(changes),
-                    ..copy(Course::Change, "registry", "web", Reason::Differs, "")
-                },
-                CopyRow {
-                    changes: Some(digest),
-                    ..copy(Course::Change, "registry", "docs", Reason::Differs, "")
-                },
-                CopyRow {
-                    removed_at: Some(at),
-                    ..copy(Course::Remove, "registry", "old", Reason::Unwanted, "its source is gone")
-                },
+                changed("web", changes),
+                changed("docs", digest),
+                old,
                 CopyRow {
                     last_attempt: Some("Forbidden: exceeded quota".into()),
                     ..copy(Course::Create, "registry", "full", Reason::Missing, "")
@@ -325,6 +321,31 @@ copies of rules that are gone
         let coloured = table(&report, true);
         assert!(coloured.contains("\u{1b}[32m  + Secret shop/registry    from platform/registry\u{1b}[0m\n"));
         assert!(report.has_findings());
+    }
+
+    /// Scripts read these fields.
+    #[test]
+    fn a_copy_has_its_outlook_as_fields_of_its_row() {
+        let mut row = changed("web", Difference { labels: names(&["tier"]), ..Difference::default() });
+        let said = |row: &CopyRow| serde_json::to_string(row).unwrap();
+        assert_eq!(
+            said(&row),
+            r#"{"action":"change","kind":"Secret","namespace":"web","name":"registry","rule":"platform/registry","source":"platform/registry","reason":"Differs","changes":{"labels":["tier"]}}"#
+        );
+        row.outlook = Outlook {
+            rule: None,
+            source: None,
+            instance: Some("ConfigMap shop/a".into()),
+            message: "its rule is gone".into(),
+            difference: None,
+            at: Some(jiff::Timestamp::from_second(1_000).unwrap()),
+            ..row.outlook
+        };
+        row.last_attempt = Some("Failed: no".into());
+        assert_eq!(
+            said(&row),
+            r#"{"action":"change","kind":"Secret","namespace":"web","name":"registry","reason":"Differs","message":"its rule is gone","removedAt":"1970-01-01T00:16:40Z","lastAttempt":"Failed: no"}"#
+        );
     }
 
     /// The rule in the cluster stays as it is while its new version would be refused.

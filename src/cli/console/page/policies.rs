@@ -209,7 +209,7 @@ fn would(plan: &plan::Report) -> Markup {
                 }
             }
             @for copy in plan.copies.iter().take(SHOWN) {
-                li { (course(copy.action)) " " (copy.kind) " " (copy.namespace) "/" (copy.name) @if !copy.message.is_empty() { ": " (copy.message) } }
+                li { (course(copy.outlook.course)) " " (copy.outlook.slot) @if !copy.outlook.message.is_empty() { ": " (copy.outlook.message) } }
             }
             @if plan.copies.len() > SHOWN { li { "and " (plan.copies.len() - SHOWN) " more copies" } }
             @for row in restarts.iter().take(SHOWN) { li { (Shape::UnderWay.with("Restarted")) " " (row.place()) } }
