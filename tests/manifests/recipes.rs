@@ -180,7 +180,8 @@ fn every_reason_of_a_condition_or_problem_is_on_the_page_about_monitoring() {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for reason in word.captures_iter(code).map(|found| found[1].to_owned()) {
             let quoted = format!("`{reason}`");
-            let is_state = ["gates.rs", "reason.rs", "state.rs"].contains(&&*file) && states.contains(&quoted);
+            let is_state =
+                ["gates.rs", "reason.rs", "state.rs"].contains(&&*file) && states.contains(&quoted);
             let is_known = NO_REASONS.contains(&&*reason) || page.contains(&quoted) || is_state;
             assert!(is_known, "{file}: docs/monitoring.md, or planning.md, lacks the reason {reason}");
             found += 1;
