@@ -109,7 +109,11 @@ impl Announcer {
         let mut told = self.context.world().memory().monitor(monitor).failures_told.clone();
         if told.is_empty() {
             let said = before.map_or(&[][..], |status| &status.problems);
-            let already = failed.iter().filter(|(_, problem)| said.contains(problem));
+            // Not by the message: it names a pod, which another one may have followed.
+            let is_same = |a: &Problem, b: &Problem| {
+                (&a.namespace, &a.name, &a.reason) == (&b.namespace, &b.name, &b.reason)
+            };
+            let already = failed.iter().filter(|(_, problem)| said.iter().any(|one| is_same(one, problem)));
             told.extend(already.map(|(workload, _)| workload.clone()));
         }
         let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();

@@ -203,7 +203,7 @@ impl LeafKeeper {
 
     /// When a leaf of ours is due.
     fn renewal_at(&self, leaf: Validity) -> SystemTime {
-        let early = self.renewal.map(|after| leaf.not_after() - leaf.lifetime() + after);
+        let early = self.renewal.and_then(|after| (leaf.not_after() - leaf.lifetime()).checked_add(after));
         early.map_or(leaf.renewal_at(), |early| early.min(leaf.renewal_at()))
     }
 

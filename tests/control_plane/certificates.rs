@@ -120,6 +120,10 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
         let reconciler = bed.testbed.operator(Role::Reconciler, 0, &FAST).expect("it starts again");
         let second = until_another_signs(bed, &first);
         until_served_by(&webhook, &second);
+        assert!(
+            ca(bed)["data"]["ca-old.crt"].is_string(),
+            "leaves of the CA before are trusted to their end"
+        );
         end_leaves_of_before(bed);
         eventually("the one before is not trusted any more", || {
             let seen = handshakes.seen();
@@ -144,7 +148,7 @@ fn no_call_fails_while_leaf_and_ca_rotate_and_the_leader_dies_half_way() {
     let reconciler = next.expect("it was started again");
     let (seen, writes) = (handshakes.seen(), accepted + refused);
     assert_eq!(seen.failures, [""; 0]);
-    assert!(writes > 500 && seen.count > 100, "{writes} writes, {} handshakes", seen.count);
+    assert!(writes > 200 && seen.count > 100, "{writes} writes, {} handshakes", seen.count);
     let both = || first.iter().chain(seen.bundles.last().into_iter().flatten());
     let has_both = |bundle: &Vec<_>| both().all(|one| bundle.contains(one));
     assert!(seen.bundles.iter().any(has_both), "never both: {:?}", seen.bundles);

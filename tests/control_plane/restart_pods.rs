@@ -53,7 +53,6 @@ fn a_user_with_the_right_has_exactly_the_pods_of_the_labels_deleted() {
             .ok_or(web["metadata"].to_string())
     });
     story.until_older_than_now();
-    story.until_older_than_now();
 
     change(&story, "app", "2");
     eventually("the bare pod goes, and the Deployment's is replaced", || {
@@ -220,7 +219,6 @@ fn a_grant_to_restart_pods_outlives_its_author_and_our_own_restart() {
         let source = bed.admin.get("ConfigMap", &story.home, "granted").ok_or("it is gone")?;
         annotation(&source, AUTHORIZED).map(drop).ok_or_else(|| source["metadata"].to_string())
     });
-    story.until_older_than_now();
     story.until_older_than_now();
 
     crew.reconciler.kill();

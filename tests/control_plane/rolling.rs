@@ -126,6 +126,10 @@ fn no_write_fails_while_two_webhooks_follow_a_new_ca() {
         bed.admin.merge("Secret", testbed::NAMESPACE, "copyrator-webhook-ca", &rotate).ok();
         let second = until_another_signs(&bed, &first);
         webhooks.iter().for_each(|webhook| until_served_by(webhook, &second));
+        assert!(
+            ca(&bed)["data"]["ca-old.crt"].is_string(),
+            "leaves of the CA before are trusted to their end"
+        );
         end_leaves_of_before(&bed);
         eventually("the first CA is not trusted any more", || {
             let secret = ca(&bed);

@@ -54,7 +54,8 @@ impl Testbed {
         copyrator: &Path,
         logs: &Path,
     ) -> Result<Testbed, Error> {
-        let cluster = DevCluster::start(options.objects_of(&prepared.0))?;
+        let Some(stopped) = &prepared.0 else { return Testbed::start(options, copyrator, logs) };
+        let cluster = DevCluster::start(options.objects_of(stopped))?;
         Testbed::of(cluster, copyrator, logs, &[])
     }
 
@@ -281,14 +282,18 @@ impl Testbed {
     }
 }
 
-/// A cluster with the chart installed that has been stopped: others begin with its objects.
+/// A cluster with the chart installed that has been stopped: others begin with its objects. None where the caller's own
+/// cluster is used instead (`COPYRATOR_TEST_KUBECONFIG`), which is nobody's to stop.
 #[derive(Debug)]
-pub struct Prepared(DevCluster);
+pub struct Prepared(Option<DevCluster>);
 
 impl Prepared {
     /// Starts a cluster, installs the chart, and stops what runs.
     pub fn make() -> Result<Prepared, Error> {
         let cluster = DevCluster::start(Options::default())?;
+        if cluster.component(Component::Etcd).pid().is_none() {
+            return Ok(Prepared(None));
+        }
         run(&mut install(&cluster, CHART.as_ref())?)?;
         for component in [
             Component::Kwok,
@@ -299,7 +304,7 @@ impl Prepared {
         ] {
             cluster.component(component).stop()?;
         }
-        Ok(Prepared(cluster))
+        Ok(Prepared(Some(cluster)))
     }
 }
 

@@ -61,7 +61,9 @@ pub fn settle_slot(
         _ => None,
     };
     let said = |attempt: &Attempt| (attempt.reason, attempt.message.clone());
-    let is_again = attempt.is_some() && attempt.as_ref().map(said) == last.as_deref().map(said);
+    let is_again = matches!(action, CopyAction::Write(_))
+        && attempt.is_some()
+        && attempt.as_ref().map(said) == last.as_deref().map(said);
     world.memory_mut().at_slot(slot, |memory| memory.attempt = attempt.map(Box::new));
     !is_again
 }
