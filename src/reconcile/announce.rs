@@ -8,7 +8,9 @@ use crate::{
     act::{outcome::Outcome, report::Reporter, restart::RestartOutcome, restart_report::Why},
     api::{ConfigMonitorStatus, Problem},
     names::{NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for},
+    plan::restart::{
+        Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for, settle_stage_failures,
+    },
 };
 
 /// Changes that nobody was told of yet.
@@ -98,27 +100,16 @@ impl Announcer {
         self.reporter.misspelt_annotations(object, what).await;
     }
 
-    /// Tells of each workload that has failed and so stops others, once. A process that begins to lead takes
-    /// for told what the status says already.
+    /// Tells of each workload that has failed and so stops others, once.
     pub(super) async fn stage_failures(
         &self,
         monitor: &NamespacedName,
         before: Option<&ConfigMonitorStatus>,
         failed: Vec<(WorkloadKey, Problem)>,
     ) {
-        let mut told = self.context.world().memory().monitor(monitor).failures_told.clone();
-        if told.is_empty() {
-            let said = before.map_or(&[][..], |status| &status.problems);
-            // Not by the message: it names a pod, which another one may have followed.
-            let is_same = |a: &Problem, b: &Problem| {
-                (&a.namespace, &a.name, &a.reason) == (&b.namespace, &b.name, &b.reason)
-            };
-            let already = failed.iter().filter(|(_, problem)| said.iter().any(|one| is_same(one, problem)));
-            told.extend(already.map(|(workload, _)| workload.clone()));
-        }
-        let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
-        self.context.world_mut().memory_mut().at_monitor(monitor, |memory| memory.failures_told = now_told);
-        for (workload, problem) in failed.into_iter().filter(|(workload, _)| !told.contains(workload)) {
+        let said = before.map_or(&[][..], |status| &status.problems);
+        let untold = settle_stage_failures(&mut self.context.world_mut(), monitor, said, failed);
+        for (workload, problem) in untold {
             self.reporter.stage_failed(monitor, &workload, problem.message).await;
         }
     }

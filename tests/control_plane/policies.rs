@@ -28,13 +28,15 @@ fn refused(write: impl Fn() -> Answer) -> String {
 
 /// What the tests of the router (`tests/reviews/policies.rs`) take for granted, where each verdict and each word has its case: the
 /// API server asks about what is created and what is changed, tells what was there before, passes on what we say, and asks
-/// nothing of what no policy covers. A new policy locks nobody out of what he has.
+/// nothing of what no policy covers. A new policy locks no user out of what is there.
 #[test]
 fn a_policy_judges_what_is_created_and_what_is_changed_and_nothing_else() {
     let story = Story::new(peaceful(), "judging");
     let place = story.target("a");
     let (wrong, other_wrong, right) = ("a: 1\nb: [1,\nc: }\n", "[", "a: 1\n");
-    story.admin().create(&config_map(&place, "old", [("settings.yaml", wrong), ("other", "1")])).ok();
+    for name in ["old", "gone"] {
+        story.admin().create(&config_map(&place, name, [("settings.yaml", wrong), ("other", "1")])).ok();
+    }
     let bad = config_map(&place, "app", [("settings.yaml", wrong)]);
     in_force(
         &story,
@@ -68,7 +70,7 @@ fn a_policy_judges_what_is_created_and_what_is_changed_and_nothing_else() {
     refused(|| attempt(&change("settings.yaml", other_wrong)));
     write(&change("settings.yaml", right)).ok();
     refused(|| attempt(&change("settings.yaml", wrong)));
-    story.admin().delete("ConfigMap", &place, "old").ok();
+    story.admin().delete("ConfigMap", &place, "gone").ok();
 }
 
 /// That it warns, and refuses nothing, is `tests/reviews/policies.rs`; only a cluster has an audit log.

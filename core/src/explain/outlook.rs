@@ -55,7 +55,7 @@ pub struct Outlook {
     #[serde(flatten, serialize_with = "as_fields")]
     #[schemars(with = "Slot<'static>")]
     pub slot: ObjectKey,
-    /// `namespace/name` of the rule; absent where the copy belongs to nobody any more.
+    /// `namespace/name` of the rule; absent where the copy is orphaned.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     #[schemars(with = "Option<String>")]
     pub rule: Option<NamespacedName>,
@@ -289,7 +289,11 @@ fn inert(
                 }
                 Ok(()) => outlook(Course::Wait, Reason::AuthorityUnknown, String::new()),
             },
-            None => outlook(Course::Unknown, Reason::AuthorityUnknown, "nobody has been asked yet".into()),
+            None => outlook(
+                Course::Unknown,
+                Reason::AuthorityUnknown,
+                "the API server has not been asked yet whether it may".into(),
+            ),
         },
     }
 }

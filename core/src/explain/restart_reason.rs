@@ -23,7 +23,7 @@ pub enum RestartReason {
     KeyNotUsed,
     /// It runs the new content already.
     SameContent,
-    /// What changes says of itself that it restarts nobody.
+    /// The object that changes says of itself that no workload restarts for it.
     Exempt,
     /// What asks for its restarts does not watch what changes.
     NotWatched,

@@ -1,4 +1,4 @@
-//! UIDs and resource versions in little room: each workload of the cluster has one of either.
+//! UIDs and resource versions in little room: each workload of the cluster has one of each.
 
 use std::fmt;
 

@@ -159,6 +159,11 @@ impl Memory {
         self.sources.get(object).unwrap_or(SourceMemory::NOTHING)
     }
 
+    /// Remembers why the content of an object could not be read the last time; `None`: it has been read.
+    pub fn set_unread(&mut self, object: &ObjectKey, why: Option<(WriteFault, String)>) {
+        self.at_source(object, |source| source.unread = why);
+    }
+
     /// What is remembered of a workload.
     pub fn workload(&self, workload: &WorkloadKey) -> &RestartMemory {
         self.workloads.get(workload).unwrap_or(RestartMemory::NOTHING)

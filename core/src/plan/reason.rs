@@ -20,7 +20,7 @@ pub enum Reason {
     Refused(RefusalReason),
     /// The webhook would refuse it, and says this word.
     Admission(&'static str),
-    /// Nobody has been asked yet what the identity may.
+    /// The API server has not been asked yet what the identity may do.
     AuthorityUnknown,
     /// Its spec is not valid.
     Invalid,
@@ -48,13 +48,13 @@ pub enum Reason {
     WantedAgain,
     /// Its rule is back under a new definition.
     RuleBack,
-    /// Nothing wants it any more.
+    /// The copy is orphaned: no rule or template declares it any more.
     Unwanted,
-    /// Nothing wants it any more, and it is marked for removal.
+    /// The copy is orphaned, and marked for removal.
     Marked,
-    /// Nothing wants it any more, and it stays, without our marks.
+    /// The copy is orphaned, and stays, without our marks.
     Retain,
-    /// Nothing wants it, and its mark was made with another key.
+    /// The copy is orphaned, and its marks were made with another key.
     UnknownKey,
     /// It is being deleted, or its namespace is.
     Deleting,
@@ -62,7 +62,7 @@ pub enum Reason {
     Braked,
     /// It is as it should be.
     InOrder,
-    /// There is no such namespace, or no such object.
+    /// The namespace or the object does not exist.
     NotFound,
     /// Our own objects are in the namespace.
     OwnNamespace,

@@ -38,7 +38,9 @@ pub(crate) use line::Lines;
 pub use misspelt::misspelt;
 pub use pods::{Removal, RemovePod};
 pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using};
-pub use remember::{Acted, Turn, reserve, settle_pods, settle_unplanned, settle_workload};
+pub use remember::{
+    Acted, Turn, reserve, settle_pods, settle_stage_failures, settle_unplanned, settle_workload,
+};
 pub(crate) use restarts::plan_in_line;
 pub use restarts::{plan_workload, restarting_for};
 pub(crate) use selected::selects_pods;

@@ -12,6 +12,7 @@ use super::{
     workload_plan::{RestartAction, WorkloadPlan},
 };
 use crate::{
+    api::Problem,
     model::{LastRestart, PodFacts, PodRemoved, RestartAttempt, RestartResult, WaitReason, Waiting, World},
     names::{NamespacedName, WorkloadKey},
     plan::at_after,
@@ -130,6 +131,27 @@ pub fn settle_workload(
         turn.in_line = true;
     }
     turn
+}
+
+/// Remembers the workloads that have failed and so stop others of a monitor, and returns those of which nobody has been told. What
+/// the status says already, a process that begins to lead takes for told: by name and reason, since its message names a pod, which
+/// another one may have followed.
+pub fn settle_stage_failures(
+    world: &mut World,
+    monitor: &NamespacedName,
+    said: &[Problem],
+    failed: Vec<(WorkloadKey, Problem)>,
+) -> Vec<(WorkloadKey, Problem)> {
+    let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
+    let told = world
+        .memory_mut()
+        .at_monitor(monitor, |memory| std::mem::replace(&mut memory.failures_told, now_told));
+    let of = |one: &Problem| (one.namespace.clone(), one.name.clone(), one.reason.clone());
+    let is_told = |workload: &WorkloadKey, problem: &Problem| match told.is_empty() {
+        true => said.iter().any(|one| of(one) == of(problem)),
+        false => told.contains(workload),
+    };
+    failed.into_iter().filter(|(workload, problem)| !is_told(workload, problem)).collect()
 }
 
 /// What the plan of a workload needs could not be had: whether it waits cannot be told, so no other workload
@@ -343,5 +365,35 @@ mod tests {
         assert_eq!(settled(before.clone(), &missing, Acted::Nothing).0.missing_since, Some(at(3)));
         let current = WorkloadPlan::rest(RestartState::Current);
         assert_eq!(settled(before, &current, Acted::Nothing).0.missing_since, None);
+    }
+
+    #[test]
+    fn a_failed_stage_is_told_once_whichever_process_leads() {
+        let problem = |reason: &str, message: &str| Problem {
+            namespace: "shop".into(),
+            name: "web".into(),
+            reason: reason.into(),
+            message: message.into(),
+        };
+        let monitor = NamespacedName::new("shop", "monitor");
+        let told = |world: &mut World, said: &[Problem]| {
+            let failed = vec![(key(), problem("StageFailed", "its pod b crashes"))];
+            settle_stage_failures(world, &monitor, said, failed).len()
+        };
+        for (said, times, what) in [
+            (vec![], 1, "nobody has been told"),
+            (
+                vec![problem("StageFailed", "its pod a crashes")],
+                0,
+                "the leader before has told it, of another pod",
+            ),
+            (vec![problem("Budget", "it waits")], 1, "the status says something else of it"),
+        ] {
+            let mut world = World::default();
+            assert_eq!(told(&mut world, &said), times, "{what}");
+            assert_eq!(told(&mut world, &[]), 0, "{what}; and it is remembered");
+            assert!(settle_stage_failures(&mut world, &monitor, &[], Vec::new()).is_empty());
+            assert_eq!(told(&mut world, &[]), 1, "{what}; it had recovered, and has failed again");
+        }
     }
 }
