@@ -9,12 +9,15 @@ use std::{
 
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode, header::RETRY_AFTER};
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Either, Full, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Bytes};
 use kube::error::Status;
 use tower::{BoxError, Service};
 
 use super::throttle::Throttle;
+
+/// What an answer brings, as it comes.
+pub(super) type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Passes requests on, and tells the throttle how they went.
 #[derive(Clone)]

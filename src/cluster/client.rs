@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -16,7 +16,12 @@ use kube::{
 use tower::{ServiceBuilder, layer::layer_fn, util::BoxCloneSyncService};
 
 use super::{
-    answers::ObserveOverload, error::ClientError, read_only::reads_only, target::Target, throttle::Throttle,
+    answers::{Answer, ObserveOverload},
+    error::ClientError,
+    protobuf::MetadataInProtobuf,
+    read_only::reads_only,
+    target::Target,
+    throttle::Throttle,
 };
 
 /// How long any request may wait for the head of its answer (a watch's head comes at once). It is a last
@@ -26,8 +31,6 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Requests as they leave, and answers as they come: connections to one API server, without anybody's credentials.
 pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Answer>, tower::BoxError>;
-/// What an answer brings, as it comes.
-pub(super) type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
 
 /// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
 /// so a function that takes a plain one cannot write, with whatever credentials.
@@ -156,6 +159,7 @@ pub(super) fn over(
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(unbuilt)?)
         .layer(config.extra_headers_layer().map_err(unbuilt)?)
+        .layer(layer_fn(MetadataInProtobuf))
         .service(http);
     let reading = ServiceBuilder::new().filter(reads_only).service(service.clone());
     let reads = Client::new(reading, config.default_namespace.clone());

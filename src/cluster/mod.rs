@@ -5,6 +5,7 @@ mod answers;
 mod api_server;
 mod client;
 mod error;
+mod protobuf;
 mod read_only;
 mod target;
 mod throttle;
