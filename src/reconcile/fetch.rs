@@ -95,8 +95,8 @@ impl Fetcher {
     /// What cannot be read is a problem of the rules that copy it, until it can.
     fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
         let Some(error) = error else {
-            if self.context.world().memory().source(object).unread.is_some() {
-                self.context.world_mut().memory_mut().set_unread(object, None);
+            if self.context.world().memory().source(object).unread().is_some() {
+                self.context.world_mut().memory_mut().content_read(object, None);
             }
             return;
         };
@@ -109,7 +109,7 @@ impl Fetcher {
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
             (WriteFault::Failed, format!("{error}{cause}"))
         });
-        self.context.world_mut().memory_mut().set_unread(object, Some(why));
+        self.context.world_mut().memory_mut().content_read(object, Some(why));
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.

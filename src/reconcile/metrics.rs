@@ -91,7 +91,7 @@ impl Snapshot {
         let world = self.context.world();
         let rolling = if self.context.queue().is_open() { under_way(&world, now()).len() } else { 0 };
         gauge(encoder, "rollouts_under_way", "Restarts of ours under way, stuck ones aside", rolling)?;
-        let open = world.memory().workloads().filter(|(_, memory)| memory.circuit_open).count();
+        let open = world.memory().workloads().filter(|(_, memory)| memory.is_circuit_open()).count();
         let help = "Workloads that do not become ready after restarts, and are left alone";
         gauge(encoder, "circuits_open", help, open)?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();

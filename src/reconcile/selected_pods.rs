@@ -91,10 +91,8 @@ impl SelectedPods {
             }
             (Some(SelectedPodsAction::Remove { label, pods, how }), Some(_)) => {
                 let outcome = self.restarter.remove(&monitor.namespace, pods, *how).await;
-                let last = RestartAttempt::tries(
-                    self.context.world().memory().monitor(monitor).attempt.as_deref(),
-                    label,
-                );
+                let last =
+                    RestartAttempt::tries(self.context.world().memory().monitor(monitor).attempt(), label);
                 let (removal, again) = became(&outcome, label, last, wait.or(Some(SOON)), now());
                 settle(removal);
                 let why = self.announcer.why_pods(&plan.causes, plan.due_since, Vec::new());

@@ -75,7 +75,7 @@ impl SlotHandler {
         // What blocks a slot may do so for a while.
         plan.action.is_some()
             || matches!(plan.state, SlotState::Blocked(_))
-            || self.context.world().memory().slot(slot).attempt.is_some()
+            || self.context.world().memory().slot(slot).attempt().is_some()
             || !self.context.queue().is_swept(&Key::Slot(slot.clone()))
     }
 
@@ -94,7 +94,7 @@ impl SlotHandler {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
             // Nearly every slot of a sweep has none, and other handlers could not read the world during the change.
-            if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt.is_some() {
+            if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt().is_some() {
                 forget_attempt(&mut self.context.world_mut(), slot);
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));

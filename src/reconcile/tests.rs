@@ -282,7 +282,7 @@ async fn a_restart_that_met_another_writer_comes_back() {
     server.patches.lock().unwrap().push_back(409);
     assert_eq!(reconciler.workloads.handle(&web()).await, Again::Backoff(None));
     assert!(
-        reconciler.context.world().memory().workload(&web()).attempt.is_none(),
+        reconciler.context.world().memory().workload(&web()).attempt().is_none(),
         "a conflict is no refusal"
     );
     assert_eq!(reconciler.workloads.handle(&web()).await, Again::OnChange);

@@ -104,8 +104,7 @@ impl WorkloadHandler {
         let (why, news) = self.announcer.why(workload, plan);
         let outcome = self.restarter.act(workload, &facts, action).await;
         let label = action.label();
-        let tries =
-            RestartAttempt::tries(self.context.world().memory().workload(workload).attempt.as_deref(), label);
+        let tries = RestartAttempt::tries(self.context.world().memory().workload(workload).attempt(), label);
         let (acted, again) = became(&outcome, label, tries, wait(), now());
         self.settle(workload, plan, acted).await;
         self.reporter.restart(workload, action, &why, &outcome).await;

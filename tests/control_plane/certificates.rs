@@ -1,18 +1,15 @@
 //! Certificates change while writes go on that nobody but a webhook with them may let pass.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use copyrator_certs::{Authority, CaSecret, Certificate, Leaf};
+use copyrator_certs::{Authority, CaSecret, Certificate};
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, Operator, Role};
 
 use crate::bed::{Bed, Crew, Handshakes, Story, Traffic, eventually, rough, same};
 
-const CA: &str = "copyrator-webhook-ca";
+pub const CA: &str = "copyrator-webhook-ca";
 const DAY: Duration = Duration::from_secs(86_400);
 /// Leaves are renewed as often as a test can wait, and last for a day all the same: no process is starved for as long. An API
 /// server that is starved has ten seconds to hear of a hook.
@@ -21,8 +18,13 @@ pub const FAST: [&str; 4] = ["--leaf-renewal", "6s", "--ca-propagation", "10s"];
 const FASTER: [&str; 2] = ["--ca-propagation", "3s"];
 
 fn man(bed: &Bed, flags: &[&str]) -> Crew {
-    let start = |role| bed.testbed.operator(role, 0, flags).expect("it starts");
-    let mut crew = Crew { webhook: start(Role::Webhook), reconciler: start(Role::Reconciler) };
+    man_each(bed, flags, flags)
+}
+
+pub fn man_each(bed: &Bed, webhook: &[&str], reconciler: &[&str]) -> Crew {
+    let start = |role, flags| bed.testbed.operator(role, 0, flags).expect("it starts");
+    let (webhook, reconciler) = (start(Role::Webhook, webhook), start(Role::Reconciler, reconciler));
+    let mut crew = Crew { webhook, reconciler };
     crew.webhook.wait_ready().expect("the webhook becomes ready");
     crew.reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
@@ -81,11 +83,11 @@ fn settled(bed: &Bed) -> Value {
 }
 
 /// How often a process has logged a warning with these words.
-fn warned(process: &Operator, words: &str) -> usize {
+pub fn warned(process: &Operator, words: &str) -> usize {
     process.log().lines().filter(|line| line.contains("WARN") && line.contains(words)).count()
 }
 
-fn readyz(process: &Operator) -> (u16, String) {
+pub fn readyz(process: &Operator) -> (u16, String) {
     process.ask("/readyz").unwrap_or_else(|error| (0, error.to_string()))
 }
 
@@ -344,91 +346,8 @@ fn an_expired_ca_is_replaced_and_hooks_and_leaves_follow() {
     end(story, crew);
 }
 
-/// As the kubelet mounts a Secret: each version in a directory of its own, and a symbolic link swapped.
-pub fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authority) {
-    let new = dir.join(format!("..{version}"));
-    fs::create_dir_all(&new).expect("a directory");
-    let files = [
-        ("tls.crt", leaf.chain_pem.clone()),
-        ("tls.key", key.key_pem.expose().to_owned()),
-        ("ca.crt", authority.cert_pem()),
-    ];
-    for (name, text) in files {
-        fs::write(new.join(name), text).expect("a file");
-        symlink(format!("..data/{name}"), dir.join(name)).ok();
-    }
-    let before = fs::read_link(dir.join("..data")).ok();
-    symlink(format!("..{version}"), dir.join("..data_tmp")).expect("a link");
-    fs::rename(dir.join("..data_tmp"), dir.join("..data")).expect("the swap");
-    if let Some(before) = before {
-        fs::remove_dir_all(dir.join(before)).expect("the version before goes");
-    }
-}
-
-/// By the clock: the chart's default gives the webhook no right to read hooks.
-#[test]
-fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_fails() {
-    let (bed, _turn) = rough();
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("control_plane/mounted");
-    fs::remove_dir_all(&dir).ok();
-    fs::create_dir_all(&dir).expect("a directory");
-    let now = SystemTime::now();
-    let authority = || Authority::issue("somebody's CA", now, DAY).expect("a CA");
-    let leaf = |of: &Authority| of.issue_leaf(&[], &[[127, 0, 0, 1].into()], now, DAY).expect("a leaf");
-    let (one, other) = (authority(), authority());
-    let (first, second, third) = (leaf(&one), leaf(&one), leaf(&other));
-    mount(&dir, "first", &first, &first, &one);
-    bed.admin.delete("Secret", NAMESPACE, CA);
-
-    let dir_text = dir.to_str().expect("a path");
-    let crew = man(bed, &["--tls-dir", dir_text, "--ca-propagation", "5s"]);
-    let story = Story::new(bed, "mounted");
-    let handshakes = Handshakes::default();
-    let served = |leaf: &Leaf, what: &str| {
-        eventually(what, || {
-            let seen = handshakes.seen().leaves;
-            if seen.iter().any(|it| it.pem() == leaf.chain_pem) {
-                Ok(())
-            } else {
-                Err(format!("{}", seen.len()))
-            }
-        });
-    };
-    let words = "private key is not its own";
-    let by_the_clock = "is not known, and it counts from";
-    let (before, by_clock) = (warned(&crew.webhook, words), warned(&crew.webhook, by_the_clock));
-    let happens = || {
-        served(&first, "the mounted certificate is served");
-        mount(&dir, "second", &second, &second, &one);
-        served(&second, "so is the next");
-        mount(&dir, "torn", &first, &second, &one);
-        eventually("the webhook says what is torn", || {
-            let (code, said) = readyz(&crew.webhook);
-            same((code, said.contains(words)), (200, true)).map_err(|_| said)
-        });
-        mount(&dir, "third", &third, &third, &other);
-        // In the log, since readiness says so for three propagation times only, and a busy machine may look later.
-        eventually("the webhook says that it goes by the clock", || {
-            assert_ne!(readyz(&crew.webhook).0, 503);
-            if warned(&crew.webhook, by_the_clock) > by_clock { Ok(()) } else { Err(readyz(&crew.webhook).1) }
-        });
-        served(&third, "so is one of another CA, once hooks have it trusted");
-        eventually("the webhook is content again", || same(readyz(&crew.webhook), (200, "ready\n".into())));
-    };
-    let traffic = Traffic::judged(&story, "mounted");
-    traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
-    let seen = handshakes.seen();
-    assert_eq!(seen.failures, [""; 0]);
-    assert_eq!(warned(&crew.webhook, words), before + 1, "told once");
-    assert_eq!(seen.leaves.len(), 3);
-    let both = [&one, &other].map(Authority::certificate);
-    assert!(seen.bundles.iter().any(|bundle| both.iter().all(|it| bundle.contains(it))), "never both");
-    assert!(bed.admin.get("Secret", NAMESPACE, CA).is_none(), "a CA was made that nobody needs");
-    end(story, crew);
-}
-
 /// Nothing is held up once nobody answers.
-fn end(story: Story<'_>, crew: Crew) {
+pub fn end(story: Story<'_>, crew: Crew) {
     let name = story.called("");
     story.admin().delete("ConfigPolicy", "", name.trim_end_matches('-')).ok();
     crew.reconciler.kill();

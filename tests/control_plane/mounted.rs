@@ -1,8 +1,9 @@
 //! The CA is swapped in mounted certificates, in each pod at its own time, and webhooks restart meanwhile: the caller
-//! trusts each that answers. The chart's rights are those of `certificates.mode: secret`.
+//! trusts each that answers. The chart's rights are those of `certificates.mode: secret`, but for the story that goes by the clock.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use copyrator_certs::{Authority, Leaf};
@@ -10,13 +11,34 @@ use serde_json::{Value, json};
 use testbed::{Balancer, NAMESPACE, Operator, RELEASE, Role};
 
 use crate::bed::objects::ours;
-use crate::bed::{Bed, Handshakes, Story, busy, eventually, private, same};
-use crate::certificates::mount;
+use crate::bed::{Bed, Handshakes, Story, Traffic, busy, eventually, private, rough, same};
+use crate::certificates::{CA, end, man_each, readyz, warned};
 use crate::rolling::judged_by_both;
 
 /// How long a replica still gets connections after it has said that it goes, and how long it stays for them.
 const LAG: Duration = Duration::from_secs(2);
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// As the kubelet mounts a Secret: each version in a directory of its own, and a symbolic link swapped.
+fn mount(dir: &Path, version: &str, leaf: &Leaf, key: &Leaf, authority: &Authority) {
+    let new = dir.join(format!("..{version}"));
+    fs::create_dir_all(&new).expect("a directory");
+    let files = [
+        ("tls.crt", leaf.chain_pem.clone()),
+        ("tls.key", key.key_pem.expose().to_owned()),
+        ("ca.crt", authority.cert_pem()),
+    ];
+    for (name, text) in files {
+        fs::write(new.join(name), text).expect("a file");
+        symlink(format!("..data/{name}"), dir.join(name)).ok();
+    }
+    let before = fs::read_link(dir.join("..data")).ok();
+    symlink(format!("..{version}"), dir.join("..data_tmp")).expect("a link");
+    fs::rename(dir.join("..data_tmp"), dir.join("..data")).expect("the swap");
+    if let Some(before) = before {
+        fs::remove_dir_all(dir.join(before)).expect("the version before goes");
+    }
+}
 
 /// A cluster with two webhooks and a reconciler, each with a volume of its own.
 struct Stage {
@@ -62,7 +84,15 @@ impl Stage {
 
     fn start(&self, role: Role, replica: u16) -> Operator {
         let dir = self.volume(role, replica);
-        let flags = ["--ca-propagation", "5s", "--drain-delay", "10s"];
+        let propagation = match role {
+            // An API server that is starved has as long to hear of a hook.
+            Role::Webhook => "10s",
+            // It has the CA of before trusted until the story is over: a webhook serves by it until the story ends that webhook.
+            Role::Reconciler => "1h",
+            // It waits for three times as long for hooks that never carry its CA.
+            Role::Both => "5s",
+        };
+        let flags = ["--ca-propagation", propagation, "--drain-delay", "10s"];
         let flags = [&flags[..], &["--tls-dir", dir.to_str().expect("a path")]].concat();
         self.bed.testbed.balanced(&self.balancer, role, replica, &flags).expect("it starts")
     }
@@ -105,12 +135,14 @@ impl Stage {
     }
 }
 
-/// `meanwhile`: what holds all the time.
+const LACKING: &str = "the hooks do not carry the CA of the mounted tls.crt yet";
+
+/// Until a webhook waits that does so until hooks carry its CA. `meanwhile`: what holds all the time.
 fn until_it_waits(webhook: &Operator, meanwhile: impl Fn()) {
     eventually("the webhook says what it waits for", || {
         meanwhile();
         let (code, said) = webhook.ask("/readyz").map_err(|error| error.to_string())?;
-        let told = said.contains("certificate: the hooks do not carry the CA of the mounted tls.crt yet");
+        let told = said.contains(&format!("certificate: {LACKING}"));
         same((code, told), (503, true)).map_err(|_| format!("{code} {said}"))
     });
 }
@@ -198,10 +230,86 @@ fn a_process_that_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_wai
 
     stage.mount(Role::Both, 1, "second", &second);
     let mut new = stage.start(Role::Both, 1);
-    until_it_waits(&new, || {});
+    // In the log, since readiness says so for three propagation times only, and a busy machine may look later.
+    let waited = format!("no serving certificate that callers trust: {LACKING}");
+    eventually("it has said what it waits for", || same(new.log().contains(&waited), true));
     new.wait_ready().expect("it becomes ready by the clock");
     assert!(old.end().expect("it ends").success());
     until_judged(&story);
+}
+
+/// By the clock: the chart's default gives the webhook no right to read hooks.
+#[test]
+fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_fails() {
+    let (bed, _turn) = rough();
+    let mounts = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("control_plane/mounted");
+    fs::remove_dir_all(&mounts).ok();
+    let (dir, reconcilers) = (mounts.join("webhook"), mounts.join("reconciler"));
+    let now = SystemTime::now();
+    let authority = || Authority::issue("somebody's CA", now, DAY).expect("a CA");
+    let leaf = |of: &Authority| of.issue_leaf(&[], &[[127, 0, 0, 1].into()], now, DAY).expect("a leaf");
+    let (one, other) = (authority(), authority());
+    let (first, second, third) = (leaf(&one), leaf(&one), leaf(&other));
+    for dir in [&dir, &reconcilers] {
+        mount(dir, "first", &first, &first, &one);
+    }
+    bed.admin.delete("Secret", NAMESPACE, CA);
+
+    let text = |dir: &Path| dir.to_str().expect("a path").to_owned();
+    // The CA of before stays trusted for ten times as long as the reconciler is told: longer than the story takes.
+    let crew = man_each(
+        bed,
+        &["--tls-dir", &text(&dir), "--ca-propagation", "5s"],
+        &["--tls-dir", &text(&reconcilers), "--ca-propagation", "1h"],
+    );
+    let story = Story::new(bed, "mounted");
+    let handshakes = Handshakes::default();
+    let served = |leaf: &Leaf, what: &str| {
+        eventually(what, || {
+            let seen = handshakes.seen().leaves;
+            if seen.iter().any(|it| it.pem() == leaf.chain_pem) {
+                Ok(())
+            } else {
+                Err(format!("{}", seen.len()))
+            }
+        });
+    };
+    let words = "private key is not its own";
+    let by_the_clock = "is not known, and it counts from";
+    let both = [&one, &other].map(Authority::certificate);
+    let (before, by_clock) = (warned(&crew.webhook, words), warned(&crew.webhook, by_the_clock));
+    let happens = || {
+        served(&first, "the mounted certificate is served");
+        mount(&dir, "second", &second, &second, &one);
+        served(&second, "so is the next");
+        mount(&dir, "torn", &first, &second, &one);
+        eventually("the webhook says what is torn", || {
+            let (code, said) = readyz(&crew.webhook);
+            same((code, said.contains(words)), (200, true)).map_err(|_| said)
+        });
+        // The clock by which the webhook goes would not wait for a reconciler that the machine is too busy for.
+        mount(&reconcilers, "third", &third, &third, &other);
+        eventually("the hooks have both trusted", || {
+            let bundles = handshakes.seen().bundles;
+            same(bundles.last().is_some_and(|last| both.iter().all(|it| last.contains(it))), true)
+        });
+        mount(&dir, "third", &third, &third, &other);
+        // In the log, since readiness says so for three propagation times only, and a busy machine may look later.
+        eventually("the webhook says that it goes by the clock", || {
+            assert_ne!(readyz(&crew.webhook).0, 503);
+            if warned(&crew.webhook, by_the_clock) > by_clock { Ok(()) } else { Err(readyz(&crew.webhook).1) }
+        });
+        served(&third, "so is one of another CA");
+        eventually("the webhook is content again", || same(readyz(&crew.webhook), (200, "ready\n".into())));
+    };
+    let traffic = Traffic::judged(&story, "mounted");
+    traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
+    let seen = handshakes.seen();
+    assert_eq!(seen.failures, [""; 0]);
+    assert_eq!(warned(&crew.webhook, words), before + 1, "told once");
+    assert_eq!(seen.leaves.len(), 3);
+    assert!(bed.admin.get("Secret", NAMESPACE, CA).is_none(), "a CA was made that nobody needs");
+    end(story, crew);
 }
 
 /// Of a kind of ours, which nobody may write while no webhook answers.

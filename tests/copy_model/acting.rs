@@ -197,7 +197,7 @@ pub const REFUSED_AGAIN: i64 = 300;
 /// What is kept of an attempt, but for the count of repairs: fights over an object are tried where they are counted.
 pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
     settle_slot(world, slot, action, outcome.of_slot(None), at(now));
-    world.memory_mut().at_slot(slot, |memory| memory.repairs = None);
+    world.memory_mut().expire(at(now), |_| true, |_| false);
 }
 
 /// Takes in what a watch shows; whether that is news.

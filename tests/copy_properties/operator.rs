@@ -7,7 +7,7 @@ use copyrator::{
     names::ObjectKey,
     plan::{
         Key,
-        copy::{CopyAction, SlotState, plan_slot},
+        copy::{CopyAction, SlotState, forget_attempt, plan_slot},
         slots_to_check,
     },
     testing::Outcome,
@@ -82,7 +82,7 @@ impl Operator {
         }
         let Some(action) = plan.action else {
             if plan.recheck.is_none() {
-                self.world.memory_mut().at_slot(slot, |memory| memory.attempt = None);
+                forget_attempt(&mut self.world, slot);
             }
             return Looked::Rest(plan.recheck);
         };

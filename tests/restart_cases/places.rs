@@ -30,7 +30,7 @@ fn wait(world: &mut World, key: &WorkloadKey, now: i64) {
 }
 
 fn end_wait(world: &mut World, key: &WorkloadKey) {
-    world.memory_mut().at_workload(key, |memory| memory.wait = None);
+    world.memory_mut().at_workload(key, |memory| memory.waits_no_more());
 }
 
 fn key(namespace: &str, name: usize) -> WorkloadKey {

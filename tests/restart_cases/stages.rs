@@ -77,10 +77,8 @@ fn run(world: &mut World, crashes: impl Fn(&str) -> bool, forget: &[i64], until:
     let mut run = Run::default();
     for now in 60..until {
         if forget.contains(&now) {
-            for key in &keys {
-                world.memory_mut().at_workload(key, |memory| memory.restarted = None);
-                world.forget_pods(key);
-            }
+            world.memory_mut().begin_term();
+            keys.iter().for_each(|key| world.forget_pods(key));
         }
         for key in &keys {
             let plan = look(world, &pods, key, now, &mut run);
@@ -202,7 +200,7 @@ fn a_crowd_lists_few_pods() {
     assert!(next.len() <= 2, "{next:?}");
     // A workload that is through is not listed any more.
     let is_through = |restarted: &&LastRestart| restarted.result == copyrator::model::RestartResult::Through;
-    let restarting = restarting.workloads().filter_map(|(_, memory)| memory.restarted.as_ref());
+    let restarting = restarting.workloads().filter_map(|(_, memory)| memory.restarted());
     let through = restarting.filter(is_through).count();
     assert!(through > 0, "{:?}", world.memory());
 }

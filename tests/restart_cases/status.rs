@@ -31,7 +31,7 @@ fn a_status_is_not_patched_back_and_forth_while_content_is_read_again() {
     reading.edit_monitor(&Case::monitor_key(), |facts| facts.status = Some(said));
     assert_eq!(monitor_status(&reading, &Case::monitor_key(), at(51)), None);
     let unread = Some((WriteFault::Failed, "no answer".to_owned()));
-    reading.memory_mut().at_source(&object("a"), |memory| memory.unread = unread);
+    reading.memory_mut().content_read(&object("a"), unread);
     let unread = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((unread.up_to_date, unread.waiting), (0, 1));
     *reading.memory_mut() = Default::default();
@@ -63,14 +63,14 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     let lasting = "PodsNotReady: pods without a workload: other pods have to be ready first";
     assert_eq!(told(&world, 400), (1, 0, 0, lasting.to_owned()));
     let removed = Some(PodRemoved { at: at(90), controlled: 0 });
-    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.removed = removed);
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.pods_removed(removed));
     assert_eq!(told(&world, 400), (0, 1, 0, lasting.to_owned()));
 
     let mut world = due.world();
     let attempt =
         |failure| RestartAttempt { label: due.current(&world).label(), tries: 1, failure, retry_at: at(110) };
     let [budget, two] = [None, Some(AttemptFailure::TooManyBudgets)].map(attempt);
-    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(budget)));
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.failed(budget));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (1, 0));
     assert_eq!(
@@ -78,7 +78,7 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
         "DisruptionBudget: pods without a workload: a PodDisruptionBudget lets no pod go now: raise the replicas, or relax \
          the budget"
     );
-    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.attempt = Some(Box::new(two)));
+    world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.failed(two));
     let (waiting, _, failed, problems) = told(&world, 100);
     assert_eq!((waiting, failed), (0, 1));
     assert_eq!(
@@ -241,9 +241,7 @@ fn a_status_counts_a_workload_whose_pods_are_replaced_one_by_one_as_restarting()
         (status.restarting, status.waiting, status.last_restart_time.map(|time| time.0))
     };
     let removed = |world: &mut World, second| {
-        world
-            .memory_mut()
-            .at_workload(&between.workload_key(), |memory| memory.removed_at = Some(at(second)));
+        world.memory_mut().at_workload(&between.workload_key(), |memory| memory.pods_removed(at(second)));
     };
     assert_eq!(counts(&world), (0, 1, None));
     // For content of before: this one is due anew.

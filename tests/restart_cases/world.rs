@@ -326,7 +326,9 @@ impl Case {
             let reason = WaitReason::ALL.into_iter().find(|one| one.as_str() == reason).unwrap();
             for time in [at(*since), at(self.now)] {
                 world.memory_mut().at_workload(&self.workload_key(), |memory| memory.wait_for(reason, time));
-                world.memory_mut().at_monitor(&Self::monitor_key(), |memory| memory.wait_for(reason, time));
+                world
+                    .memory_mut()
+                    .at_monitor(&Self::monitor_key(), |memory| memory.wait_for(Some(reason), time));
             }
         }
     }
@@ -349,13 +351,13 @@ impl Case {
                 .then(|| AttemptFailure::Write(WriteFault::Forbidden, "no".into()));
             let attempt =
                 RestartAttempt { label: current.label(), tries: 1, failure, retry_at: at(attempt.retry_at) };
-            world.memory_mut().at_workload(&key, |memory| memory.attempt = Some(Box::new(attempt)));
+            world.memory_mut().at_workload(&key, |memory| memory.failed(attempt));
         }
         for (name, monitor) in &self.monitors {
             let name = NamespacedName::new(NAMESPACE, name.as_str());
             let removed = monitor.removed.as_ref();
             let removed = removed.map(|one| PodRemoved { at: at(one.at), controlled: one.controlled });
-            world.memory_mut().at_monitor(&name, |memory| memory.removed = removed);
+            world.memory_mut().at_monitor(&name, |memory| memory.pods_removed(removed));
             world.set_pods_recorded(&name, monitor.pods_recorded.map(at));
             world.set_restart_now(&name, monitor.restart_now.map(at));
             let applied = monitor.pods_applied.as_ref().map(|was| label(was, &current, &counted));

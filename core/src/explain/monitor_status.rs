@@ -120,7 +120,7 @@ impl Count {
         self.workloads += 1;
         self.reads(world, &plan.needs);
         let by_us = || Inputs::of(world, key, facts).monitors.contains(monitor);
-        let removed = world.memory().workload(key).removed_at;
+        let removed = world.memory().workload(key).removed_at();
         if let Some(last) = facts.restarts.last_restart.max(removed).filter(|_| by_us()) {
             self.last_restart = self.last_restart.max(Some(last));
         }
@@ -136,7 +136,7 @@ impl Count {
     fn pods(&mut self, world: &World, name: &NamespacedName, now: Timestamp) {
         let plan = plan_selected_pods(world, name, now);
         self.reads(world, &plan.needs);
-        let removed = world.memory().monitor(name).removed.map(|removed| removed.at);
+        let removed = world.memory().monitor(name).removed().map(|removed| removed.at);
         self.last_restart = self.last_restart.max(removed);
         let sentence = || said(&plan.state, &About::pods(world, name, &plan.causes));
         let of = Restartable::Pods(name.clone());
@@ -202,7 +202,7 @@ impl Count {
             Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
         });
         let tried: Vec<bool> =
-            contents.map(|object| world.memory().source(object).unread.is_some()).collect();
+            contents.map(|object| world.memory().source(object).unread().is_some()).collect();
         self.is_reading |= !tried.is_empty() && !tried.contains(&true);
     }
 

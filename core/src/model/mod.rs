@@ -6,6 +6,7 @@ mod attempt;
 mod changed;
 mod changes;
 mod cluster;
+mod copy_memory;
 mod deletion;
 mod identity;
 mod instances;
@@ -19,6 +20,7 @@ mod policy_state;
 mod progress;
 mod rendered;
 mod restart_fields;
+mod restart_memory;
 mod room;
 mod rule;
 mod rules;
@@ -35,11 +37,12 @@ mod world;
 
 pub use attempt::{Attempt, Compared, Differed, NotKept, Repairs, WriteFault};
 pub use changed::ChangedKeys;
+pub use copy_memory::{SlotMemory, SourceMemory, StatusMemory};
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use identity::{ResourceVersion, Uid};
 pub use instances::{InstanceFacts, InstancesRead};
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
-pub use memory::{Memory, MonitorMemory, RestartMemory, SlotMemory, SourceMemory, StatusMemory};
+pub use memory::Memory;
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
     Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
@@ -51,6 +54,7 @@ pub use rendered::{
     Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, StatusFaultKind, hash_of,
 };
 pub use restart_fields::{RareRestartFields, RestartFields};
+pub use restart_memory::{MonitorMemory, RestartMemory};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

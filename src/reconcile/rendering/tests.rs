@@ -11,13 +11,13 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, NotKept, Refusal, RefusalReason, Store, World, WriteFault},
+    model::{Authority, Refusal, RefusalReason, Store, World, WriteFault},
     names::Kind,
     plan::{
         Need,
         copy::{
-            Acted, CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, settle_slot,
-            template_report,
+            Acted, CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, settle_examined,
+            settle_slot, template_report,
         },
         every_slot,
     },
@@ -162,8 +162,7 @@ fn what_the_api_server_does_not_keep_is_told_and_not_written_again() {
     let quota = slot(Kind::ResourceQuota, "quota");
     let digest = world.object(&quota).unwrap().marks.as_ref().unwrap().digest.clone();
     let remember = |world: &mut World, digest: &str| {
-        let not_kept = NotKept::of(digest, vec!["spec.hard.pods".into()]);
-        world.memory_mut().at_slot(&quota, |memory| memory.not_kept = not_kept);
+        settle_examined(world, &quota, digest, (false, None), vec!["spec.hard.pods".into()]);
     };
     let degraded = |world: &World| {
         let status = template_report(world, &kit, at(100)).unwrap().status;
@@ -183,7 +182,7 @@ fn what_the_api_server_does_not_keep_is_told_and_not_written_again() {
     assert_eq!(degraded(&world), None);
     remember(&mut world, &digest);
     world.set_object(quota.clone(), None);
-    assert_eq!(world.memory().slot(&quota).not_kept, None, "of what is gone nothing is remembered");
+    assert_eq!(world.memory().slot(&quota).not_kept(), None, "of what is gone nothing is remembered");
 }
 
 #[test]

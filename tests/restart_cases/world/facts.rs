@@ -73,7 +73,9 @@ impl Monitor {
 impl Workload {
     /// Since when something is missing that it uses.
     pub(super) fn missing(&self, key: &WorkloadKey, world: &mut World) {
-        world.memory_mut().at_workload(key, |memory| memory.missing_since = self.missing_since.map(at));
+        if let Some(since) = self.missing_since {
+            world.memory_mut().at_workload(key, |memory| memory.missing(true, at(since)));
+        }
     }
 
     /// As [`Case::marks`], for one of several.
@@ -90,7 +92,7 @@ impl Workload {
                 content: current.digest.clone(),
                 result: RestartResult::Failed(RolloutFault::Deadline),
             };
-            world.memory_mut().at_workload(key, |memory| memory.restarted = Some(failed));
+            world.memory_mut().at_workload(key, |memory| memory.restart_seen(failed));
         }
         let applied = facts.restarts.applied.clone();
         world.edit_workload(key, |known| *known = *facts);
@@ -104,9 +106,8 @@ impl Workload {
         };
         let parts: Vec<&str> = applied.as_deref().unwrap().split('.').collect();
         let content = parts[..2].join(".");
-        world
-            .memory_mut()
-            .at_workload(key, |memory| memory.restarted = Some(LastRestart { content, result: went }));
+        let restarted = LastRestart { content, result: went };
+        world.memory_mut().at_workload(key, |memory| memory.restart_seen(restarted));
     }
 
     pub(super) fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {

@@ -43,7 +43,7 @@ pub(super) fn held(
         return Some((refused_problem(slot, last), last.retry_at));
     }
     let repairs =
-        world.memory().slot(slot).repairs.as_ref().filter(|repairs| repairs.digest == intent.marks.digest)?;
+        world.memory().slot(slot).repairs().filter(|repairs| repairs.digest == intent.marks.digest)?;
     let until = match existing {
         Some(_) => braked(repairs, now)?,
         None => {
@@ -95,7 +95,7 @@ pub(super) fn last_attempt<'w>(
     intent: &Intent,
 ) -> Option<&'w Attempt> {
     let version = existing.map(ObjectFacts::edition);
-    let last = world.memory().slot(slot).attempt.as_deref()?;
+    let last = world.memory().slot(slot).attempt()?;
     if last.judged_by.is_some_and(|by| by != judged_by(world, slot)) {
         return None;
     }

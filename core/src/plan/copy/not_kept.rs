@@ -34,7 +34,7 @@ pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
 
 /// What to tell of an object that is in order: the fields that the API server does not keep.
 pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -> Option<CopyProblem> {
-    let NotKept { digest, fields } = world.memory().slot(slot).not_kept.as_deref()?;
+    let NotKept { digest, fields } = world.memory().slot(slot).not_kept()?;
     if existing.marks.as_deref()?.digest != *digest {
         return None;
     }

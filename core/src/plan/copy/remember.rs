@@ -10,7 +10,7 @@ use super::{
     spread::spread,
 };
 use crate::{
-    model::{Attempt, Compared, Differed, NotKept, World, WriteFault},
+    model::{Attempt, Compared, SlotMemory, World, WriteFault},
     names::ObjectKey,
     plan::at_after,
 };
@@ -60,17 +60,17 @@ pub fn settle_slot(
         }
         _ => None,
     };
+    let Some(attempt) = attempt else { return true };
     let said = |attempt: &Attempt| (attempt.reason, attempt.message.clone());
-    let is_again = matches!(action, CopyAction::Write(_))
-        && attempt.is_some()
-        && attempt.as_ref().map(said) == last.as_deref().map(said);
-    world.memory_mut().at_slot(slot, |memory| memory.attempt = attempt.map(Box::new));
+    let is_again =
+        matches!(action, CopyAction::Write(_)) && Some(said(&attempt)) == last.as_deref().map(said);
+    world.memory_mut().at_slot(slot, |memory| memory.failed(attempt));
     !is_again
 }
 
 /// Forgets the last attempt to write to a slot, where nothing is to be written any more.
 pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt>> {
-    world.memory_mut().at_slot(slot, |memory| memory.attempt.take())
+    world.memory_mut().at_slot(slot, SlotMemory::forget_attempt)
 }
 
 fn failed(
@@ -96,14 +96,11 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
     let spread = spread(world, write, now);
     let memory = world.memory_mut();
     memory.at_slot(slot, |slot| {
-        if let Some(Made { not_kept, object }) = made {
-            slot.not_kept = NotKept::of(digest, not_kept);
-            slot.differed = slot.differed.take().and_then(|last| last.written(object)).map(Box::new);
-        }
-        slot.repairs = Some(repaired(slot.repairs.take(), digest, write.replaces.is_none(), now));
+        let repairs = repaired(slot.repairs().cloned(), digest, write.replaces.is_none(), now);
+        slot.written(repairs, made.map(|made| (made.not_kept, made.object)));
     });
-    if spread.is_some() {
-        memory.at_source(&write.source, |source| source.spread = spread);
+    if let Some(spread) = spread {
+        memory.spreads(&write.source, spread);
     }
     // If the API server had nothing to change, no event says so.
     let known = world.object(slot).filter(|facts| {
@@ -120,16 +117,8 @@ pub fn settle_examined(
     world: &mut World,
     slot: &ObjectKey,
     digest: &str,
-    (differs, compared): (bool, Option<Compared>),
+    found: (bool, Option<Compared>),
     not_kept: Vec<String>,
 ) -> bool {
-    world.memory_mut().at_slot(slot, |memory| {
-        let is_vain = memory.differed.as_deref().is_some_and(|last| last.is_vain(compared));
-        if differs && !is_vain {
-            memory.differed = compared.map(|compared| Box::new(Differed::new(compared)));
-            return true;
-        }
-        memory.not_kept = NotKept::of(digest, not_kept);
-        false
-    })
+    world.memory_mut().at_slot(slot, |memory| memory.examined(digest, found, not_kept))
 }

@@ -152,7 +152,7 @@ pub(super) fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, messag
 
 /// When an object goes that could not be marked.
 fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
-    let last = world.memory().slot(slot).attempt.as_deref()?;
+    let last = world.memory().slot(slot).attempt()?;
     last.digest.is_none().then_some(last.retry_at)
 }
 

@@ -147,7 +147,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 /// Why what is needed could not be read the last time, if it could not.
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
-        Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread.as_ref(),
+        Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),
         Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn braked(
     carried: Option<&String>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let spread = world.memory().source(source).spread.as_ref()?;
+    let spread = world.memory().source(source).spread()?;
     // If the clock was set back, nothing waits.
     (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
 }
@@ -50,7 +50,7 @@ pub(super) fn braked(
 /// gap.
 pub(super) fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
     let least = world.settings().spread_limits.min_interval;
-    let before = world.memory().source(&write.source).spread.as_ref();
+    let before = world.memory().source(&write.source).spread();
     Some(next(before, least, write.follows.as_ref()?, content(&write.intent.marks), now))
 }
 

@@ -50,7 +50,7 @@ fn world() -> World {
 }
 
 fn tried(world: &mut World, attempt: Attempt) {
-    world.memory_mut().at_slot(&slot(), |memory| memory.attempt = Some(Box::new(attempt)));
+    world.memory_mut().at_slot(&slot(), |memory| memory.failed(attempt));
 }
 
 fn rule(world: &mut World, name: &str, created: i64, change: Value) -> NamespacedName {
@@ -234,7 +234,7 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     written(&plan_slot(&world, &slot(), at(399)));
 
     let repairs = Repairs { digest, count: 10, from: at(500), made: 10, made_at: at(399) };
-    world.memory_mut().at_slot(&slot(), |memory| memory.repairs = Some(repairs));
+    world.memory_mut().at_slot(&slot(), |memory| memory.written(repairs, None));
     let plan = plan_slot(&world, &slot(), at(399));
     assert_eq!(
         (blocked(&plan), plan.recheck),
@@ -422,7 +422,7 @@ fn a_status_tells_of_spreads() {
     let write = written(&plan_slot(&world, &slot(), at(100))).clone();
     let mut last = spread::spread(&world, &write, at(100)).unwrap();
     last.contents.insert(write.follows.clone().unwrap());
-    world.memory_mut().at_source(&source, |memory| memory.spread = Some(last));
+    world.memory_mut().spreads(&source, last);
     let plan = plan_slot(&world, &slot(), at(101));
     assert_eq!((&plan.state, &plan.action), (&SlotState::Braked(at(105)), &None));
     let waits = "Copying 1 copy waits until 1970-01-01T00:01:45Z, because the source keeps changing";

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     marks::status_manager,
-    model::{Repairs, StatusFault, StatusFaultKind, StatusMemory, World},
+    model::{Repairs, StatusFault, StatusFaultKind, World},
     names::{InstanceName, NamespacedName},
     plan::at_after,
     validate::CompiledTemplate,
@@ -94,15 +94,14 @@ impl StatusTurn {
     pub fn remember(&self, world: &mut World, is_written: bool, now: Timestamp) {
         let memory = world.memory();
         let before = memory.status(&self.template, &self.instance);
-        let is_driven = before.is_some_and(|before| before.others != self.written);
+        let is_driven = before.is_some_and(|before| before.others() != self.written);
         let known = self.known(world, now).cloned();
         let repairs = match known {
             Some(known) if !(is_written && is_driven) => known,
             known if is_written && is_driven => repaired(known, &self.digest, false, now),
             _ => Repairs { digest: self.digest.clone(), count: 0, from: now, made: 0, made_at: now },
         };
-        let memory = StatusMemory { others: self.written, repairs };
-        world.memory_mut().set_status(&self.template, &self.instance, memory);
+        world.memory_mut().status_seen(&self.template, &self.instance, self.written, repairs);
     }
 
     /// What is to be told while the circle does not come to rest, and when that is over if it does.
@@ -124,8 +123,8 @@ impl StatusTurn {
     }
 
     fn known<'w>(&self, world: &'w World, now: Timestamp) -> Option<&'w Repairs> {
-        let memory = world.memory().status(&self.template, &self.instance)?;
-        (memory.repairs.digest == self.digest && !is_over(&memory.repairs, now)).then_some(&memory.repairs)
+        let repairs = world.memory().status(&self.template, &self.instance)?.repairs();
+        (repairs.digest == self.digest && !is_over(repairs, now)).then_some(repairs)
     }
 }
 

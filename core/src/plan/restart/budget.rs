@@ -161,7 +161,7 @@ mod tests {
         world.memory_mut().release(&big_1);
         assert_eq!(next_in_line(&world, Some(at(3))), [small.clone(), big_3.clone()]);
         world.memory_mut().reserve(&small, "x", at(100));
-        world.memory_mut().at_workload(&small, |memory| memory.wait = None);
+        world.memory_mut().at_workload(&small, |memory| memory.waits_no_more());
         world.memory_mut().reserve(&big_3, "x", at(100));
         assert!(!has_place(&world, &key("other", "1"), at(3)), "none is free");
         assert!(has_place(&world, &key("other", "1"), at(100)), "decisions that nobody has heard of");

@@ -95,14 +95,14 @@ impl Case<'_> {
 
     /// An attempt for this very content was refused: tried again when its time has come.
     pub(super) fn tried(&self) -> Option<WorkloadPlan> {
-        let attempt = self.world.memory().workload(self.key).attempt.as_deref()?;
+        let attempt = self.world.memory().workload(self.key).attempt()?;
         let state = not_again_yet(attempt, &self.content.label(), self.now)?;
         Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
     }
 
     /// Since when something is missing, as far as that is remembered.
     pub(super) fn missing_since(&self) -> Timestamp {
-        self.world.memory().workload(self.key).missing_since.unwrap_or(self.now)
+        self.world.memory().workload(self.key).missing_since().unwrap_or(self.now)
     }
 
     /// It runs changed content and has failed, so that others wait.

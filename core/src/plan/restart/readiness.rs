@@ -24,7 +24,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Rea
         Err(_) => return Readiness::No,
     };
     let Some(RecordDiff::Content(since)) = case.difference() else { return Readiness::No };
-    let known = world.memory().workload(key).restarted.as_ref();
+    let known = world.memory().workload(key).restarted();
     if known.is_some_and(|known| {
         known.content == case.content.digest && matches!(known.result, RestartResult::Failed(_))
     }) {

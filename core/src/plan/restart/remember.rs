@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     api::Problem,
-    model::{LastRestart, PodFacts, PodRemoved, RestartAttempt, RestartResult, WaitReason, Waiting, World},
+    model::{
+        LastRestart, PodFacts, PodRemoved, RestartAttempt, RestartMemory, RestartResult, WaitReason, World,
+    },
     names::{NamespacedName, WorkloadKey},
     plan::at_after,
 };
@@ -62,8 +64,8 @@ pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (Wo
     };
     let memory = world.memory_mut();
     memory.reserve(workload, label, at_after(now, span));
-    let ended = memory.at_workload(workload, |memory| memory.wait.take());
-    let turn = Turn { in_line: ended.is_some_and(is_in_line), ..Turn::default() };
+    let ended = memory.at_workload(workload, RestartMemory::waits_no_more);
+    let turn = Turn { in_line: ended == Some(WaitReason::Budget), ..Turn::default() };
     (plan, turn)
 }
 
@@ -75,13 +77,10 @@ pub fn settle_workload(
     acted: Acted,
     now: Timestamp,
 ) -> Turn {
-    let missing_since = match acted {
-        Acted::Nothing => missing_since(world, workload, &plan.state, now),
-        _ => world.memory().workload(workload).missing_since,
-    };
+    let is_missing = (acted == Acted::Nothing).then(|| is_missing(world, workload, &plan.state));
     // Until somebody has looked at it, it counts as perhaps due or under way, and others wait for it.
     let was_unknown = plan.restarted.is_some()
-        && world.memory().workload(workload).restarted.is_none()
+        && world.memory().workload(workload).restarted().is_none()
         && is_waited_for(world, workload, now);
     let is_under_way = acted == Acted::Done && plan.action.as_ref().is_some_and(RestartAction::restarts);
     let is_settled = matches!(plan.state, RestartState::Current | RestartState::Unwatched);
@@ -91,40 +90,35 @@ pub fn settle_workload(
     }
     let memory = world.memory_mut();
     let mut turn = memory.at_workload(workload, |memory| {
-        let was_in_line = memory.wait.is_some_and(is_in_line);
-        memory.wait = match (&plan.state, &plan.action) {
-            (RestartState::Waiting(wait), None) => Some(Waiting::after(memory.wait, wait.reason, now)),
-            _ => None,
+        let ended = match (&plan.state, &plan.action) {
+            (RestartState::Waiting(wait), None) => memory.wait_for(wait.reason, now),
+            _ => memory.waits_no_more(),
         };
-        memory.missing_since = missing_since;
-        let is_open = is_open(&plan.state);
-        let circuit_opened = is_open && !memory.circuit_open;
-        memory.circuit_open = is_open || (memory.circuit_open && !closes(&plan.state));
+        if let Some(is_missing) = is_missing {
+            memory.missing(is_missing, now);
+        }
+        let circuit_opened = is_open(&plan.state).is_some_and(|is_open| memory.circuit(is_open));
         let goes_on = |restarted: &LastRestart| restarted.result != RestartResult::Through;
-        memory.waited_for |= plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on);
+        if plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on) {
+            memory.goes_on();
+        }
         let is_through =
             plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
-        let in_order = is_through && (std::mem::take(&mut memory.waited_for) || was_unknown);
-        if matches!(acted, Acted::Nothing) {
-            memory.attempt.take_if(|_| is_settled);
-            memory.restarted.take_if(|_| plan.state == RestartState::Unwatched);
+        let in_order = is_through && (memory.is_through() || was_unknown);
+        if acted == Acted::Nothing && is_settled {
+            memory.settled(plan.state != RestartState::Unwatched);
         }
-        if matches!(acted, Acted::Nothing | Acted::Done) && plan.restarted.is_some() {
-            memory.restarted.clone_from(&plan.restarted);
+        if let (Some(restarted), Acted::Nothing | Acted::Done) = (&plan.restarted, &acted) {
+            memory.restart_seen(restarted.clone());
         }
-        match acted {
-            Acted::Done => {
-                memory.attempt = None;
-                if matches!(plan.action, Some(RestartAction::RemovePods { .. })) {
-                    // Nothing on the workload tells when.
-                    memory.removed_at = Some(now);
-                }
-            }
-            Acted::Failed(attempt) => memory.attempt = Some(Box::new(attempt)),
-            Acted::Nothing | Acted::Outdated => {}
+        match (acted, &plan.action) {
+            // Nothing on the workload tells when.
+            (Acted::Done, Some(RestartAction::RemovePods { .. })) => memory.pods_removed(now),
+            (Acted::Done, _) => memory.forget_attempt(),
+            (Acted::Failed(attempt), _) => memory.failed(attempt),
+            (Acted::Nothing | Acted::Outdated, _) => {}
         }
-        let in_line = was_in_line && !memory.wait.is_some_and(is_in_line);
-        Turn { in_line, in_order, circuit_opened }
+        Turn { in_line: ended == Some(WaitReason::Budget), in_order, circuit_opened }
     });
     if plan.action.is_some() && !is_under_way {
         memory.release(workload);
@@ -143,9 +137,7 @@ pub fn settle_stage_failures(
     failed: Vec<(WorkloadKey, Problem)>,
 ) -> Vec<(WorkloadKey, Problem)> {
     let now_told = failed.iter().map(|(workload, _)| workload.clone()).collect();
-    let told = world
-        .memory_mut()
-        .at_monitor(monitor, |memory| std::mem::replace(&mut memory.failures_told, now_told));
+    let told = world.memory_mut().at_monitor(monitor, |memory| memory.failures_told(now_told));
     let of = |one: &Problem| (one.namespace.clone(), one.name.clone(), one.reason.clone());
     let is_told = |workload: &WorkloadKey, problem: &Problem| match told.is_empty() {
         true => said.iter().any(|one| of(one) == of(problem)),
@@ -157,7 +149,7 @@ pub fn settle_stage_failures(
 /// What the plan of a workload needs could not be had: whether it waits cannot be told, so no other workload
 /// waits behind it.
 pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
-    let ended = world.memory_mut().at_workload(workload, |memory| memory.wait.take());
+    let ended = world.memory_mut().at_workload(workload, RestartMemory::waits_no_more);
     Turn { in_line: ended.is_some(), ..Turn::default() }
 }
 
@@ -181,40 +173,29 @@ pub fn settle_pods(
     };
     let controlled = seen.map(|seen| seen.pods.iter().filter(is_counted).count());
     world.memory_mut().at_monitor(monitor, |memory| {
-        memory.wait = match state {
-            RestartState::Waiting(wait) => Some(Waiting::after(memory.wait, wait.reason, now)),
-            _ => None,
-        };
+        memory.wait_for(state.wait().map(|wait| wait.reason), now);
         match removal {
             Acted::Done => {
-                memory.attempt = None;
-                if let Some(controlled) = controlled {
-                    memory.removed = Some(PodRemoved { at: now, controlled });
-                }
+                memory.pods_removed(controlled.map(|controlled| PodRemoved { at: now, controlled }));
             }
-            Acted::Failed(attempt) => memory.attempt = Some(Box::new(attempt)),
+            Acted::Failed(attempt) => memory.failed(attempt),
             Acted::Nothing | Acted::Outdated => {}
         }
     });
 }
 
-/// Since when a decision waits for an object that pods cannot start without: kept until nothing is due, or the
-/// object is there.
-fn missing_since(
-    world: &World,
-    workload: &WorkloadKey,
-    state: &RestartState,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let before = world.memory().workload(workload).missing_since;
+/// Whether an object is missing that pods cannot start without: from the first decision that waits for it until nothing is due, or
+/// the object is there.
+fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bool {
     let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);
     match state {
-        RestartState::Waiting(wait) if is_missing(wait.reason) => before.or(Some(now)),
-        RestartState::Current | RestartState::Unwatched => None,
-        _ => before.filter(|_| {
+        RestartState::Waiting(wait) if is_missing(wait.reason) => true,
+        RestartState::Current | RestartState::Unwatched => false,
+        _ if world.memory().workload(workload).missing_since().is_none() => false,
+        _ => {
             let inputs = world.workloads().get(workload).map(|facts| Inputs::of(world, workload, facts));
             inputs.is_some_and(|inputs| !inputs.missing.is_empty() || !inputs.absent.is_empty())
-        }),
+        }
     }
 }
 
@@ -224,33 +205,24 @@ fn is_waited_for(world: &World, workload: &WorkloadKey, now: Timestamp) -> bool 
     waiting.any(|(key, _)| key.namespace == workload.namespace && key != workload)
 }
 
-fn is_in_line(waiting: Waiting) -> bool {
-    waiting.reason == WaitReason::Budget
-}
-
-fn is_open(state: &RestartState) -> bool {
+/// Whether the circuit is open; `None`: as before.
+fn is_open(state: &RestartState) -> Option<bool> {
     match state {
-        RestartState::Waiting(wait) => wait.reason == WaitReason::CircuitOpen,
-        state => *state == RestartState::Failed(Failure::CircuitOpen),
-    }
-}
-
-/// Whether a circuit that was open is closed again.
-fn closes(state: &RestartState) -> bool {
-    matches!(
-        state,
+        RestartState::Failed(Failure::CircuitOpen) => Some(true),
+        RestartState::Waiting(wait) if wait.reason == WaitReason::CircuitOpen => Some(true),
         RestartState::Current
-            | RestartState::Unrecorded
-            | RestartState::Due
-            | RestartState::Restarting
-            | RestartState::Unwatched
-    )
+        | RestartState::Unrecorded
+        | RestartState::Due
+        | RestartState::Restarting
+        | RestartState::Unwatched => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{api::WorkloadKind, model::RestartMemory, plan::restart::Wait};
+    use crate::{api::WorkloadKind, plan::restart::Wait};
 
     fn budget() -> RestartState {
         RestartState::Waiting(Wait::for_event(WaitReason::Budget))
@@ -282,8 +254,14 @@ mod tests {
         (world.memory().workload(&key()).clone(), turn)
     }
 
+    fn remembered<T>(happens: impl FnOnce(&mut RestartMemory) -> T) -> RestartMemory {
+        let mut memory = RestartMemory::default();
+        happens(&mut memory);
+        memory
+    }
+
     fn waiting(reason: WaitReason) -> RestartMemory {
-        RestartMemory { wait: Some(Waiting::after(None, reason, at(1))), ..RestartMemory::default() }
+        remembered(|memory| memory.wait_for(reason, at(1)))
     }
 
     #[test]
@@ -296,18 +274,18 @@ mod tests {
         assert_eq!((memory.waits_since(WaitReason::Window), turn.in_line), (Some(at(9)), true));
         let (memory, turn) =
             settled(waiting(WaitReason::Window), &adopt(RestartState::Unrecorded), Acted::Done);
-        assert_eq!((memory.wait, turn.in_line), (None, true), "recording holds no place");
+        assert_eq!((memory.wait(), turn.in_line), (None, true), "recording holds no place");
     }
 
     #[test]
     fn a_circuit_is_told_of_once() {
         let open = WorkloadPlan::rest(RestartState::Failed(Failure::CircuitOpen));
         let (memory, turn) = settled(RestartMemory::default(), &open, Acted::Nothing);
-        assert!(memory.circuit_open && turn.circuit_opened);
+        assert!(memory.is_circuit_open() && turn.circuit_opened);
         let (memory, turn) = settled(memory, &open, Acted::Nothing);
-        assert!(memory.circuit_open && !turn.circuit_opened);
+        assert!(memory.is_circuit_open() && !turn.circuit_opened);
         let (memory, _) = settled(memory, &WorkloadPlan::rest(RestartState::Paused), Acted::Nothing);
-        assert!(memory.circuit_open, "a pause closes nothing");
+        assert!(memory.is_circuit_open(), "a pause closes nothing");
         let (memory, _) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
         assert_eq!(memory, RestartMemory::default());
     }
@@ -316,9 +294,9 @@ mod tests {
     fn those_that_wait_for_a_workload_are_looked_at_when_it_is_through() {
         let due = WorkloadPlan { due_since: Some(at(2)), ..WorkloadPlan::rest(budget()) };
         let (memory, turn) = settled(RestartMemory::default(), &due, Acted::Nothing);
-        assert!(memory.waited_for && !turn.in_order);
+        assert!(!turn.in_order);
         let (memory, turn) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
-        assert!(!memory.waited_for && turn.in_order);
+        assert!(turn.in_order);
         let (_, turn) = settled(memory, &WorkloadPlan::rest(RestartState::Current), Acted::Nothing);
         assert_eq!(turn, Turn::default());
     }
@@ -345,26 +323,26 @@ mod tests {
         let attempt = RestartAttempt { label: "a".into(), tries: 2, failure: None, retry_at: at(20) };
         let (memory, turn) =
             settled(RestartMemory::default(), &pods(RestartState::Due), Acted::Failed(attempt.clone()));
-        assert_eq!(
-            (memory.attempt.as_deref(), memory.removed_at, turn.in_line),
-            (Some(&attempt), None, true)
-        );
-        assert_eq!(RestartAttempt::tries(memory.attempt.as_deref(), "a"), 2);
-        assert_eq!(RestartAttempt::tries(memory.attempt.as_deref(), "other content"), 0);
+        assert_eq!((memory.attempt(), memory.removed_at(), turn.in_line), (Some(&attempt), None, true));
+        assert_eq!(RestartAttempt::tries(memory.attempt(), "a"), 2);
+        assert_eq!(RestartAttempt::tries(memory.attempt(), "other content"), 0);
         let (same, turn) = settled(memory.clone(), &pods(RestartState::Due), Acted::Outdated);
-        assert_eq!((same.attempt, turn.in_line), (memory.attempt.clone(), true));
+        assert_eq!((same.attempt(), turn.in_line), (memory.attempt(), true));
         let (done, turn) = settled(memory, &pods(RestartState::Due), Acted::Done);
-        assert_eq!((done.attempt, done.removed_at, turn.in_line), (None, Some(at(9)), false));
+        assert_eq!((done.attempt(), done.removed_at(), turn.in_line), (None, Some(at(9)), false));
     }
 
     #[test]
     fn a_missing_object_is_missing_since_it_was_first_found_to_be() {
         let missing = WorkloadPlan::rest(RestartState::Waiting(Wait::for_event(WaitReason::MissingObject)));
-        let before = RestartMemory { missing_since: Some(at(3)), ..RestartMemory::default() };
-        assert_eq!(settled(RestartMemory::default(), &missing, Acted::Nothing).0.missing_since, Some(at(9)));
-        assert_eq!(settled(before.clone(), &missing, Acted::Nothing).0.missing_since, Some(at(3)));
+        let before = remembered(|memory| memory.missing(true, at(3)));
+        assert_eq!(
+            settled(RestartMemory::default(), &missing, Acted::Nothing).0.missing_since(),
+            Some(at(9))
+        );
+        assert_eq!(settled(before.clone(), &missing, Acted::Nothing).0.missing_since(), Some(at(3)));
         let current = WorkloadPlan::rest(RestartState::Current);
-        assert_eq!(settled(before, &current, Acted::Nothing).0.missing_since, None);
+        assert_eq!(settled(before, &current, Acted::Nothing).0.missing_since(), None);
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl<'w> Selected<'_, 'w> {
     /// How many pods there are when the one that follows the last removed is there. Nobody says how many
     /// there should be, so that this ends: their owner may have wanted fewer meanwhile.
     fn expected(&self) -> usize {
-        let removed = self.world.memory().monitor(self.name).removed;
+        let removed = self.world.memory().monitor(self.name).removed();
         let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
         removed.filter(|removed| is_recent(removed.at)).map_or(0, |removed| removed.controlled)
     }
@@ -256,7 +256,7 @@ fn failed_before(
     label: &str,
     now: Timestamp,
 ) -> Option<SelectedPodsPlan> {
-    let attempt = world.memory().monitor(name).attempt.as_deref()?;
+    let attempt = world.memory().monitor(name).attempt()?;
     let state = not_again_yet(attempt, label, now)?;
     Some(SelectedPodsPlan { recheck: Some(attempt.retry_at), ..SelectedPodsPlan::rest(state) })
 }

@@ -49,7 +49,7 @@ pub(super) fn remembered<'w>(
     key: &WorkloadKey,
     facts: &WorkloadFacts,
 ) -> Option<&'w RestartResult> {
-    let LastRestart { content, result } = world.memory().workload(key).restarted.as_ref()?;
+    let LastRestart { content, result } = world.memory().workload(key).restarted()?;
     (digest_of(facts.restarts.applied.as_deref()?) == content).then_some(result)
 }
 

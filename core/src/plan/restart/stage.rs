@@ -208,7 +208,7 @@ impl Turns<'_> {
             return RestartResult::UnderWay;
         }
         if let Some(LastRestart { result: RestartResult::Failed(fault), .. }) =
-            &self.world.memory().workload(key).restarted
+            self.world.memory().workload(key).restarted()
         {
             return RestartResult::Failed(fault.clone());
         }
@@ -241,7 +241,6 @@ impl Turns<'_> {
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
     let recorded =
         world.workloads().get(key).and_then(|facts| facts.restarts.applied.as_deref()).map(digest_of);
-    let ours =
-        world.memory().workload(key).restarted.as_ref().filter(|ours| ours.result == RestartResult::UnderWay);
+    let ours = world.memory().workload(key).restarted().filter(|ours| ours.result == RestartResult::UnderWay);
     ours.is_some_and(|ours| recorded != Some(&*ours.content))
 }

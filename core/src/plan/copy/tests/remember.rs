@@ -24,11 +24,11 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
     ] {
         let what = format!("{acted:?}");
         assert_eq!(settle_slot(&mut world, &slot(), &action, acted, at(100)), is_news, "{what}");
-        let attempt = world.memory().slot(&slot()).attempt.as_deref();
+        let attempt = world.memory().slot(&slot()).attempt();
         let attempt = attempt.map(|attempt| (attempt.replace, attempt.retry_at));
         assert_eq!(attempt, left.map(|(replace, after)| (replace, at(100 + after))), "{what}");
     }
     let memory = world.memory().slot(&slot());
-    assert_eq!(memory.repairs.as_ref().map(|repairs| (repairs.made, repairs.count)), Some((1, 0)));
-    assert_eq!(memory.not_kept.as_ref().map(|it| it.fields.clone()), Some(vec!["data.a".into()]));
+    assert_eq!(memory.repairs().map(|repairs| (repairs.made, repairs.count)), Some((1, 0)));
+    assert_eq!(memory.not_kept().map(|it| it.fields.clone()), Some(vec!["data.a".into()]));
 }
