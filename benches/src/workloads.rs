@@ -27,7 +27,7 @@ const SECOND: Duration = Duration::from_millis(1100);
 
 /// How a Deployment stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct DeploymentState {
     /// Goes up with each change of its spec.
     pub(crate) generation: i64,
     /// It runs what its template says, with one pod.
@@ -113,13 +113,16 @@ impl Arena {
 }
 
 /// The Deployments of a namespace.
-pub(crate) async fn standings(client: &Client, namespace: &str) -> Outcome<BTreeMap<String, Standing>> {
+pub(crate) async fn standings(
+    client: &Client,
+    namespace: &str,
+) -> Outcome<BTreeMap<String, DeploymentState>> {
     let list = Api::<Deployment>::namespaced(client.clone(), namespace).list(&ListParams::default()).await?;
     let standing = |deployment: Deployment| {
         let (meta, status) = (deployment.metadata, deployment.status.unwrap_or_default());
         let generation = meta.generation.unwrap_or_default();
         let counts = [status.replicas, status.updated_replicas, status.available_replicas];
-        let standing = Standing {
+        let standing = DeploymentState {
             generation,
             is_running: status.observed_generation == Some(generation)
                 && counts.iter().all(|count| *count == Some(1)),
@@ -135,8 +138,8 @@ pub(crate) async fn until_all(
     client: &Client,
     namespace: &str,
     what: &str,
-    wanted: impl Fn(&Standing) -> bool,
-) -> Outcome<BTreeMap<String, Standing>> {
+    wanted: impl Fn(&DeploymentState) -> bool,
+) -> Outcome<BTreeMap<String, DeploymentState>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let all = standings(client, namespace).await?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use testbed::{Balancer, Operator, Role};
 
 use crate::bed::objects::{config_map, version};
-use crate::bed::{Bed, Person, Place, Story, Traffic, busy, eventually, private, same};
+use crate::bed::{Bed, Permit, Person, Story, Traffic, busy, eventually, private, same};
 use crate::certificates::{
     FAST, ca, certificates, end_leaves_of_before, until_another_signs, until_served_by,
 };
@@ -24,7 +24,7 @@ const ROUNDS: usize = 5;
 /// Traffic that each of two replicas judges: who is asked first may know the policy before the other one does, which lets
 /// pass what it knows nothing of.
 #[track_caller]
-pub fn judged_by_both<'a>(_turn: &Place, story: &Story<'a>, name: &'a str) -> Traffic<'a> {
+pub fn judged_by_both<'a>(_turn: &Permit, story: &Story<'a>, name: &'a str) -> Traffic<'a> {
     let traffic = Traffic::judged(story, name);
     let probe = config_map(&story.called("traffic"), "probe", [("url", "nonsense")]);
     let person = || Person::with(story.bed.testbed.cluster().admin_kubeconfig());

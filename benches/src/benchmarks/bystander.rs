@@ -39,12 +39,12 @@ const SIDES: [(&str, usize, &str); 7] = [
 
 /// What the writes took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Measured {
     server: Duration,
     half: f64,
 }
 
-impl Taken {
+impl Measured {
     /// Of two runs: the processor of both, the middle of their medians.
     fn both(one: Self, other: Self) -> Self {
         Self { server: one.server + other.server, half: f64::midpoint(one.half, other.half) }
@@ -84,11 +84,11 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
             write(&bare, bare_server, sizes.writes / 4).await?;
             // A B B A: what drifts meanwhile weighs on both.
             let first = write(&client, server, sizes.writes).await?;
-            let theirs = Taken::both(
+            let theirs = Measured::both(
                 write(&bare, bare_server, sizes.writes).await?,
                 write(&bare, bare_server, sizes.writes).await?,
             );
-            let ours = Taken::both(first, write(&client, server, sizes.writes).await?);
+            let ours = Measured::both(first, write(&client, server, sizes.writes).await?);
             let ratio = (
                 ours.server.as_secs_f64() / theirs.server.as_secs_f64().max(f64::EPSILON),
                 ours.half / theirs.half,
@@ -153,7 +153,7 @@ fn name(number: usize) -> String {
 }
 
 /// Each of so many Secrets is created, replaced, changed in content, annotated, labelled by an apply, and deleted.
-async fn write(client: &Client, server: u32, count: usize) -> Outcome<Taken> {
+async fn write(client: &Client, server: u32, count: usize) -> Outcome<Measured> {
     let place = collection(PLACE, "secrets");
     let at = |number: usize| path(PLACE, "secrets", &name(number));
     let kinds: [&dyn Fn(usize) -> Outcome<Prepared>; 6] = [
@@ -180,7 +180,7 @@ async fn write(client: &Client, server: u32, count: usize) -> Outcome<Taken> {
     for requests in all {
         times.extend(timed(client, requests).await?);
     }
-    Ok(Taken { server: cpu(server)? - used, half: percentile(&times, 50.0) })
+    Ok(Measured { server: cpu(server)? - used, half: percentile(&times, 50.0) })
 }
 
 /// How long each took, in milliseconds.

@@ -28,7 +28,7 @@ const TASKS: [&str; 2] = ["created", "changed"];
 
 /// What one fan-out took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Measured {
     seconds: f64,
     client: Duration,
     server: Duration,
@@ -85,7 +85,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     Ok(figures)
 }
 
-fn note(figures: &mut Figures, size: usize, task: &str, ours: Taken, bare: Taken) {
+fn note(figures: &mut Figures, size: usize, task: &str, ours: Measured, bare: Measured) {
     let about = format!("{size} {task}");
     let has_budget = (size, task) == (BUDGET.0, "changed");
     let budget = has_budget.then(|| Budget::median(BUDGET.1)).flatten();
@@ -104,7 +104,7 @@ fn note(figures: &mut Figures, size: usize, task: &str, ours: Taken, bare: Taken
 
 impl Field {
     /// A source is created, then changed; Copyrator does the rest.
-    async fn ours(&mut self, size: usize, pair: usize) -> Outcome<[Taken; 2]> {
+    async fn ours(&mut self, size: usize, pair: usize) -> Outcome<[Measured; 2]> {
         self.warm_ours().await?;
         let name = format!("s{size}-{pair}-ours");
         let created = create(&collection(HOME, "secrets"), &self.fresh(&name))?;
@@ -116,7 +116,7 @@ impl Field {
     }
 
     /// The same copies under another name, by the bare client.
-    async fn bare(&mut self, size: usize, pair: usize) -> Outcome<[Taken; 2]> {
+    async fn bare(&mut self, size: usize, pair: usize) -> Outcome<[Measured; 2]> {
         self.warm_bare().await?;
         let name = format!("s{size}-{pair}-bare");
         let created = self.bare_writes(&name, size, &Expected::Nothing)?;
@@ -133,7 +133,7 @@ impl Field {
 
     /// Writes to the source and waits for all of its copies: from the API server's receipt of the one to its answer to
     /// the last of the others.
-    async fn spread(&mut self, write: Prepared, name: &str, size: usize) -> Outcome<Taken> {
+    async fn spread(&mut self, write: Prepared, name: &str, size: usize) -> Outcome<Measured> {
         self.arena.settle().await?;
         let client = self.arena.process(Role::Reconciler)?.pid();
         let before = (cpu(client)?, self.server()?);
@@ -148,14 +148,14 @@ impl Field {
             return Err(format!("{name}: {} copies written, not {size}", copies.len()).into());
         }
         let begun = source[0].received;
-        Ok(Taken {
+        Ok(Measured {
             seconds: until_last(&copies, begun),
             client: after.0 - before.0,
             server: after.1 - before.1,
         })
     }
 
-    async fn time_bare(&mut self, writes: Vec<Prepared>, name: &str) -> Outcome<Taken> {
+    async fn time_bare(&mut self, writes: Vec<Prepared>, name: &str) -> Outcome<Measured> {
         let size = writes.len();
         let me = std::process::id();
         let before = (cpu(me)?, self.server()?);
@@ -164,7 +164,7 @@ impl Field {
         let seen = self.arena.collect(name, size, |it| it.is_done_write() && it.name == name).await?;
         let begun = seen.iter().map(|request| request.received).min().ok_or("nothing was written")?;
         let seconds = until_last(&seen.iter().collect::<Vec<_>>(), begun);
-        Ok(Taken { seconds, client: after.0 - before.0, server: after.1 - before.1 })
+        Ok(Measured { seconds, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
     /// Has the reconciler run, with open connections.

@@ -30,7 +30,7 @@ const BUDGET: f64 = 1.5;
 
 /// What one fan-out took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Measured {
     seconds: f64,
     /// Requests of any kind until the last restart.
     requests: usize,
@@ -97,7 +97,7 @@ async fn stored(arena: &Arena, namespace: &str) -> Outcome<Value> {
     Ok(arena.admin.request(http::Request::get(first).body(Vec::new())?).await?)
 }
 
-fn note(figures: &mut Figures, size: usize, ours: Taken, bare: Taken) {
+fn note(figures: &mut Figures, size: usize, ours: Measured, bare: Measured) {
     let ratio = ours.seconds / bare.seconds;
     figures.add_with(format!("{size}: ours ÷ bare"), "×", Budget::median(BUDGET), ratio);
     figures.add(format!("{size}: ours"), "s", ours.seconds);
@@ -115,7 +115,7 @@ fn note(figures: &mut Figures, size: usize, ours: Taken, bare: Taken) {
 
 impl Field {
     /// A Secret is changed; Copyrator does the rest.
-    async fn ours(&mut self, pair: &Pair) -> Outcome<Taken> {
+    async fn ours(&mut self, pair: &Pair) -> Outcome<Measured> {
         if !self.is_ours_warm {
             if self.is_bare_warm {
                 self.arena.come_back().await?;
@@ -128,7 +128,7 @@ impl Field {
     }
 
     /// The like requests, by the bare client.
-    async fn bare(&mut self, pair: &Pair) -> Outcome<Taken> {
+    async fn bare(&mut self, pair: &Pair) -> Outcome<Measured> {
         let like = match Like::of(&stored(&self.arena, &pair.ours).await?, RESTART_MANAGER) {
             Ok(like) => like,
             // Its first restart is to come; others are no shorter.
@@ -143,7 +143,7 @@ impl Field {
         self.time_bare(&like, &pair.bare, pair.size).await
     }
 
-    async fn time_ours(&mut self, team: &str, size: usize) -> Outcome<Taken> {
+    async fn time_ours(&mut self, team: &str, size: usize) -> Outcome<Measured> {
         until_all(&self.arena.admin, team, "runs", |one| one.is_running).await?;
         self.arena.settle().await?;
         let change =
@@ -158,10 +158,10 @@ impl Field {
         let begun =
             seen.iter().find(|request| request.resource == "secrets").ok_or("the change was not seen")?;
         let seconds = until_last(&seen, begun.received);
-        Ok(Taken { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
+        Ok(Measured { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
-    async fn time_bare(&mut self, like: &Like, team: &str, size: usize) -> Outcome<Taken> {
+    async fn time_bare(&mut self, like: &Like, team: &str, size: usize) -> Outcome<Measured> {
         until_all(&self.arena.admin, team, "runs", |one| one.is_running).await?;
         let seed = self.fresh();
         self.arena.hold_controllers(true)?;
@@ -175,7 +175,7 @@ impl Field {
         self.arena.hold_controllers(false)?;
         let begun = seen.iter().map(|request| request.received).min().ok_or("nothing was written")?;
         let seconds = until_last(&seen, begun);
-        Ok(Taken { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
+        Ok(Measured { seconds, requests, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
     /// The change of the Secret, and the restarts; and how many requests there were with our account meanwhile.

@@ -21,7 +21,7 @@ const WARM: usize = 20;
 
 /// What a change of the Secret took, in seconds from its receipt.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Measured {
     /// The last pod template is patched.
     begun: f64,
     /// The last Deployment has been seen to run what its template says.
@@ -90,13 +90,13 @@ impl Field {
         self.change("warm", WARM).await.map(drop)
     }
 
-    async fn time(&mut self, with_places: bool, size: usize) -> Outcome<Taken> {
+    async fn time(&mut self, with_places: bool, size: usize) -> Outcome<Measured> {
         self.ready(with_places).await?;
         self.change("ready", size).await
     }
 
     /// Changes the Secret: the restarts that follow.
-    async fn change(&mut self, team: &str, size: usize) -> Outcome<Taken> {
+    async fn change(&mut self, team: &str, size: usize) -> Outcome<Measured> {
         until_all(&self.arena.admin, team, "runs", |one| one.is_running).await?;
         self.arena.settle().await?;
         self.write(team).await?;
@@ -107,7 +107,7 @@ impl Field {
         let changed = seen.iter().find(|it| is_change(it, team)).ok_or("the change was not seen")?.received;
         let last = seen.iter().map(|it| it.finished).max().unwrap_or(changed);
         let since = |time: Timestamp| time.duration_since(changed).as_secs_f64();
-        Ok(Taken { begun: since(last), through: since(through) })
+        Ok(Measured { begun: since(last), through: since(through) })
     }
 
     /// The same where nothing becomes ready, since the controllers of Kubernetes stand still.

@@ -35,7 +35,7 @@ const TASKS: [&str; 2] = ["created", "changed"];
 
 /// What one kit in every namespace took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Measured {
     seconds: f64,
     server: Duration,
 }
@@ -79,7 +79,7 @@ fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }
 
-fn note(figures: &mut Figures, size: usize, task: &str, ours: Taken, bare: Taken) {
+fn note(figures: &mut Figures, size: usize, task: &str, ours: Measured, bare: Measured) {
     let about = format!("{size} × {} {task}", KIT.len());
     let budget = ((size, task) == (BUDGET.0, "created")).then(|| Budget::median(BUDGET.1)).flatten();
     figures.add_with(format!("{about}: ours ÷ bare"), "×", budget, ours.seconds / bare.seconds);
@@ -121,7 +121,7 @@ fn kit(name: &str, round: u32) -> Vec<Value> {
 
 impl Field {
     /// A template is created, then changed; Copyrator does the rest.
-    async fn ours(&mut self, pair: usize) -> Outcome<[Taken; 2]> {
+    async fn ours(&mut self, pair: usize) -> Outcome<[Measured; 2]> {
         if !self.is_ours {
             self.arena.come_back().await?;
             self.is_ours = true;
@@ -138,7 +138,7 @@ impl Field {
     }
 
     /// The same objects under another name, by the bare client.
-    async fn bare(&mut self, pair: usize) -> Outcome<[Taken; 2]> {
+    async fn bare(&mut self, pair: usize) -> Outcome<[Measured; 2]> {
         let like: Vec<Value> = self.stored("ours-0").await?;
         if self.is_ours {
             self.arena.leave().await?;
@@ -162,7 +162,7 @@ impl Field {
 
     /// Writes to the template and waits for all of its objects: from the API server's receipt of the one to its answer to the
     /// last of the others.
-    async fn spread(&mut self, write: Prepared, name: &str) -> Outcome<Taken> {
+    async fn spread(&mut self, write: Prepared, name: &str) -> Outcome<Measured> {
         self.arena.settle().await?;
         let before = self.server()?;
         let begun = Timestamp::now();
@@ -170,7 +170,7 @@ impl Field {
         self.until_all(name, begun, before).await
     }
 
-    async fn time_bare(&mut self, writes: Vec<Prepared>, name: &str) -> Outcome<Taken> {
+    async fn time_bare(&mut self, writes: Vec<Prepared>, name: &str) -> Outcome<Measured> {
         let before = self.server()?;
         let begun = Timestamp::now();
         send_all(&self.arena.account, writes, IN_FLIGHT).await?;
@@ -178,7 +178,7 @@ impl Field {
     }
 
     /// Waits until every object of this name was written.
-    async fn until_all(&mut self, name: &str, begun: Timestamp, before: Duration) -> Outcome<Taken> {
+    async fn until_all(&mut self, name: &str, begun: Timestamp, before: Duration) -> Outcome<Measured> {
         let is_it = |request: &Request| {
             request.is_done_write()
                 && Arena::is_ours(request)
@@ -194,7 +194,7 @@ impl Field {
             }
         }
         let server = self.server()?.saturating_sub(before);
-        Ok(Taken { seconds: last.duration_since(begun).as_secs_f64(), server })
+        Ok(Measured { seconds: last.duration_since(begun).as_secs_f64(), server })
     }
 
     /// As long as Copyrator's writes, part by part, with content and proofs of their own.

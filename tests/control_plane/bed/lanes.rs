@@ -67,8 +67,8 @@ struct Queue {
     waiting: BTreeSet<(usize, usize)>,
 }
 
-/// A story's place in its lane, until it is dropped.
-pub struct Place {
+/// A story's permit of its lane, until it is dropped.
+pub struct Permit {
     lane: &'static Lane,
     /// Counted from 0.
     pub(super) number: usize,
@@ -83,7 +83,7 @@ impl Lane {
     }
 
     /// Waits for a place. A story that has one in another lane keeps it: those few leave enough to all others, who have none.
-    pub(super) fn enter(&'static self) -> Place {
+    pub(super) fn enter(&'static self) -> Permit {
         let story = thread::current().name().unwrap_or_default().to_owned();
         let rank = LONG.iter().position(|long| *long == story).unwrap_or(LONG.len());
         let mut hall = hall();
@@ -98,7 +98,7 @@ impl Lane {
         let number = queue.free.pop().expect("there is one");
         // Another place may be free for the next one.
         CHANGED.notify_all();
-        Place { lane: self, number, story, since: Instant::now() }
+        Permit { lane: self, number, story, since: Instant::now() }
     }
 }
 
@@ -115,7 +115,7 @@ impl Hall {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if env::var_os(TIMES).is_some() {
             let _ = writeln!(io::stderr(), "{:.1} s: {}", self.since.elapsed().as_secs_f64(), self.story);

@@ -36,7 +36,7 @@ pub use crowd::Crowd;
 pub use eventually::{eventually, same};
 pub use gate::{Call, Fate, Gate};
 pub use handshakes::Handshakes;
-pub use lanes::Place;
+pub use lanes::Permit;
 pub use person::{Answer, Person};
 pub use previous::previous;
 pub use story::Story;
@@ -62,7 +62,7 @@ pub struct Bed {
     pub bob: Person,
     audit: audit::Audit,
     /// Held as long as the cluster is there, if there is to be a limit to their number.
-    _place: Option<Place>,
+    _place: Option<Permit>,
 }
 
 /// The operator's processes.
@@ -243,7 +243,7 @@ pub fn peaceful() -> &'static Bed {
     static LANE: Lane = Lane::of("peaceful", 6);
     thread_local! {
         /// Each test has a thread of its own, whose end is the test's.
-        static PLACE: Place = LANE.enter();
+        static PLACE: Permit = LANE.enter();
     }
     static BED: OnceLock<(Bed, Crew)> = OnceLock::new();
     PLACE.with(|_| ());
@@ -256,20 +256,20 @@ pub fn peaceful() -> &'static Bed {
 }
 
 /// One of two clusters where tests start and kill the operator, one test at a time. Nothing of it runs at first.
-pub fn rough() -> (&'static Bed, Place) {
+pub fn rough() -> (&'static Bed, Permit) {
     static LANE: Lane = Lane::of("rough", 2);
     static BEDS: [OnceLock<Bed>; 2] = [const { OnceLock::new() }; 2];
     in_turn("rough", &BEDS, &LANE)
 }
 
 /// The same for tests that stop the control plane itself, or come between it and the operator.
-pub fn shaky() -> (&'static Bed, Place) {
+pub fn shaky() -> (&'static Bed, Permit) {
     static LANE: Lane = Lane::of("shaky", 1);
     static BEDS: [OnceLock<Bed>; 1] = [const { OnceLock::new() }; 1];
     in_turn("shaky", &BEDS, &LANE)
 }
 
-fn in_turn(name: &str, beds: &'static [OnceLock<Bed>], lane: &'static Lane) -> (&'static Bed, Place) {
+fn in_turn(name: &str, beds: &'static [OnceLock<Bed>], lane: &'static Lane) -> (&'static Bed, Permit) {
     // A test that failed leaves nothing that the next one minds.
     let turn = lane.enter();
     let name = format!("{name}-{}", turn.number);
@@ -318,7 +318,7 @@ pub fn presenting(name: &str, configuration: &Path) -> Bed {
 }
 
 /// Two at a time of the stories whose traffic keeps the machine busy; each has a cluster of its own, too.
-pub fn busy() -> Place {
+pub fn busy() -> Permit {
     static LANE: Lane = Lane::of("busy", 2);
     LANE.enter()
 }

@@ -224,8 +224,8 @@ impl Testbed {
             Role::Reconciler | Role::Both => 1 + replica,
         };
         let webhook = self.ports.webhook();
-        let place = Place { admin: self.ports.admin(slot), webhook, called: webhook };
-        self.start_at(&place, role, replica, kubeconfig, more)
+        let ports = ProcessPorts { admin: self.ports.admin(slot), webhook, called: webhook };
+        self.start_at(&ports, role, replica, kubeconfig, more)
     }
 
     /// As [`operator`](Self::operator), where the API server finds the webhook behind `balancer`: two replicas of it.
@@ -244,18 +244,18 @@ impl Testbed {
             Role::Webhook => self.webhook.clone(),
             _ => self.credentials(&replica.to_string())?,
         };
-        self.start_at(&Place { admin, webhook, called: balancer.port() }, role, replica, &own, more)
+        self.start_at(&ProcessPorts { admin, webhook, called: balancer.port() }, role, replica, &own, more)
     }
 
     fn start_at(
         &self,
-        place: &Place,
+        ports: &ProcessPorts,
         role: Role,
         replica: u16,
         kubeconfig: &Path,
         more: &[&str],
     ) -> Result<Operator, Error> {
-        let Place { admin, webhook, called } = place;
+        let ProcessPorts { admin, webhook, called } = ports;
         let mut command = self.program();
         self.cluster.tie(&mut command);
         command.args(["serve", "--log", "text", "--namespace", NAMESPACE]);
@@ -309,7 +309,7 @@ impl Prepared {
 }
 
 /// Ports of one process.
-struct Place {
+struct ProcessPorts {
     /// Where it answers probes.
     admin: u16,
     /// Where it answers reviews, if it does.
