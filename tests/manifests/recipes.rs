@@ -167,11 +167,13 @@ const NO_REASONS: [&str; 20] = [
 ];
 
 /// What becomes of a copy, or why there is none: words of `plan` and `why-not`, and of no condition.
-const OF_PLANS: [&str; 21] = [
+const OF_PLANS: [&str; 23] = [
     "Braked",
+    "Copy",
     "Deleting",
     "Differs",
     "Excluded",
+    "Immutable",
     "InOrder",
     "Marked",
     "Missing",

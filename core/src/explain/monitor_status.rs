@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     pulling::only_pulled,
-    restart_outlook::Restartable,
+    restartable::Restartable,
     said::{About, said},
 };
 use crate::{

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::difference::Difference;
+use super::{difference::Difference, fields};
 use crate::{
     marks::CopyMarks,
     model::{Unseen, World},
@@ -52,15 +52,15 @@ pub struct Outlook {
     #[serde(rename = "action")]
     pub course: Course,
     /// The copy, there or not.
-    #[serde(flatten, serialize_with = "as_fields")]
-    #[schemars(with = "Slot<'static>")]
+    #[serde(flatten, serialize_with = "fields::object")]
+    #[schemars(with = "fields::ObjectFields<'static>")]
     pub slot: ObjectKey,
     /// `namespace/name` of the rule; absent where the copy is orphaned.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub rule: Option<NamespacedName>,
     /// `namespace/name` of what it is copied from, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub source: Option<NamespacedName>,
     /// Kind and name of the object that a template declares it for.
@@ -79,22 +79,6 @@ pub struct Outlook {
     #[serde(rename = "removedAt", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
-}
-
-/// A slot as the fields of its copy.
-#[derive(Serialize, JsonSchema)]
-struct Slot<'s> {
-    kind: String,
-    namespace: &'s str,
-    name: &'s str,
-}
-
-fn as_fields<S: Serializer>(slot: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
-    Slot { kind: slot.kind.to_string(), namespace: &slot.namespace, name: &slot.name }.serialize(serializer)
-}
-
-fn as_text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) -> Result<S::Ok, S::Error> {
-    name.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 /// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots

@@ -60,6 +60,10 @@ pub enum Reason {
     Deleting,
     /// Its source keeps changing.
     Braked,
+    /// The object is immutable, or the field is.
+    Immutable,
+    /// The object is a copy: what is written is its source.
+    Copy,
     /// It is as it should be.
     InOrder,
     /// The namespace or the object does not exist.
@@ -135,6 +139,8 @@ impl Reason {
             Self::UnknownKey => "UnknownKey",
             Self::Deleting => "Deleting",
             Self::Braked => "Braked",
+            Self::Immutable => "Immutable",
+            Self::Copy => "Copy",
             Self::InOrder => "InOrder",
             Self::NotFound => "NotFound",
             Self::OwnNamespace => "OwnNamespace",

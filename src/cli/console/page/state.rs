@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use crate::{
-    cli::standing::{copies::State, restarts::RestartRow},
+    cli::standing::copies::State,
+    explain::RestartOutlook,
     plan::restart::{Concern, RestartState},
 };
 
@@ -103,7 +104,7 @@ pub(super) fn of_restart(state: &RestartState) -> Shape {
 }
 
 /// A workload's state with its word.
-pub(super) fn restart(row: &RestartRow) -> Markup {
+pub(super) fn restart(row: &RestartOutlook) -> Markup {
     of_restart(&row.state).with(row.state.as_str())
 }
 
