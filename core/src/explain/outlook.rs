@@ -1,7 +1,7 @@
 //! What is going to happen to every copy, and why, in words for people: each slot's plan, read from the side
 //! of every rule that it matters to. Decides nothing; the plan has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -42,6 +42,13 @@ pub enum Course {
     Wait,
     /// Nothing: it is in order.
     Current,
+}
+
+/// The word of its JSON.
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// What is going to happen to one copy for one rule; as JSON, a row of a plan.

@@ -48,7 +48,7 @@ pub(super) fn judge(
         Err(error) => Err(error),
     };
     match verdict {
-        Ok(Verdict { allowed: true, warnings, .. }) => Ok(warnings),
+        Ok(Verdict { denial: None, warnings, .. }) => Ok(warnings),
         Ok(Verdict { message, .. }) => {
             Err((ProblemReason::Fault(WriteFault::RefusedByPolicy).into(), message))
         }

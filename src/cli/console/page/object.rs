@@ -189,7 +189,7 @@ fn source_link(frame: &Frame, source: &str) -> Markup {
 
 fn branch(frame: &Frame, node: &Node) -> Markup {
     let name = format!("{} {}/{}", node.kind, node.namespace, node.name);
-    let standing = node.state.as_deref().map(state::of_node);
+    let standing = node.state.as_ref().map(state::of_node);
     html! {
         li {
             @if let Some((shape, _)) = &standing { (shape.mark()) }
