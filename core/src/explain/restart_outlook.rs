@@ -26,7 +26,9 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// What becomes of a workload; the worst first.
+/// What becomes of a workload when every wait is over that the clock ends; the worst first. It is read off the plan for that
+/// time, and does not say how the workload stands now: that is [`RestartState`], which alone has sentences (decision 0080). For
+/// copies, [`super::Course`] is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RestartCourse {
@@ -270,7 +272,7 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
     (course(state), reason, message)
 }
 
-/// What becomes of something that stands so when every wait has passed that the clock ends.
+/// What becomes of something that stands so when every wait is over that the clock ends, and that the plan does not act on then.
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,
