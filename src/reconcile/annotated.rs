@@ -17,12 +17,12 @@ use crate::{
     act::{copies::CopyWriter, outcome::Outcome, report::Reporter},
     api::ConfigMonitorStatus,
     digest::DigestKey,
-    explain::monitor_status,
+    explain::{MonitorReport, monitor_report},
     marks::AUTHORIZED,
     model::{Authority, Declared, MonitorFacts, World},
     names::{NamespacedName, ObjectKey},
     plan::{
-        Key, StatusEvent,
+        Key, Reason, StatusEvent,
         copy::{RuleReport, Version, rule_report, targets::bounds},
         status_events,
     },
@@ -56,7 +56,9 @@ impl AnnotatedHandler {
             };
             (rule_report(&world, rule, now()), facts.uid.clone())
         };
-        let Some(RuleReport { status: after, tally, large, .. }) = report else { return Again::OnChange };
+        let Some(RuleReport { status: after, ready: (ready, _), tally, large }) = report else {
+            return Again::OnChange;
+        };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
             let grant = world.rules().get(rule).and_then(|facts| {
@@ -77,17 +79,20 @@ impl AnnotatedHandler {
         // Its status is in memory only, and always written.
         let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
         note_room(&self.context, rule, Some(&before), Some(&after));
-        let events = status_events((&before).into(), (&after).into(), large.as_ref().filter(|_| is_news));
+        let large = large.as_ref().filter(|_| is_news);
+        let events = status_events((&before).into(), ((&after).into(), ready), large);
         self.tell(key, source, events, grant).await
     }
 
     pub(super) async fn monitor(&self, key: &Key, monitor: &NamespacedName, object: &ObjectKey) -> Again {
-        let (after, uid) = {
+        let (report, uid) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
-            (monitor_status(&world, monitor, now()), facts.uid.clone())
+            (monitor_report(&world, monitor, now()), facts.uid.clone())
         };
-        let Some(after) = after else { return Again::OnChange };
+        let Some(MonitorReport { status: after, ready: (ready, _), .. }) = report else {
+            return Again::OnChange;
+        };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
             let grant = world.monitors().get(monitor).and_then(|facts| {
@@ -107,7 +112,8 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
-        self.tell(key, object, status_events((&before).into(), (&after).into(), None), grant).await
+        let events = status_events((&before).into(), ((&after).into(), ready), None);
+        self.tell(key, object, events, grant).await
     }
 
     async fn tell(
@@ -133,7 +139,10 @@ impl AnnotatedHandler {
                 self.pace.told(key);
                 let message = format!("{} may do what the annotations declare", grant.identity);
                 self.reporter
-                    .status_event(source, StatusEvent { is_warning: false, reason: "Allowed", message })
+                    .status_event(
+                        source,
+                        StatusEvent { is_warning: false, reason: Reason::Allowed.as_str(), message },
+                    )
                     .await;
                 Again::OnChange
             }

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{Lane, context::Context};
 use crate::{
+    api::Problem,
     model::{TypeReport, World},
     names::NamespacedName,
     observe::openapi::{OpenApi, OpenApiError},
@@ -21,7 +22,7 @@ use crate::{
         copy::claims::{Inert, inert_template},
         slots_to_check,
     },
-    validate::{CompiledTemplate, TYPE_ERROR, Typed},
+    validate::{CompiledTemplate, SpecFault, Typed},
 };
 
 /// When to look whether the schemas have changed by which a template is stopped.
@@ -126,7 +127,8 @@ impl Asked {
     fn told(&self, world: &World, template: &NamespacedName) -> Option<TypeReport> {
         let status = world.templates().get(template)?.status.as_ref()?;
         let is_told = status.observed_generation == Some(self.version.1);
-        let faults = status.problems.iter().filter(|problem| problem.reason == TYPE_ERROR).cloned();
+        let is_fault = |problem: &&Problem| SpecFault::of(problem) == Some(SpecFault::TypeError);
+        let faults = status.problems.iter().filter(is_fault).cloned();
         is_told.then(|| TypeReport { faults: faults.collect(), ..self.unknown(0) })
     }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     access::AskError,
     admit::{
-        decide::{Decision, Purpose, Verdict},
+        decide::{Decision, Denial, Purpose, Verdict},
         decode::{BODY_LIMIT, DecodeError, check_content_type},
         respond::respond,
     },
@@ -129,7 +129,7 @@ fn too_much_asked(namespace: &str) -> Verdict {
     let message = format!(
         "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
     );
-    Verdict::refuse(429, "TooManyRequests", &message)
+    Verdict::refuse(Denial::TooManyRequests, &message)
 }
 
 /// The body in one piece of memory; collecting it in pieces would need twice as much.
@@ -166,7 +166,7 @@ fn plain(status: StatusCode, message: &str) -> Response {
 
 fn summary(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict { allowed: false, .. } => "refused",
+        Verdict { denial: Some(_), .. } => "refused",
         Verdict { edits, .. } if !edits.is_empty() => "patched",
         Verdict { warnings, .. } if !warnings.is_empty() => "warned",
         _ => "allowed",

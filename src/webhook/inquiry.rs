@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     access::{Answers, AskError, Authorizer, MOST_QUESTIONS, refused},
-    admit::decide::{Foresight, Inquiry, LONGEST_MESSAGE, Verdict},
+    admit::decide::{Denial, Foresight, Inquiry, LONGEST_MESSAGE, Verdict},
     authority::{Subject, listing_namespaces, refusal, too_many},
 };
 
@@ -19,11 +19,11 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
         Answers::Refused(none) if none.is_empty() => {}
         Answers::Refused(missing) => {
             let message = begin.to_owned() + &refusal(&missing, &inquiry.of, room);
-            return Ok(Verdict::refuse(403, "Forbidden", &message));
+            return Ok(Verdict::refuse(Denial::Forbidden, &message));
         }
         Answers::TooMany(number) => {
             let message = format!("copyrator: {}", too_many(number, MOST_QUESTIONS));
-            return Ok(Verdict::refuse(403, "Forbidden", &message));
+            return Ok(Verdict::refuse(Denial::Forbidden, &message));
         }
     }
     let mut verdict = inquiry.allow;

@@ -143,8 +143,9 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 20] = [
+const NO_REASONS: [&str; 21] = [
     "Apply",
+    "Canary",
     "ConfigMap",
     "ConfigMonitor",
     "CopyratorRule",
@@ -167,11 +168,13 @@ const NO_REASONS: [&str; 20] = [
 ];
 
 /// What becomes of a copy, or why there is none: words of `plan` and `why-not`, and of no condition.
-const OF_PLANS: [&str; 21] = [
+const OF_PLANS: [&str; 23] = [
     "Braked",
+    "Copy",
     "Deleting",
     "Differs",
     "Excluded",
+    "Immutable",
     "InOrder",
     "Marked",
     "Missing",

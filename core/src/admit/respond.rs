@@ -15,19 +15,19 @@ pub const LONGEST_WARNING: usize = 120;
 
 /// The `AdmissionReview` that carries a verdict.
 pub fn respond(uid: &str, verdict: &Verdict) -> Vec<u8> {
-    let refusal = (!verdict.allowed).then_some(Refusal {
+    let refusal = verdict.denial.map(|denial| Refusal {
         api_version: "v1",
         kind: "Status",
         metadata: Nothing {},
         status: "Failure",
-        code: verdict.code,
-        reason: verdict.reason,
+        code: denial.code(),
+        reason: denial.as_str(),
         message: &verdict.message,
     });
-    let edited = verdict.allowed && !verdict.edits.is_empty();
+    let edited = verdict.is_allowed() && !verdict.edits.is_empty();
     let response = Response {
         uid,
-        allowed: verdict.allowed,
+        allowed: verdict.is_allowed(),
         status: refusal,
         warnings: verdict.warnings.iter().map(|warning| printable(warning, LONGEST_WARNING)).collect(),
         audit_annotations: &verdict.audit,
@@ -98,6 +98,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::admit::decide::Denial;
 
     #[test]
     fn keys_are_escaped_and_the_map_comes_first() {
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_answer_echoes_the_uid_and_cuts_warnings() {
-        let mut verdict = Verdict::refuse(403, "Forbidden", "no\u{1b}[31m");
+        let mut verdict = Verdict::refuse(Denial::Forbidden, "no\u{1b}[31m");
         verdict.warn("w".repeat(500));
         let answer: Value = serde_json::from_slice(&respond("u\"1", &verdict)).unwrap();
         let response = &answer["response"];

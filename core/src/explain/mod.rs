@@ -2,6 +2,7 @@
 //! nothing here decides.
 
 mod difference;
+mod fields;
 mod foresee;
 mod monitor_status;
 mod on_change;
@@ -9,6 +10,7 @@ mod outlook;
 mod pulling;
 mod restart_outlook;
 mod restart_reason;
+mod restartable;
 mod said;
 mod why_not;
 
@@ -17,9 +19,8 @@ pub use foresee::{Foreseen, carry_out, foresee_pods, foresee_workload};
 pub use monitor_status::{MonitorReport, monitor_report, monitor_status};
 pub use on_change::{OnChange, on_change};
 pub use outlook::{Course, Outlook, outlooks};
-pub use restart_outlook::{
-    Around, RestartCourse, RestartOutlook, Restartable, pods_outlook, records, workload_outlook,
-};
+pub use restart_outlook::{Around, RestartCourse, RestartOutlook, pods_outlook, records, workload_outlook};
 pub use restart_reason::RestartReason;
+pub use restartable::{RestartCause, Restartable};
 pub use said::{About, failed, said};
 pub use why_not::{Brings, brings};

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     pulling::only_pulled,
-    restart_outlook::Restartable,
+    restartable::Restartable,
     said::{About, said},
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
             selects_pods, workloads_of,
         },
     },
-    validate::{CompiledMonitor, CompiledWatch, Quarantine, WorkloadChoice},
+    validate::{CompiledMonitor, CompiledWatch, SpecFault, WorkloadChoice},
 };
 
 /// How long a due restart waits for a rollout or for pods before people are told.
@@ -216,8 +216,10 @@ impl Count {
                 by.as_deref().unwrap_or("another one")
             );
             let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
-            self.problems
-                .push((Reverse(false), Problem { namespace, name, reason: "StageStopped".into(), message }));
+            self.problems.push((
+                Reverse(false),
+                Problem { namespace, name, reason: WaitReason::StageStopped.as_str().into(), message },
+            ));
         }
     }
 
@@ -354,7 +356,7 @@ fn ready(
     match (&facts.compiled, authorized) {
         (Err(_), _) => {
             let message = status.problems.first().map(|problem| problem.message.clone());
-            (false, Quarantine::of(&status.problems).into(), message.unwrap_or_default())
+            (false, SpecFault::first(&status.problems).into(), message.unwrap_or_default())
         }
         (Ok(compiled), _) if compiled.suspend => {
             (true, Reason::Suspended, "spec.suspend is true: nothing restarts for this monitor".into())

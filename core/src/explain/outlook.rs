@@ -1,13 +1,13 @@
 //! What is going to happen to every copy, and why, in words for people: each slot's plan, read from the side
 //! of every rule that it matters to. Decides nothing; the plan has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::difference::Difference;
+use super::{difference::Difference, fields};
 use crate::{
     marks::CopyMarks,
     model::{Unseen, World},
@@ -44,6 +44,13 @@ pub enum Course {
     Current,
 }
 
+/// The word of its JSON.
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// What is going to happen to one copy for one rule; as JSON, a row of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -52,15 +59,15 @@ pub struct Outlook {
     #[serde(rename = "action")]
     pub course: Course,
     /// The copy, there or not.
-    #[serde(flatten, serialize_with = "as_fields")]
-    #[schemars(with = "Slot<'static>")]
+    #[serde(flatten, serialize_with = "fields::object")]
+    #[schemars(with = "fields::ObjectFields<'static>")]
     pub slot: ObjectKey,
     /// `namespace/name` of the rule; absent where the copy is orphaned.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub rule: Option<NamespacedName>,
     /// `namespace/name` of what it is copied from, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub source: Option<NamespacedName>,
     /// Kind and name of the object that a template declares it for.
@@ -79,22 +86,6 @@ pub struct Outlook {
     #[serde(rename = "removedAt", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
-}
-
-/// A slot as the fields of its copy.
-#[derive(Serialize, JsonSchema)]
-struct Slot<'s> {
-    kind: String,
-    namespace: &'s str,
-    name: &'s str,
-}
-
-fn as_fields<S: Serializer>(slot: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
-    Slot { kind: slot.kind.to_string(), namespace: &slot.namespace, name: &slot.name }.serialize(serializer)
-}
-
-fn as_text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) -> Result<S::Ok, S::Error> {
-    name.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
 /// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots

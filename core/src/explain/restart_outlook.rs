@@ -8,8 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
+    fields,
     foresee::Foreseen,
     restart_reason::RestartReason,
+    restartable::{RestartCause, Restartable},
     said::{About, said, waits_for},
 };
 use crate::{
@@ -17,14 +19,16 @@ use crate::{
     model::{WaitReason, WorkloadFacts, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{
-        Cause, Inputs, RestartAction, RestartState, SelectedPodsPlan, Wait, WorkloadPlan, misspelt,
+        Concern, Inputs, RestartAction, RestartState, SelectedPodsPlan, Wait, WorkloadPlan, misspelt,
         reach::{annotated, declared_reach},
         workloads_using,
     },
     validate::CompiledMonitor,
 };
 
-/// What becomes of a workload; the worst first.
+/// What becomes of a workload when every wait is over that the clock ends; the worst first. It is read off the plan for that
+/// time, and does not say how the workload stands now: that is [`RestartState`], which alone has sentences (decision 0080). For
+/// copies, [`super::Course`] is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RestartCourse {
@@ -46,59 +50,47 @@ pub enum RestartCourse {
     Current,
 }
 
-/// A workload, or the pods that a monitor finds itself.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Restartable {
-    /// A Deployment, StatefulSet or DaemonSet.
-    Workload(WorkloadKey),
-    /// The pods of this monitor.
-    Pods(NamespacedName),
-}
-
-impl Restartable {
-    /// The namespace of the workload, or of the monitor.
-    pub fn namespace(&self) -> &str {
-        match self {
-            Self::Workload(key) => &key.namespace,
-            Self::Pods(monitor) => &monitor.namespace,
-        }
-    }
-
-    /// As a status says it, which is of one monitor in one namespace.
-    pub fn in_status(&self) -> String {
-        match self {
-            Self::Workload(key) => format!("{} {}", key.kind, key.name),
-            Self::Pods(_) => "pods without a workload".into(),
-        }
-    }
-}
-
-/// How something stands, and what becomes of it.
-#[derive(Clone, Debug, PartialEq)]
+/// How something stands, and what becomes of it; as JSON, a row.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RestartRow")]
 pub struct RestartOutlook {
-    /// The workload, or the pods, that this is about.
-    pub of: Restartable,
-    /// How it stands now.
-    pub state: RestartState,
     /// What becomes of it.
+    #[serde(rename = "action")]
     pub course: RestartCourse,
+    /// How it stands now.
+    #[schemars(with = "String")]
+    pub state: RestartState,
+    /// The workload, or the pods, that this is about.
+    #[serde(flatten)]
+    pub of: Restartable,
     /// The word for why.
+    #[schemars(with = "String")]
     pub reason: RestartReason,
     /// Why, and what to do about it. May be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it restarts, or when it is looked at again; `None` where only an event tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
     /// How it restarts, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyType>,
-    /// What has changed, where it is due.
-    pub causes: Vec<Cause>,
-    /// The monitors that ask for its restarts.
+    /// The objects that have changed since what runs was recorded, where it is due.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<RestartCause>,
+    /// The monitors that ask for its restarts, in its own namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "fields::names")]
+    #[schemars(with = "Vec<String>")]
     pub monitors: Vec<NamespacedName>,
     /// Its own annotation asks for them.
     pub by_annotation: bool,
-    /// The record of what it runs with.
+    /// The record of what it runs with, a keyed digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<String>,
     /// The record that it would have with the current content.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
 }
 
@@ -150,7 +142,7 @@ pub fn workload_outlook(
         message: String::new(),
         at: None,
         strategy: None,
-        causes: foreseen.then.causes.clone(),
+        causes: RestartCause::all(world, &foreseen.then.causes),
         by_annotation: inputs.by_annotation,
         monitors: inputs.monitors.iter().cloned().collect(),
         running: facts.restarts.applied.clone(),
@@ -214,7 +206,7 @@ pub fn pods_outlook(
         message,
         at: is_restart.then_some(foreseen.at),
         strategy: is_restart.then_some(compiled.strategy),
-        causes: then.causes.clone(),
+        causes: RestartCause::all(world, &then.causes),
         monitors: vec![monitor.clone()],
         by_annotation: false,
         running: facts.status.as_ref().and_then(|status| status.pods_applied.clone()),
@@ -227,6 +219,11 @@ pub fn pods_outlook(
 }
 
 impl RestartOutlook {
+    /// Something is due, or is not going to happen, and it will not go away by itself in time.
+    pub fn is_worrying(&self) -> bool {
+        self.state.concern() == Concern::Worrying
+    }
+
     fn unknown(self, (reason, message): &(RestartReason, String)) -> Self {
         let state = Wait::for_event(WaitReason::Facts).into();
         let outlook = Self { state, wanted: None, ..self };
@@ -275,7 +272,7 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
     (course(state), reason, message)
 }
 
-/// What becomes of something that stands so when every wait has passed that the clock ends.
+/// What becomes of something that stands so when every wait is over that the clock ends, and that the plan does not act on then.
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,

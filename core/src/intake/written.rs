@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     api::Problem,
-    validate::{UNSUPPORTED, unknown_fields},
+    validate::{SpecFault, unknown_fields},
 };
 
 /// An object of ours, or what is left of one that cannot be decoded, and the unknown fields of its spec.
@@ -72,8 +72,11 @@ where
 /// A word that the decoder does not know belongs to another version, since the schema accepts no others.
 fn undecodable(error: &serde_json::Error) -> Problem {
     let error = error.to_string();
-    let reason = if error.starts_with("unknown variant `") { UNSUPPORTED } else { "Invalid" };
-    Problem { reason: reason.into(), message: format!("cannot be decoded: {error}"), ..Problem::default() }
+    let fault = match error.starts_with("unknown variant `") {
+        true => SpecFault::UnsupportedField,
+        false => SpecFault::Invalid,
+    };
+    fault.problem(format!("cannot be decoded: {error}"))
 }
 
 fn unsupported(path: &str) -> Problem {
@@ -81,7 +84,7 @@ fn unsupported(path: &str) -> Problem {
         "{path}: is not a field that this version of Copyrator knows, so nothing is done: upgrade Copyrator, or take the \
          field away"
     );
-    Problem { reason: UNSUPPORTED.into(), message, ..Problem::default() }
+    SpecFault::UnsupportedField.problem(message)
 }
 
 impl<K: Resource> Resource for AsWritten<K> {

@@ -2,13 +2,12 @@
 //! Which of them a status has, and where: [`super::copy::rule_status`], `template_status` beside it, and
 //! `explain::monitor_status`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Serialize, Serializer};
 
 use super::copy::ProblemReason;
 use crate::{
     model::{RefusalReason, Unseen},
-    validate::{LABEL_MISSING, Quarantine, TYPE_ERROR, UNSUPPORTED},
+    validate::SpecFault,
 };
 
 /// Why something stands as it does; as JSON, and for people, the word for it.
@@ -18,8 +17,8 @@ pub enum Reason {
     Problem(ProblemReason),
     /// The identity that it acts with may not do what it declares.
     Refused(RefusalReason),
-    /// The webhook would refuse it, and says this word.
-    Admission(&'static str),
+    /// It is the canary, which the webhook refuses to show that it is asked.
+    Canary,
     /// The API server has not been asked yet what the identity may do.
     AuthorityUnknown,
     /// Its spec is not valid.
@@ -60,6 +59,10 @@ pub enum Reason {
     Deleting,
     /// Its source keeps changing.
     Braked,
+    /// The object is immutable, or the field is.
+    Immutable,
+    /// The object is a copy: what is written is its source.
+    Copy,
     /// It is as it should be.
     InOrder,
     /// The namespace or the object does not exist.
@@ -114,13 +117,13 @@ impl Reason {
         match self {
             Self::Problem(reason) => reason.as_str(),
             Self::Refused(reason) => reason.as_str(),
-            Self::Admission(word) => word,
+            Self::Canary => "Canary",
             Self::AuthorityUnknown => "AuthorityUnknown",
-            Self::Invalid => "Invalid",
+            Self::Invalid => SpecFault::Invalid.as_str(),
             Self::KindNotGranted => "KindNotGranted",
             Self::KindNotServed => "KindNotServed",
             Self::KindUnread => "KindUnread",
-            Self::TypeError => TYPE_ERROR,
+            Self::TypeError => SpecFault::TypeError.as_str(),
             Self::Suspended => "Suspended",
             Self::Unread => "Unread",
             Self::Missing => "Missing",
@@ -135,6 +138,8 @@ impl Reason {
             Self::UnknownKey => "UnknownKey",
             Self::Deleting => "Deleting",
             Self::Braked => "Braked",
+            Self::Immutable => "Immutable",
+            Self::Copy => "Copy",
             Self::InOrder => "InOrder",
             Self::NotFound => "NotFound",
             Self::OwnNamespace => "OwnNamespace",
@@ -144,8 +149,8 @@ impl Reason {
             Self::NotATarget => "NotATarget",
             Self::NoSource => "NoSource",
             Self::SourceNamespace => "SourceNamespace",
-            Self::UnsupportedField => UNSUPPORTED,
-            Self::LabelMissing => LABEL_MISSING,
+            Self::UnsupportedField => SpecFault::UnsupportedField.as_str(),
+            Self::LabelMissing => SpecFault::LabelMissing.as_str(),
             Self::Allowed => "Allowed",
             Self::Copying => "Copying",
             Self::Rendering => "Rendering",
@@ -160,19 +165,15 @@ impl Reason {
             Self::Watching => "Watching",
         }
     }
-
-    /// Whether it is what a condition says.
-    pub fn is_of(self, condition: &Condition) -> bool {
-        condition.reason == self.as_str()
-    }
 }
 
-impl From<Quarantine> for Reason {
-    fn from(why: Quarantine) -> Self {
-        match why {
-            Quarantine::Invalid => Self::Invalid,
-            Quarantine::UnsupportedField => Self::UnsupportedField,
-            Quarantine::LabelMissing => Self::LabelMissing,
+impl From<SpecFault> for Reason {
+    fn from(fault: SpecFault) -> Self {
+        match fault {
+            SpecFault::Invalid => Self::Invalid,
+            SpecFault::UnsupportedField => Self::UnsupportedField,
+            SpecFault::LabelMissing => Self::LabelMissing,
+            SpecFault::TypeError => Self::TypeError,
         }
     }
 }

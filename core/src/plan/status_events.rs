@@ -38,11 +38,11 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
 
 /// An Event for each thing that `after` says and `before` did not: a fault, each time that it changes; and that
 /// everything is in order, where there was a fault before. Where nothing is known from before, as after a start
-/// of ours, no Event says that everything is in order. `large` is a source that is large for so many targets, if that is
+/// of ours, no Event says that everything is in order. `ready` is the reason of `Ready` in `after`; `large` is a source that is large for so many targets, if that is
 /// news.
 pub fn status_events<'s>(
     before: StatusParts<'_>,
-    after: StatusParts<'s>,
+    (after, ready): (StatusParts<'s>, Reason),
     large: Option<&LargeSpread>,
 ) -> Vec<StatusEvent<'s>> {
     let was = wrong(before);
@@ -66,18 +66,17 @@ pub fn status_events<'s>(
         reason: "LargeSpread",
         message: large.to_string(),
     }));
-    let ready = condition(after, "Ready")
-        .filter(|ready| Reason::AllCopied.is_of(ready) || Reason::Watching.is_of(ready));
-    if let Some(ready) = ready.filter(|_| is.is_empty() && !was.is_empty()) {
-        all.push(StatusEvent { is_warning: false, reason: &ready.reason, message: ready.message.clone() });
+    let is_mended = is.is_empty() && !was.is_empty();
+    if let (true, Reason::AllCopied | Reason::Watching) = (is_mended, ready) {
+        let message = condition(after, "Ready").map(|said| said.message.clone()).unwrap_or_default();
+        all.push(StatusEvent { is_warning: false, reason: ready.as_str(), message });
     }
     all
 }
 
-/// The conditions that say that something is wrong. `AuthorityUnknown` is said for a moment after each
-/// change.
+/// The conditions that say that something is wrong.
 fn wrong(said: StatusParts<'_>) -> Vec<&Condition> {
-    let stalled = condition(said, "Stalled").filter(|one| !Reason::AuthorityUnknown.is_of(one));
+    let stalled = condition(said, "Stalled");
     // A right that we lack is both, and said once.
     let is_told = |one: &&Condition| stalled.is_some_and(|stalled| stalled.reason == one.reason);
     let degraded = condition(said, "Degraded").filter(|one| !is_told(one));
@@ -94,7 +93,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-    use crate::api::set_condition;
+    use crate::{api::set_condition, model::RefusalReason};
 
     fn status(conditions: &[(&str, bool, &str)]) -> CopyratorRuleStatus {
         let mut status = CopyratorRuleStatus::default();
@@ -111,16 +110,19 @@ mod tests {
         let well = status(&[("Ready", true, "AllCopied")]);
         let refused = status(&[("Ready", false, "Forbidden"), ("Stalled", true, "Forbidden")]);
         let conflict = status(&[("Ready", true, "Incomplete"), ("Degraded", true, "Conflict")]);
-        let told = |before: &CopyratorRuleStatus, after: &CopyratorRuleStatus| -> Vec<String> {
-            let line =
-                |one: StatusEvent<'_>| format!("{}{}", if one.is_warning { "!" } else { "" }, one.reason);
-            status_events(before.into(), after.into(), None).into_iter().map(line).collect()
-        };
-        assert!(told(&unknown, &well).is_empty(), "a start of ours is told by no Event");
-        assert_eq!(told(&unknown, &refused), ["!Forbidden"]);
-        assert!(told(&refused, &refused).is_empty());
-        assert_eq!(told(&refused, &conflict), ["!Conflict"]);
-        assert_eq!(told(&conflict, &well), ["AllCopied"]);
-        assert!(told(&well, &status(&[("Ready", true, "Copying")])).is_empty());
+        let told =
+            |before: &CopyratorRuleStatus, (after, ready): (&CopyratorRuleStatus, Reason)| -> Vec<String> {
+                let line =
+                    |one: StatusEvent<'_>| format!("{}{}", if one.is_warning { "!" } else { "" }, one.reason);
+                status_events(before.into(), (after.into(), ready), None).into_iter().map(line).collect()
+            };
+        let forbidden = Reason::Refused(RefusalReason::Forbidden);
+        assert!(told(&unknown, (&well, Reason::AllCopied)).is_empty(), "a start of ours is told by no Event");
+        assert_eq!(told(&unknown, (&refused, forbidden)), ["!Forbidden"]);
+        assert!(told(&refused, (&refused, forbidden)).is_empty());
+        assert_eq!(told(&refused, (&conflict, Reason::Incomplete)), ["!Conflict"]);
+        assert_eq!(told(&conflict, (&well, Reason::AllCopied)), ["AllCopied"]);
+        let copying = status(&[("Ready", true, "Copying")]);
+        assert!(told(&conflict, (&copying, Reason::Copying)).is_empty());
     }
 }

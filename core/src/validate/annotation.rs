@@ -1,7 +1,7 @@
 //! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a
 //! monitor by [`RESTART_PODS`].
 
-use super::{CompiledMonitor, CompiledRule, Globs, LABEL_MISSING, Selector, invalid, meant, parse_selector};
+use super::{CompiledMonitor, CompiledRule, Globs, Selector, SpecFault, invalid, meant, parse_selector};
 use crate::{
     api::{
         ConfigMonitorSpec, CopyratorRuleSpec, DataKind, Problem, SourceSpec, Strategy, StrategyType,
@@ -108,7 +108,7 @@ pub fn not_declared(object: &ObjectKey) -> Problem {
          {DECLARES}={DECLARES_VALUE}: nothing is written or removed for them ({})",
         labelling(object)
     );
-    Problem { reason: LABEL_MISSING.into(), message, ..Problem::default() }
+    SpecFault::LabelMissing.problem(message)
 }
 
 /// The command that makes an object's annotations count.

@@ -4,13 +4,6 @@ use serde_json::Value;
 
 use crate::api::Problem;
 
-/// Reason of a [`Problem`] that an older or newer build would not have, with a field or word of another
-/// version.
-pub const UNSUPPORTED: &str = "UnsupportedField";
-
-/// Reason of a [`Problem`] with annotations that have no effect, since the label beside them is missing.
-pub const LABEL_MISSING: &str = "LabelMissing";
-
 /// The paths, as in `spec.targets[0].label`, of what was `given` and is missing in what was `understood`:
 /// decoding and encoding dropped it. Empty values do not count.
 pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
@@ -19,25 +12,45 @@ pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     paths
 }
 
-/// Why a spec is not acted on.
+/// What is wrong with a spec: the reason of a [`Problem`] that is found in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quarantine {
-    /// Something is wrong with it.
+pub enum SpecFault {
+    /// A value makes no sense.
     Invalid,
-    /// Another version wrote it: [`UNSUPPORTED`].
+    /// A field or a word is of another version of Copyrator.
     UnsupportedField,
-    /// The label beside annotations is missing: [`LABEL_MISSING`].
+    /// Annotations have no effect, since the label beside them is missing.
     LabelMissing,
+    /// A template's text does not have the types of a kind.
+    TypeError,
 }
 
-impl Quarantine {
-    /// Why a spec with these problems is not acted on.
-    pub fn of(problems: &[Problem]) -> Self {
-        match problems.first().map(|problem| problem.reason.as_str()) {
-            Some(UNSUPPORTED) => Self::UnsupportedField,
-            Some(LABEL_MISSING) => Self::LabelMissing,
-            _ => Self::Invalid,
+impl SpecFault {
+    const ALL: [Self; 4] = [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::TypeError];
+
+    /// The word for statuses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "Invalid",
+            Self::UnsupportedField => "UnsupportedField",
+            Self::LabelMissing => "LabelMissing",
+            Self::TypeError => "TypeError",
         }
+    }
+
+    /// The fault with its message, as a status lists it.
+    pub fn problem(self, message: String) -> Problem {
+        Problem { reason: self.as_str().into(), message, ..Problem::default() }
+    }
+
+    /// The fault that a problem of a status names; `None` of a problem of another kind, or of another version.
+    pub fn of(problem: &Problem) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.as_str() == problem.reason)
+    }
+
+    /// Why a spec with these problems is not acted on: its first fault.
+    pub fn first(problems: &[Problem]) -> Self {
+        problems.first().and_then(Self::of).unwrap_or(Self::Invalid)
     }
 }
 

@@ -19,7 +19,7 @@ mod window;
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
 pub use annotation::{labelling, misspelt_annotations};
 pub use copy_name::{CopyName, Gives};
-pub use fields::{LABEL_MISSING, Quarantine, UNSUPPORTED, unknown_fields};
+pub use fields::{SpecFault, unknown_fields};
 pub use glob::{Globs, NameGlob, name_glob};
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
@@ -35,13 +35,13 @@ pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
     CompiledObject, CompiledTemplate, Instance, Instances, RenderBudget, RenderFault, Rendered, Rendering,
-    TYPE_ERROR, Typed, declared_kind, unserved, visible, written_kind,
+    Typed, declared_kind, unserved, visible, written_kind,
 };
 pub use window::CompiledWindow;
 
 use crate::api::Problem;
 
 /// A problem with a spec: the field, what is wrong, and what to write instead.
-fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
-    Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
+pub(crate) fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    SpecFault::Invalid.problem(format!("{field}: {message}"))
 }

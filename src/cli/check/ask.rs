@@ -67,7 +67,7 @@ fn settled(item: &Item, object: &Value, purpose: &Purpose, rule: &str) -> Vec<Fi
         Case::Write(_) => Ok(Verdict::allow()),
     });
     match verdict {
-        Ok(Verdict { allowed: false, message, .. }) => vec![Finding::refused(rule, None, message)],
+        Ok(Verdict { denial: Some(_), message, .. }) => vec![Finding::refused(rule, None, message)],
         Ok(Verdict { warnings, .. }) => {
             warnings.into_iter().map(|warning| Finding::warned(rule, warning)).collect()
         }

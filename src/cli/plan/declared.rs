@@ -158,11 +158,15 @@ pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRo
         Reason::KindNotGranted | Reason::TypeError => Course::Refuse,
         Reason::NoInstance | Reason::Suspended => Course::Wait,
         _ => {
-            let fault = status.problems.iter().find(|one| one.reason == ProblemReason::RenderFailed.as_str());
+            let fault = status.problems.iter().find(is_unrendered);
             return fault.map_or(row.clone(), |fault| unrendered(row, fault));
         }
     };
     RuleRow { action: Some(action), reason: Some(reason), message, ..row }
+}
+
+fn is_unrendered(problem: &&Problem) -> bool {
+    ProblemReason::of(problem) == Some(ProblemReason::RenderFailed)
 }
 
 /// The row of a template that cannot be rendered in some namespace.
@@ -200,7 +204,10 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
 pub(super) fn declined_row(declined: &Declined) -> RuleRow {
     RuleRow {
         file: Some(declined.place.clone()),
-        authority: if declined.is_forbidden { Authority::Refused } else { Authority::NotValid },
+        authority: match declined.reason {
+            Reason::Refused(_) => Authority::Refused,
+            _ => Authority::NotValid,
+        },
         action: Some(Course::Refuse),
         reason: Some(declined.reason),
         message: declined.message.clone(),

@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use super::{
     declared::{RuleRow, declined_row, monitor_row, rule_row, template_row},
-    restarts::{FileRow, RestartSummary},
+    restarts::RestartSummary,
 };
 use crate::{
     cli::{
         arguments::output,
-        standing::restarts::{self, RestartRow},
-        survey::{AppliedObject, OurKind, Survey},
+        standing::restarts,
+        survey::{FileObject, FileOutlook, OurKind, Survey},
     },
-    explain::{Course, Difference, Outlook, RestartCourse},
+    explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::Reason,
@@ -44,13 +44,13 @@ pub(in crate::cli) struct Report {
     pub monitors: Vec<RuleRow>,
     /// ConfigPolicies that files have, one row each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub policies: Vec<FileRow>,
+    pub policies: Vec<FileOutlook>,
     /// ConfigMaps and Secrets of files.
-    pub files: Vec<FileRow>,
+    pub files: Vec<FileOutlook>,
     /// Every workload that restarts, should restart, or uses what changes; with `-o wide` also those that run
     /// the current content. Absent where the caller may not list workloads or monitors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<Vec<RestartRow>>,
+    pub restarts: Option<Vec<RestartOutlook>>,
     /// Whether the caller may not read part of what Copyrator looks at; `notes` say what.
     #[serde(skip)]
     pub is_partial: bool,
@@ -121,10 +121,10 @@ impl Report {
         let monitors = declined(OurKind::Monitor).chain(monitors).collect();
         let restarts = restarts::rows(survey, namespace);
         let restart_summary = RestartSummary::of(restarts.as_deref().unwrap_or_default());
-        let is_shown = |row: &RestartRow| with_current || row.action != RestartCourse::Current;
+        let is_shown = |row: &RestartOutlook| with_current || row.course != RestartCourse::Current;
         let restarts = restarts.map(|mut rows| {
             rows.retain(is_shown);
-            rows.sort_by_key(|row| row.action);
+            rows.sort_by_key(|row| row.course);
             rows
         });
         let copies = shown.into_iter().filter(|outlook| with_current || outlook.course != Course::Current);
@@ -138,7 +138,7 @@ impl Report {
             summary,
             monitors,
             policies: policy_rows(survey),
-            files: survey.applied.iter().map(file_row).collect(),
+            files: survey.applied.clone(),
             restarts,
             is_partial: survey.is_partial,
             is_of_seen: namespace.is_some_and(|namespace| survey.world.sees(namespace)),
@@ -150,7 +150,8 @@ impl Report {
     pub(super) fn names(&self) -> String {
         let copies = self.copies.iter().map(|row| &row.outlook.slot);
         let copies = copies.map(|slot| (slot.kind.to_string(), slot.name.to_string()));
-        let workloads = self.restarts.iter().flatten().map(|row| (row.kind.clone(), row.name.clone()));
+        let workloads =
+            self.restarts.iter().flatten().map(|row| (row.of.kind().to_owned(), row.of.name().to_owned()));
         output::names(copies.chain(workloads))
     }
 
@@ -170,7 +171,7 @@ impl Report {
         self.is_partial
             || self.copies.iter().any(|copy| is_refused(copy.outlook.course, Some(copy.outlook.reason)))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
-            || self.policies.iter().chain(&self.files).any(|file| file.action == Course::Refuse)
+            || self.policies.iter().chain(&self.files).any(|file| file.course == Course::Refuse)
             || self.rules.iter().chain(&self.templates).chain(&self.monitors).any(of_rule)
     }
 
@@ -195,42 +196,26 @@ impl Summary {
     }
 }
 
-fn file_row(applied: &AppliedObject) -> FileRow {
-    FileRow {
-        action: applied.course,
-        kind: applied.object.kind.to_string(),
-        namespace: applied.object.namespace.to_string(),
-        name: applied.object.name.to_string(),
-        file: applied.place.clone(),
-        reason: applied.reason.clone(),
-        message: applied.message.clone(),
-        changes: applied.difference.clone(),
-        warnings: applied.warnings.clone(),
-    }
-}
-
 /// The policies of files: those that would be refused, and those that copies and objects are judged by.
-fn policy_rows(survey: &Survey) -> Vec<FileRow> {
-    let row =
-        |action, name: &NamespacedName, place: &str, reason: &str, message: &str, warnings: &[String]| {
-            FileRow {
-                action,
-                kind: OurKind::Policy.as_str().into(),
-                namespace: String::new(),
-                name: name.name.to_string(),
-                file: place.to_owned(),
-                reason: reason.to_owned(),
-                message: message.to_owned(),
-                changes: Difference::default(),
-                warnings: warnings.to_vec(),
-            }
-        };
-    let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy);
-    let declined =
-        declined.map(|it| row(Course::Refuse, &it.name, &it.place, it.reason.as_str(), &it.message, &[]));
-    let accepted = survey.from_files.iter().filter(|it| it.kind == OurKind::Policy);
-    let judges = "copies and objects of files are judged by it, too";
-    let accepted = accepted.map(|it| row(it.course, &it.name, &it.place, "", judges, &it.warnings));
+fn policy_rows(survey: &Survey) -> Vec<FileOutlook> {
+    let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
+        course: Course::Refuse,
+        of: FileObject::Policy(it.name.name.to_string()),
+        place: it.place.clone(),
+        reason: Some(it.reason),
+        message: it.message.clone(),
+        difference: Difference::default(),
+        warnings: Vec::new(),
+    });
+    let accepted = survey.from_files.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
+        course: it.course,
+        of: FileObject::Policy(it.name.name.to_string()),
+        place: it.place.clone(),
+        reason: None,
+        message: "copies and objects of files are judged by it, too".into(),
+        difference: Difference::default(),
+        warnings: it.warnings.clone(),
+    });
     declined.chain(accepted).collect()
 }
 

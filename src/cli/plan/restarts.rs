@@ -6,34 +6,11 @@ use serde::Serialize;
 
 use super::words::{self, counted, difference};
 use crate::{
-    cli::standing::restarts::{CauseRow, RestartRow},
-    explain::{Course, Difference, RestartCourse, RestartReason},
+    cli::survey::FileOutlook,
+    explain::{Course, RestartCause, RestartCourse, RestartOutlook, RestartReason},
     marks::write_time,
-    plan::restart::RestartState,
+    plan::{Reason, restart::RestartState},
 };
-
-/// A row of a ConfigPolicy, ConfigMap or Secret in a file.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct FileRow {
-    /// One of `create`, `change`, `current` and `refuse`.
-    pub action: Course,
-    pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-    /// `FILE:LINE` of the document.
-    pub file: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The names of what changes.
-    pub changes: Difference,
-    /// What policies warn of.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-}
 
 /// The numbers of workloads by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -51,10 +28,10 @@ pub(in crate::cli) struct RestartSummary {
 
 impl RestartSummary {
     /// Counts the rows by state.
-    pub(super) fn of(rows: &[RestartRow]) -> Self {
+    pub(super) fn of(rows: &[RestartOutlook]) -> Self {
         let mut summary = Self::default();
         for row in rows {
-            *match row.action {
+            *match row.course {
                 RestartCourse::Refuse => &mut summary.refuse,
                 RestartCourse::Unknown => &mut summary.unknown,
                 RestartCourse::Hold => &mut summary.hold,
@@ -115,19 +92,19 @@ pub(super) fn sign(course: RestartCourse) -> (char, Course) {
 }
 
 /// A line for each workload, in columns, each with the course that colours it.
-pub(super) fn lines(rows: &[RestartRow]) -> Vec<(Course, String)> {
-    let width = rows.iter().map(|row| row.place().chars().count()).max().unwrap_or(0);
-    let line = |row: &RestartRow| {
-        let (sign, course) = sign(row.action);
-        (course, format!("  {sign} {:width$}  {}", row.place(), what(row)).trim_end().to_owned())
+pub(super) fn lines(rows: &[RestartOutlook]) -> Vec<(Course, String)> {
+    let width = rows.iter().map(|row| row.of.to_string().chars().count()).max().unwrap_or(0);
+    let line = |row: &RestartOutlook| {
+        let (sign, course) = sign(row.course);
+        (course, format!("  {sign} {:width$}  {}", row.of.to_string(), what(row)).trim_end().to_owned())
     };
     rows.iter().map(line).collect()
 }
 
 /// What happens to a workload, when, how, because of what, and for which monitor.
-fn what(row: &RestartRow) -> String {
+fn what(row: &RestartOutlook) -> String {
     let mut words: Vec<String> = Vec::new();
-    match row.action {
+    match row.course {
         RestartCourse::Restart => {
             let how = row.strategy.map(|strategy| format!(" by {strategy:?}")).unwrap_or_default();
             words.push(match (&row.reason, row.at) {
@@ -154,33 +131,32 @@ fn what(row: &RestartRow) -> String {
     words.join("; ")
 }
 
-fn copied(cause: &CauseRow) -> Option<String> {
-    Some(format!("{} {} is a copy of {}", cause.kind, cause.name, cause.copy_of.as_ref()?))
+fn copied(cause: &RestartCause) -> Option<String> {
+    Some(format!("{} {} is a copy of {}", cause.object.kind, cause.object.name, cause.copy_of.as_ref()?))
 }
 
-fn asked(row: &RestartRow) -> String {
-    let monitors = row.monitors.iter().map(|name| format!("ConfigMonitor {name}"));
+fn asked(row: &RestartOutlook) -> String {
+    let monitors = row.monitors.iter().map(|one| format!("ConfigMonitor {}", one.name));
     let annotation = row.by_annotation.then(|| "its annotation".to_owned());
     let all: Vec<String> = monitors.chain(annotation).collect();
     if all.is_empty() { String::new() } else { format!("asked by {}", all.join(", ")) }
 }
 
 /// A line for each object of a file.
-pub(super) fn file_lines(rows: &[FileRow]) -> Vec<(Course, String)> {
-    let place = |row: &FileRow| match row.namespace.as_str() {
-        "" => format!("{} {}", row.kind, row.name),
-        namespace => format!("{} {namespace}/{}", row.kind, row.name),
-    };
-    let width = rows.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
-    let line = |row: &FileRow| {
-        let what = match row.action {
-            Course::Refuse => format!("{}: {}", row.reason, row.message),
+pub(super) fn file_lines(rows: &[FileOutlook]) -> Vec<(Course, String)> {
+    let width = rows.iter().map(|row| row.of.to_string().chars().count()).max().unwrap_or(0);
+    let line = |row: &FileOutlook| {
+        let what = match (row.course, row.reason) {
+            (Course::Refuse, reason) => {
+                format!("{}: {}", reason.map(Reason::as_str).unwrap_or_default(), row.message)
+            }
             _ if !row.message.is_empty() => row.message.clone(),
-            Course::Create | Course::Change => difference(&row.changes),
+            (Course::Create | Course::Change, _) => difference(&row.difference),
             _ => "nothing changes".into(),
         };
-        let sign = words::sign(row.action);
-        let line = (row.action, format!("  {sign} {:width$}  {what}; from {}", place(row), row.file));
+        let sign = words::sign(row.course);
+        let of = row.of.to_string();
+        let line = (row.course, format!("  {sign} {of:width$}  {what}; from {}", row.place));
         let warns = words::sign(Course::Wait);
         let warnings =
             row.warnings.iter().map(move |said| (Course::Wait, format!("  {warns} warning: {said}")));
@@ -194,30 +170,36 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{api::StrategyType, cli::standing::restarts::row_of, model::WaitReason, plan::restart::Wait};
+    use crate::{
+        api::StrategyType,
+        cli::standing::restarts::row_of,
+        model::WaitReason,
+        names::{Kind, NamespacedName, ObjectKey},
+        plan::restart::Wait,
+    };
 
     #[test]
     fn a_restart_says_when_how_for_what_and_by_whose_wish() {
         let at = Timestamp::from_second(1_000).unwrap();
-        let cause = CauseRow {
-            kind: "Secret".into(),
-            name: "tls".into(),
+        let cause = RestartCause {
+            object: ObjectKey::new(Kind::Secret, "shop", "tls"),
             changed_at: at,
-            copy_of: Some("platform/tls".into()),
+            copy_of: Some(NamespacedName::new("platform", "tls")),
+            rule: None,
         };
-        let restart = RestartRow {
+        let restart = RestartOutlook {
             at: Some(at),
             strategy: Some(StrategyType::Evict),
             message: "Secret tls has changed".into(),
             causes: vec![cause],
             ..row_of(RestartCourse::Restart, Wait::for_event(WaitReason::QuietPeriod).into(), "web")
         };
-        let now = RestartRow {
+        let now = RestartOutlook {
             reason: RestartReason::State(RestartState::Due),
             causes: Vec::new(),
             ..restart.clone()
         };
-        let held = RestartRow {
+        let held = RestartOutlook {
             message: "it is paused".into(),
             ..row_of(RestartCourse::Hold, RestartState::Paused, "db")
         };

@@ -9,8 +9,8 @@ use super::{
     words::{counted, difference, sign},
 };
 use crate::{
-    cli::{standing::restarts::RestartRow, survey::OurKind},
-    explain::Course,
+    cli::survey::OurKind,
+    explain::{Course, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::Reason,
@@ -74,8 +74,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(action, &format!("  {} {number} held back by that", sign(action))));
         }
         if listed.is_empty() && held.is_empty() && rule.action.is_none() {
-            let of_monitor =
-                |row: &RestartRow| row.namespace == rule.namespace && row.monitors.contains(&rule.name);
+            let of_monitor = |row: &RestartOutlook| row.monitors.contains(&id);
             text.push_str(match is_monitor && restarts.iter().any(of_monitor) {
                 true => "    its workloads are below\n",
                 false => "    everything is in order\n",

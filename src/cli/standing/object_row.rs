@@ -5,13 +5,14 @@ use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{copies::CopyStatus, list::Reported, restarts::RestartRow};
+use super::{copies::CopyStatus, list::Reported};
 use crate::{
     api::{
         ConfigMonitorStatus, ConfigPolicySpec, ConfigPolicyStatus, CopyratorRuleStatus,
         CopyratorTemplateStatus, ExistingViolation, Problem, WhileInUse, speaks_of,
     },
     cli::survey::Survey,
+    explain::RestartOutlook,
     names::NamespacedName,
     plan::copy::rule_status,
 };
@@ -43,7 +44,7 @@ pub(in crate::cli) struct ObjectRow {
     monitor: Option<NamespacedName>,
     /// For a monitor: every workload, the worst first; absent where the caller may not read them one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    workloads: Option<Vec<RestartRow>>,
+    workloads: Option<Vec<RestartOutlook>>,
 }
 
 impl ObjectRow {
@@ -52,7 +53,7 @@ impl ObjectRow {
         self.ready != "True"
             || self.degraded
             || self.copies.iter().flatten().any(CopyStatus::is_worrying)
-            || self.workloads.iter().flatten().any(RestartRow::is_worrying)
+            || self.workloads.iter().flatten().any(RestartOutlook::is_worrying)
     }
 
     /// Whether a command that waits waits for it.
@@ -101,9 +102,10 @@ impl ObjectRow {
     }
 
     /// Sets the workloads of a monitor.
-    pub(in crate::cli) fn give_workloads(&mut self, workloads: Option<&[RestartRow]>) {
+    pub(in crate::cli) fn give_workloads(&mut self, workloads: Option<&[RestartOutlook]>) {
         if let (Some(monitor), Some(workloads)) = (&self.monitor, workloads) {
-            self.workloads = Some(workloads.iter().filter(|row| row.is_of(monitor)).cloned().collect());
+            self.workloads =
+                Some(workloads.iter().filter(|row| row.monitors.contains(monitor)).cloned().collect());
         }
     }
 
@@ -201,18 +203,14 @@ pub(in crate::cli) fn of_annotations(
 }
 
 /// The workloads without a monitor, for machines; people find them in the table of workloads.
-pub(in crate::cli) fn of_workloads(workloads: &[RestartRow]) -> Vec<ObjectRow> {
+pub(in crate::cli) fn of_workloads(workloads: &[RestartOutlook]) -> Vec<ObjectRow> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
-    let row = |row: &RestartRow| ObjectRow {
+    let row = |row: &RestartOutlook| ObjectRow {
         rule: None,
         is_behind: false,
-        kind: match &*row.kind {
-            "Deployment" => "Deployment",
-            "StatefulSet" => "StatefulSet",
-            _ => "DaemonSet",
-        },
-        namespace: row.namespace.clone(),
-        name: row.name.clone(),
+        kind: row.of.kind(),
+        namespace: row.of.namespace().to_owned(),
+        name: row.of.name().to_owned(),
         ready: if row.is_worrying() { "False".into() } else { "True".into() },
         reason: row.reason.as_str().to_owned(),
         summary: if row.by_annotation { "by annotation".into() } else { String::new() },

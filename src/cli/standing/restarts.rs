@@ -1,161 +1,46 @@
 //! How every workload stands, and what becomes of it: a row each, for `status` and `plan`.
 
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::Serialize;
-
+#[cfg(test)]
 use crate::{
-    api::StrategyType,
+    api::WorkloadKind,
+    explain::{RestartCourse, RestartReason, Restartable},
+    names::{NamespacedName, WorkloadKey},
+};
+use crate::{
     cli::{
         survey::Survey,
         terminal::{aligned, side_by_side},
     },
-    explain::{RestartCourse, RestartOutlook, RestartReason, Restartable},
+    explain::RestartOutlook,
     marks::write_time,
-    model::World,
-    names::NamespacedName,
-    plan::restart::{Concern, RestartState},
+    plan::restart::RestartState,
 };
-
-/// A workload, or the pods that a monitor finds itself.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RestartRow {
-    pub action: RestartCourse,
-    #[schemars(with = "String")]
-    pub state: RestartState,
-    /// `Deployment`, `StatefulSet`, `DaemonSet`; `Pods` of the monitor of that name.
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    #[schemars(with = "String")]
-    pub reason: RestartReason,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// When it restarts, or is looked at again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<StrategyType>,
-    /// The objects that have changed since what runs was recorded.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<CauseRow>,
-    /// The monitors that ask for its restarts, in its own namespace.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub monitors: Vec<String>,
-    /// Its own annotation asks for them.
-    pub by_annotation: bool,
-    /// Keyed digest of what it is recorded to run with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<String>,
-    /// Keyed digest of what it should.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<String>,
-}
-
-/// An object that has changed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CauseRow {
-    pub kind: String,
-    pub name: String,
-    #[schemars(with = "String")]
-    pub changed_at: Timestamp,
-    /// `namespace/name` of the source, where it is a copy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub copy_of: Option<String>,
-}
-
-impl RestartRow {
-    /// Something is due, or is not going to happen, and it will not go away by itself in time.
-    pub(crate) fn is_worrying(&self) -> bool {
-        self.state.concern() == Concern::Worrying
-    }
-
-    /// `Deployment shop/web`, or `Pods of ConfigMonitor shop/web`.
-    pub(crate) fn place(&self) -> String {
-        match &*self.kind {
-            "Pods" => format!("Pods of ConfigMonitor {}/{}", self.namespace, self.name),
-            kind => format!("{kind} {}/{}", self.namespace, self.name),
-        }
-    }
-
-    /// Whether this monitor asks for its restarts.
-    pub(crate) fn is_of(&self, monitor: &NamespacedName) -> bool {
-        *monitor.namespace == *self.namespace && self.monitors.iter().any(|name| **name == *monitor.name)
-    }
-}
 
 /// Every workload of a survey that is in this namespace, or that restarts for a copy which a rule of it
 /// makes; the worst first. `None` where they may not be seen.
-pub(crate) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<RestartRow>> {
+pub(crate) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<RestartOutlook>> {
     let concerns = |outlook: &&RestartOutlook| {
-        namespace.is_none_or(|here| outlook.of.namespace() == here || is_spread_from(survey, outlook, here))
+        namespace.is_none_or(|here| outlook.of.namespace() == here || is_spread_from(outlook, here))
     };
-    let mut rows: Vec<RestartRow> = survey
-        .restarts
-        .as_ref()?
-        .iter()
-        .filter(concerns)
-        .filter(|it| survey.selects_restart(it))
-        .map(|outlook| row(&survey.world, outlook))
-        .collect();
-    rows.sort_by(|a, b| {
-        (a.state.rank(), &a.namespace, &a.kind, &a.name).cmp(&(
-            b.state.rank(),
-            &b.namespace,
-            &b.kind,
-            &b.name,
-        ))
-    });
+    let all = survey.restarts.as_ref()?.iter().filter(concerns);
+    let mut rows: Vec<RestartOutlook> = all.filter(|it| survey.selects_restart(it)).cloned().collect();
+    rows.sort_by(|a, b| order(a).cmp(&order(b)));
     Some(rows)
 }
 
-fn is_spread_from(survey: &Survey, outlook: &RestartOutlook, namespace: &str) -> bool {
-    outlook.causes.iter().any(|cause| {
-        let marks = survey.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
-        marks.is_some_and(|marks| *marks.rule.namespace == *namespace)
-    })
+fn order(row: &RestartOutlook) -> (u8, &str, &str, &str) {
+    (row.state.rank(), row.of.namespace(), row.of.kind(), row.of.name())
 }
 
-/// A workload as its outlook has it.
-pub(crate) fn row(world: &World, outlook: &RestartOutlook) -> RestartRow {
-    let (kind, name) = match &outlook.of {
-        Restartable::Workload(key) => (key.kind.to_string(), key.name.to_string()),
-        Restartable::Pods(monitor) => ("Pods".to_owned(), monitor.name.to_string()),
-    };
-    let causes = outlook.causes.iter().map(|cause| {
-        let marks = world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
-        CauseRow {
-            kind: cause.object.kind.to_string(),
-            name: cause.object.name.to_string(),
-            changed_at: cause.changed_at,
-            copy_of: marks.map(|marks| marks.origin().to_string()),
-        }
-    });
-    RestartRow {
-        action: outlook.course,
-        state: outlook.state.clone(),
-        kind,
-        namespace: outlook.of.namespace().to_owned(),
-        name,
-        reason: outlook.reason.clone(),
-        message: outlook.message.clone(),
-        at: outlook.at,
-        strategy: outlook.strategy,
-        causes: causes.collect(),
-        monitors: outlook.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
-        by_annotation: outlook.by_annotation,
-        running: outlook.running.clone(),
-        wanted: outlook.wanted.clone(),
-    }
+fn is_spread_from(outlook: &RestartOutlook, namespace: &str) -> bool {
+    let rules = outlook.causes.iter().filter_map(|cause| cause.rule.as_ref());
+    rules.map(|rule| &*rule.namespace).any(|home| home == namespace)
 }
 
 /// For people: a line a workload; those that run the current content only if asked for, and then with whole
 /// digests.
-pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
-    let shown: Vec<&RestartRow> =
+pub(crate) fn table(rows: &[RestartOutlook], wide: bool) -> String {
+    let shown: Vec<&RestartOutlook> =
         rows.iter().filter(|row| wide || row.state != RestartState::Current).collect();
     if shown.is_empty() {
         return String::new();
@@ -166,10 +51,10 @@ pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
         let (running, wanted) = side_by_side(row.running.as_deref(), row.wanted.as_deref());
         let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
         let annotation = row.by_annotation.then(|| "annotation".to_owned());
-        let by: Vec<String> = row.monitors.iter().cloned().chain(annotation).collect();
+        let by: Vec<String> = row.monitors.iter().map(|one| one.name.to_string()).chain(annotation).collect();
         [
             row.state.to_string(),
-            row.place(),
+            row.of.to_string(),
             or_none(by.join(",")),
             running,
             wanted,
@@ -183,19 +68,18 @@ pub(crate) fn table(rows: &[RestartRow], wide: bool) -> String {
 }
 
 #[cfg(test)]
-pub(crate) fn row_of(action: RestartCourse, state: RestartState, name: &str) -> RestartRow {
-    RestartRow {
-        action,
+pub(crate) fn row_of(course: RestartCourse, state: RestartState, name: &str) -> RestartOutlook {
+    let (kind, namespace, name) = (WorkloadKind::Deployment, "shop".into(), name.into());
+    RestartOutlook {
+        course,
         reason: RestartReason::State(state.clone()),
         state,
-        kind: "Deployment".into(),
-        namespace: "shop".into(),
-        name: name.into(),
+        of: Restartable::Workload(WorkloadKey { kind, namespace, name }),
         message: String::new(),
         at: None,
         strategy: None,
         causes: Vec::new(),
-        monitors: vec!["web".into()],
+        monitors: vec![NamespacedName::new("shop", "web")],
         by_annotation: false,
         running: Some("k.0123456789ab.s".into()),
         wanted: Some("k.0123456789ab.s".into()),
@@ -204,12 +88,55 @@ pub(crate) fn row_of(action: RestartCourse, state: RestartState, name: &str) -> 
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
-    use crate::{model::WaitReason, plan::restart::Wait};
+    use crate::{
+        api::StrategyType,
+        explain::RestartCause,
+        model::WaitReason,
+        names::{Kind, ObjectKey},
+        plan::restart::Wait,
+    };
+
+    /// Scripts read these fields, which are the outlook's own.
+    #[test]
+    fn a_row_has_these_fields() {
+        let at = Timestamp::from_second(1_000).unwrap();
+        let full = RestartOutlook {
+            message: "it waits".into(),
+            at: Some(at),
+            strategy: Some(StrategyType::Rollout),
+            causes: vec![RestartCause {
+                object: ObjectKey::new(Kind::Secret, "shop", "tls"),
+                changed_at: at,
+                copy_of: Some(NamespacedName::new("platform", "tls")),
+                rule: Some(NamespacedName::new("platform", "tls")),
+            }],
+            ..row_of(RestartCourse::Restart, RestartState::Due, "web")
+        };
+        let digest = "k.0123456789ab.s";
+        let expected = format!(
+            "{{\"action\":\"restart\",\"state\":\"Due\",\"kind\":\"Deployment\",\"namespace\":\"shop\",\"name\":\"web\",\
+             \"reason\":\"Due\",\"message\":\"it waits\",\"at\":\"1970-01-01T00:16:40Z\",\"strategy\":\"Rollout\",\
+             \"causes\":[{{\"kind\":\"Secret\",\"name\":\"tls\",\"changedAt\":\"1970-01-01T00:16:40Z\",\"copyOf\":\"platform/tls\"}}],\
+             \"monitors\":[\"web\"],\"byAnnotation\":false,\"running\":\"{digest}\",\"wanted\":\"{digest}\"}}"
+        );
+        assert_eq!(serde_json::to_string(&full).unwrap(), expected);
+        let pods = Restartable::Pods(NamespacedName::new("shop", "web"));
+        let few = RestartOutlook { of: pods, monitors: Vec::new(), running: None, wanted: None, ..full };
+        let few =
+            RestartOutlook { message: String::new(), at: None, strategy: None, causes: Vec::new(), ..few };
+        assert_eq!(
+            serde_json::to_string(&few).unwrap(),
+            "{\"action\":\"restart\",\"state\":\"Due\",\"kind\":\"Pods\",\"namespace\":\"shop\",\"name\":\"web\",\
+             \"reason\":\"Due\",\"byAnnotation\":false}"
+        );
+    }
 
     #[test]
     fn a_workload_shows_what_it_runs_and_what_it_waits_for() {
-        let waiting = RestartRow {
+        let waiting = RestartOutlook {
             at: Some(Timestamp::from_second(1_000).unwrap()),
             message: "ConfigMap app has changed".into(),
             wanted: Some("k.fedcba987654.s".into()),

@@ -8,13 +8,12 @@ use crate::{
         standing::{
             ObjectRow, ReadError,
             copies::{self, CopyStatus, State},
-            of_annotations, of_workloads, read, read_rules,
-            restarts::{self, RestartRow},
-            sort,
+            of_annotations, of_workloads, read, read_rules, restarts, sort,
         },
         survey::{Selected, Survey, SurveyMode, survey},
         terminal::{Exit, with_distinct_causes},
     },
+    explain::RestartOutlook,
     model::Unseen,
     names::NamespacedName,
     plan::restart::Concern,
@@ -39,7 +38,7 @@ pub(in crate::cli) struct Rows {
     /// Every copy, the worst first.
     pub copies: Vec<CopyStatus>,
     /// Every workload, the worst first.
-    pub workloads: Vec<RestartRow>,
+    pub workloads: Vec<RestartOutlook>,
     /// Notes for a reader of the rest.
     pub notes: Vec<String>,
     /// Why copies and workloads could not be read one by one; another try may succeed.
@@ -60,7 +59,7 @@ impl Rows {
     pub(super) fn is_worrying(&self) -> bool {
         self.is_partial
             || self.rows.iter().any(ObjectRow::is_worrying)
-            || self.workloads.iter().any(RestartRow::is_worrying)
+            || self.workloads.iter().any(RestartOutlook::is_worrying)
     }
 
     /// What is not as declared or under way, in words, the worst first: a command that waits waits for these.
@@ -83,9 +82,8 @@ impl Rows {
                 said(&copy.reason, &copy.message)
             )
         });
-        let workloads = workloads.map(|row| {
-            format!("{}: {}, {}", row.place(), row.state, said(row.reason.as_str(), &row.message))
-        });
+        let workloads = workloads
+            .map(|row| format!("{}: {}, {}", row.of, row.state, said(row.reason.as_str(), &row.message)));
         self.unseen.iter().cloned().chain(rows).chain(copies).chain(workloads).collect()
     }
 }

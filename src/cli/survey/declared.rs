@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::review::review;
+use super::{judged::Refusal, review::review};
 use crate::{
     access::{AskError, CallerAuthorizer},
     admit::{
@@ -100,8 +100,6 @@ pub(in crate::cli) struct Declined {
     pub place: String,
     /// The word for why.
     pub reason: Reason,
-    /// It is the user's rights that do not suffice.
-    pub is_forbidden: bool,
     /// What the webhook would say to the user who applies it.
     pub message: String,
 }
@@ -190,34 +188,34 @@ pub(super) async fn take_in(
         }
         let namespace = &file.name.namespace;
         let has_webhook = world.namespace_scope().is_none_or(|places| !places.is_all());
-        let verdict = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
+        let judged = match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
             _ if file.kind == OurKind::Policy && !has_webhook => {
                 let message = "Copyrator looks at some namespaces only here, without a webhook: policies have no effect";
-                Verdict::refuse(422, Unseen::NotServed.as_str(), message)
+                Err((Unseen::NotServed.into(), message.to_owned()))
             }
             _ if file.kind == OurKind::Template && world.namespace_scope().is_some() => {
                 let message = "templates are served, and planned, only where all namespaces are looked at";
-                Verdict::refuse(422, Unseen::NotServed.as_str(), message)
+                Err((Unseen::NotServed.into(), message.to_owned()))
             }
             _ if file.kind == OurKind::Policy => judge(&file, known, caller, &parties, has_webhook).await,
             (true, _) => judge(&file, known, caller, &parties, has_webhook).await,
-            (false, Some((reason, message))) => Verdict::refuse(404, reason.as_str(), &message),
+            (false, Some((reason, message))) => Err((reason.into(), message)),
             (false, None) => {
-                let message = format!("namespace {namespace} does not exist: create it first");
-                Verdict::refuse(404, "NotFound", &message)
+                Err((Reason::NotFound, format!("namespace {namespace} does not exist: create it first")))
             }
         };
-        let decline = |file: FromFile, reason: Reason, is_forbidden: bool, message: String| {
+        let decline = |file: FromFile, reason: Reason, message: String| {
             let FromFile { kind, name, place, .. } = file;
-            Declined { kind, name, place, reason, is_forbidden, message }
+            Declined { kind, name, place, reason, message }
         };
-        if !verdict.allowed {
-            let is_forbidden = verdict.code == 403;
-            declined.push(decline(file, Reason::Admission(verdict.reason), is_forbidden, verdict.message));
-            continue;
+        match judged {
+            // Where Copyrator looks at some namespaces only, there is no webhook to warn.
+            Ok(warnings) => file.warnings = if has_webhook { warnings } else { Vec::new() },
+            Err((reason, message)) => {
+                declined.push(decline(file, reason, message));
+                continue;
+            }
         }
-        // Where Copyrator looks at some namespaces only, there is no webhook to warn.
-        file.warnings = if has_webhook { verdict.warnings } else { Vec::new() };
         let suspends = known.zip(spec).is_some_and(|(known, spec)| {
             let mut suspended = known.spec.clone();
             suspended["suspend"] = true.into();
@@ -242,7 +240,6 @@ pub(super) async fn take_in(
                 declined.push(decline(
                     file,
                     Reason::Invalid,
-                    false,
                     format!("its metadata cannot be read: {error}"),
                 ));
             }
@@ -251,7 +248,7 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// The webhook's verdict. If the caller may not ask a question, the object is accepted here, and the plan
+/// The warnings of the webhook, or why it refuses. If the caller may not ask a question, the object is accepted here, and the plan
 /// says that nobody was asked. Without `asks`, the verdict leaves the author's rights to the plan, which
 /// knows where copies can go.
 async fn judge(
@@ -260,15 +257,15 @@ async fn judge(
     caller: &CallerAuthorizer,
     parties: &Parties,
     asks: bool,
-) -> Verdict {
+) -> Result<Vec<String>, Refusal> {
     let raw = |value: &Value| serde_json::value::to_raw_value(value);
     let old = known.and_then(|known| raw(&json!({ "spec": known.spec })).ok());
-    let Ok(new) = raw(&file.object) else { return Verdict::refuse(422, "Invalid", "cannot be read") };
+    let Ok(new) = raw(&file.object) else { return Err((Reason::Invalid, "cannot be read".into())) };
     let (namespace, name) = (&*file.name.namespace, &*file.name.name);
     let kind =
         GroupVersionKind { group: GROUP.into(), version: VERSION.into(), kind: file.kind.as_str().into() };
     let review = review(kind, (namespace, name), caller.caller(), &new, old.as_deref());
-    match read(&review, &Purpose::OwnKinds, parties, Timestamp::now()) {
+    let verdict = match read(&review, &Purpose::OwnKinds, parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
         Ok(Case::Settled(Decision::Ask(asking))) if !asks => asking.allow,
         Ok(Case::Settled(Decision::Ask(asking))) => {
@@ -277,7 +274,11 @@ async fn judge(
             asked.unwrap_or(allow)
         }
         Ok(Case::Write(_)) => Verdict::allow(),
-        Err(error) => Verdict::refuse(422, "Invalid", &error.to_string()),
+        Err(error) => return Err((Reason::Invalid, error.to_string())),
+    };
+    match verdict.denial {
+        None => Ok(verdict.warnings),
+        Some(denial) => Err((denial.into(), verdict.message)),
     }
 }
 

@@ -13,12 +13,12 @@ use crate::{
     authority::Subject,
     model::{World, WriteFault},
     names::ObjectKey,
-    plan::policy::scan::is_exempt,
+    plan::{Reason, copy::ProblemReason, policy::scan::is_exempt},
     validate::Candidate,
 };
 
 /// Why an object would be refused: reason and message.
-pub(super) type Refusal = (&'static str, String);
+pub(super) type Refusal = (Reason, String);
 
 /// What the policies warn of, or why one refuses the write: the webhook's own code judges it.
 pub(super) fn judge(
@@ -28,7 +28,7 @@ pub(super) fn judge(
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Vec<String>, Refusal> {
-    let unread = |why: String| ("Unread", format!("it cannot be judged by the policies: {why}"));
+    let unread = |why: String| (Reason::Unread, format!("it cannot be judged by the policies: {why}"));
     let raw = |value: &Value| {
         serde_json::value::to_raw_value(value).map_err(|_| unread("it cannot be written as JSON".into()))
     };
@@ -48,8 +48,10 @@ pub(super) fn judge(
         Err(error) => Err(error),
     };
     match verdict {
-        Ok(Verdict { allowed: true, warnings, .. }) => Ok(warnings),
-        Ok(Verdict { message, .. }) => Err((WriteFault::RefusedByPolicy.as_str(), message)),
+        Ok(Verdict { denial: None, warnings, .. }) => Ok(warnings),
+        Ok(Verdict { message, .. }) => {
+            Err((ProblemReason::Fault(WriteFault::RefusedByPolicy).into(), message))
+        }
         Err(error) => Err(unread(error.to_string())),
     }
 }

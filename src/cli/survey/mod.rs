@@ -8,6 +8,7 @@ mod authority;
 mod content;
 mod declared;
 mod error;
+mod file_outlook;
 mod granted;
 mod instances;
 mod judged;
@@ -28,7 +29,8 @@ use kube::Client;
 pub(super) use authority::AnswerSource;
 pub(super) use declared::{Declined, FromFile, OurKind, declared_in};
 pub(super) use error::SurveyError;
-pub(super) use objects::{AppliedObject, ObjectFile, objects_in};
+pub(super) use file_outlook::{FileObject, FileOutlook};
+pub(super) use objects::{ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 pub(crate) use take::{read_scope, take_survey};
 
@@ -62,7 +64,7 @@ pub(super) struct Survey {
     /// Rules, monitors and policies of files that would be refused.
     pub declined: Vec<Declined>,
     /// ConfigMaps and Secrets of files, and what becomes of them.
-    pub applied: Vec<AppliedObject>,
+    pub applied: Vec<FileOutlook>,
     /// Whether marks were verified.
     pub verified: bool,
     /// Notes to read first.
@@ -227,13 +229,11 @@ impl Restarting<'_> {
         client: &Client,
         world: &mut World,
         plans: impl Iterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
-        applied: &[AppliedObject],
+        applied: &[FileOutlook],
         (before, believed): Before,
     ) -> Result<Vec<RestartOutlook>, SurveyError> {
         let mut changed = if self.is_ahead { carry_out(world, plans, self.now) } else { BTreeSet::new() };
-        let files =
-            applied.iter().filter(|applied| matches!(applied.course, Course::Create | Course::Change));
-        changed.extend(files.map(|applied| applied.object.clone()));
+        changed.extend(applied.iter().filter_map(FileOutlook::written).cloned());
         let keys = restarts::workloads(world, &changed, self.workloads_in);
         let mut blind = restarts::blind(world, &keys, self.unseen);
         blind.extend(believed.doubtful);
@@ -281,13 +281,9 @@ impl Survey {
 
     /// Whether to show a workload: it belongs to a selected monitor, or uses a copy of a selected rule.
     pub(super) fn selects_restart(&self, outlook: &RestartOutlook) -> bool {
-        let of_copy = |cause: &crate::plan::restart::Cause| {
-            let marks = self.world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
-            marks.is_some_and(|marks| self.selects_rule(&marks.rule))
-        };
         self.selected.is_none()
             || outlook.monitors.iter().any(|monitor| self.selects_monitor(monitor))
-            || outlook.causes.iter().any(of_copy)
+            || outlook.causes.iter().filter_map(|cause| cause.rule.as_ref()).any(|it| self.selects_rule(it))
     }
 
     /// The copies that concern a namespace, or all: those that land there, and those of the rules there.

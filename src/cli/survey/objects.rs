@@ -11,7 +11,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use serde_json::{Map, Value, json};
 
-use super::judged::{Refusal, judge};
+use super::{
+    file_outlook::{FileObject, FileOutlook},
+    judged::{Refusal, judge},
+};
 use crate::{
     api::DataKind,
     authority::Subject,
@@ -23,6 +26,7 @@ use crate::{
     model::World,
     names::{Kind, ObjectKey},
     observe::content::{Content, decode},
+    plan::Reason,
 };
 
 /// The resource version of an object that is not applied yet.
@@ -34,24 +38,6 @@ pub(in crate::cli) struct ObjectFile {
     object: ObjectKey,
     place: String,
     value: Value,
-}
-
-/// What becomes of a ConfigMap or Secret of a file.
-#[derive(Clone, Debug)]
-pub(in crate::cli) struct AppliedObject {
-    pub object: ObjectKey,
-    /// `FILE:LINE` of the document.
-    pub place: String,
-    /// One of `Create`, `Change`, `Current` and `Refuse`.
-    pub course: Course,
-    /// The reason, one word, where it is refused.
-    pub reason: String,
-    /// Why it is refused.
-    pub message: String,
-    /// The names of what changes.
-    pub difference: Difference,
-    /// What policies warn of.
-    pub warnings: Vec<String>,
 }
 
 /// The ConfigMaps and Secrets among the documents, and the other documents.
@@ -87,7 +73,7 @@ pub(super) async fn apply(
     files: Vec<ObjectFile>,
     caller: &Subject,
     now: Timestamp,
-) -> (Vec<AppliedObject>, BTreeMap<ObjectKey, Content>) {
+) -> (Vec<FileOutlook>, BTreeMap<ObjectKey, Content>) {
     let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
     for file in files {
         let live = match exists(world, &file) {
@@ -99,13 +85,13 @@ pub(super) async fn apply(
         all.push(match applied {
             Ok((course, difference, warnings, content)) => {
                 contents.insert(object.clone(), content);
-                let (reason, message) = Default::default();
-                AppliedObject { object, place, course, reason, message, difference, warnings }
+                let (of, reason, message) = (FileObject::Data(object), None, String::new());
+                FileOutlook { course, of, place, reason, message, difference, warnings }
             }
             Err((reason, message)) => {
-                let (course, reason) = (Course::Refuse, reason.to_owned());
+                let (course, of, reason) = (Course::Refuse, FileObject::Data(object), Some(reason));
                 let (difference, warnings) = Default::default();
-                AppliedObject { object, place, course, reason, message, difference, warnings }
+                FileOutlook { course, of, place, reason, message, difference, warnings }
             }
         });
     }
@@ -114,20 +100,22 @@ pub(super) async fn apply(
 
 fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
     if file.object.name.is_empty() {
-        return Err(("Invalid", "it has no metadata.name".into()));
+        return Err((Reason::Invalid, "it has no metadata.name".into()));
     }
     let namespace = &file.object.namespace;
     match (world.namespaces().contains_key(namespace), world.unseen(namespace)) {
         (true, _) => Ok(()),
-        (false, Some((reason, message))) => Err((reason.as_str(), message)),
-        (false, None) => Err(("NotFound", format!("namespace {namespace} does not exist: create it first"))),
+        (false, Some((reason, message))) => Err((reason.into(), message)),
+        (false, None) => {
+            Err((Reason::NotFound, format!("namespace {namespace} does not exist: create it first")))
+        }
     }
 }
 
 /// Reads the whole object; only keys and digests of it are kept.
 async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Refusal> {
     let path = format!("{}/{}", object.kind.resource().path(Some(&object.namespace)), object.name);
-    let unread = |why: String| ("Unread", format!("cannot read {object}, to compare: {why}"));
+    let unread = |why: String| (Reason::Unread, format!("cannot read {object}, to compare: {why}"));
     let request = Request::get(path).body(Vec::new()).map_err(|error| unread(error.to_string()))?;
     match client.request_text(request).await {
         Ok(text) => {
@@ -149,8 +137,10 @@ fn one(
     now: Timestamp,
 ) -> Result<(Course, Difference, Vec<String>, Content), Refusal> {
     let ObjectFile { object, value, .. } = file;
-    let Some(key) = world.key().cloned() else { return Err(("Unread", "there is no key of digests".into())) };
-    let invalid = || ("Invalid", format!("it is not a valid {}", object.kind));
+    let Some(key) = world.key().cloned() else {
+        return Err((Reason::Unread, "there is no key of digests".into()));
+    };
+    let invalid = || (Reason::Invalid, format!("it is not a valid {}", object.kind));
     let mut merged = merge(object, live.as_ref(), value).ok_or_else(invalid)?;
     let print = |value: &Value| -> Option<Fingerprint> { fingerprint(object.kind, value, &key) };
     let before = live.as_ref().and_then(print);
@@ -161,14 +151,17 @@ fn one(
         && difference.keys_removed.is_empty());
     if let Some(before) = &before {
         if before.type_ != after.type_ {
-            return Err(("Immutable", "a Secret's type cannot be changed: delete it first".into()));
+            return Err((Reason::Immutable, "a Secret's type cannot be changed: delete it first".into()));
         }
         if before.immutable && is_content {
-            return Err(("Immutable", "it is immutable: delete it first, or give it a new name".into()));
+            return Err((
+                Reason::Immutable,
+                "it is immutable: delete it first, or give it a new name".into(),
+            ));
         }
         let source = world.object(object).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.source);
         if let Some(source) = source.filter(|_| is_content) {
-            return Err(("Copy", format!("it is a copy: change its source {source} instead")));
+            return Err((Reason::Copy, format!("it is a copy: change its source {source} instead")));
         }
     }
     if is_content || before.is_none() {

@@ -55,12 +55,32 @@ pub(in crate::cli) struct Node {
     pub rule: Option<String>,
     /// What becomes of a copy, or the state of a workload; one word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub state: Option<NodeState>,
     /// The numbers of the notes on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
+}
+
+/// How a node stands; as JSON the word for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(in crate::cli) enum NodeState {
+    /// What becomes of a copy.
+    Copy(Course),
+    /// How a workload stands.
+    Workload(RestartState),
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copy(course) => course.fmt(f),
+            Self::Workload(state) => state.fmt(f),
+        }
+    }
 }
 
 /// A note on nodes.
@@ -132,8 +152,7 @@ impl Forest {
     }
 
     fn copy(&mut self, seen: &Seen<'_>, outlook: &Outlook) -> Node {
-        let state =
-            serde_json::to_value(outlook.course).ok().and_then(|word| word.as_str().map(str::to_owned));
+        let state = Some(NodeState::Copy(outlook.course));
         let notes = match outlook.course {
             Course::Current => Vec::new(),
             _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
@@ -158,7 +177,7 @@ impl Forest {
                 namespace: monitor.namespace.to_string(),
                 name: monitor.name.to_string(),
                 rule: None,
-                state: Some(outlook.state.to_string()),
+                state: Some(NodeState::Workload(outlook.state.clone())),
                 notes: self.standing(outlook),
                 children: Vec::new(),
             });
@@ -180,7 +199,7 @@ impl Forest {
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
             rule: None,
-            state: outlook.map(|outlook| outlook.state.to_string()),
+            state: outlook.map(|outlook| NodeState::Workload(outlook.state.clone())),
             notes: declined.into_iter().chain(standing).collect(),
             children: Vec::new(),
         }

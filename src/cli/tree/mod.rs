@@ -7,7 +7,7 @@ mod tests;
 
 use kube::Client;
 
-pub(super) use self::grow::{Forest, Node, Origin, Seen, origin_of};
+pub(super) use self::grow::{Forest, Node, NodeState, Origin, Seen, origin_of};
 use self::{
     draw::draw,
     grow::{grow, of_object, of_rule},

@@ -9,13 +9,15 @@ use crate::{
     authority::author,
     cli::{
         arguments::{Named, Sort},
-        standing::restarts::{RestartRow, row},
         tree::{Origin, Seen, origin_of},
     },
-    explain::{Course, Outlook, RestartOutlook, Restartable, on_change},
+    explain::{Course, Outlook, RestartOutlook, RestartReason, Restartable, on_change},
     model::World,
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    plan::restart::{RestartState, monitors_watching},
+    plan::{
+        Reason,
+        restart::{RestartState, monitors_watching},
+    },
 };
 
 /// What is known of one object: where it comes from, and what uses it.
@@ -46,7 +48,7 @@ pub(in crate::cli) struct Why {
     pub on_change: Vec<User>,
     /// Of a workload: how it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub standing: Option<RestartRow>,
+    pub standing: Option<RestartOutlook>,
     /// Of a workload: what it uses, and whether it restarts when that changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<Used>,
@@ -76,7 +78,8 @@ pub(in crate::cli) struct Made {
     pub author: Option<String>,
     /// What becomes of the copy.
     pub action: Course,
-    pub reason: String,
+    #[schemars(with = "String")]
+    pub reason: Reason,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it goes, where nobody wants it.
@@ -99,10 +102,9 @@ pub(in crate::cli) struct Copied {
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct User {
-    /// `Pods`: those without a workload, of the monitor `name`.
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
+    /// What uses it: a workload, or the pods without one that a monitor finds.
+    #[serde(flatten)]
+    pub of: Restartable,
     /// It restarts when the object changes.
     pub restarts: bool,
     /// The monitors that ask for that, in its own namespace.
@@ -115,8 +117,9 @@ pub(in crate::cli) struct User {
     #[schemars(with = "Option<String>")]
     pub state: Option<RestartState>,
     /// Why it does not restart, or what it waits for.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<RestartReason>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -146,7 +149,7 @@ impl Made {
 impl Why {
     /// Kind and name of everything that restarts when the object changes.
     pub(super) fn restarting(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.on_change.iter().filter(|user| user.restarts).map(|user| (&*user.kind, &*user.name))
+        self.on_change.iter().filter(|user| user.restarts).map(|user| (user.of.kind(), user.of.name()))
     }
 
     fn new(sort: Sort, namespace: &str, name: &str) -> Self {
@@ -244,7 +247,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
         action: outlook.course,
-        reason: outlook.reason.as_str().to_owned(),
+        reason: outlook.reason,
         message: outlook.message.clone(),
         at: outlook.at,
     }
@@ -272,35 +275,31 @@ fn copied_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Copied> {
 fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
     let mut users: Vec<User> = Vec::new();
     for change in on_change(seen.world, object) {
-        let outlook = standing_of(seen, &Restartable::Workload(change.workload.clone()));
-        let waits = || outlook.map(|outlook| (outlook.reason.as_str().to_owned(), outlook.message.clone()));
-        let (reason, message) = match &change.declined {
-            Some((reason, message)) => (reason.as_str().to_owned(), message.clone()),
-            None => waits().unwrap_or_default(),
-        };
+        let of = Restartable::Workload(change.workload);
+        let outlook = standing_of(seen, &of);
+        let waits = || outlook.map(|outlook| (outlook.reason.clone(), outlook.message.clone()));
+        let restarts = change.declined.is_none();
+        let (reason, message) = change.declined.or_else(waits).unzip();
         users.push(User {
-            kind: change.workload.kind.to_string(),
-            namespace: change.workload.namespace.to_string(),
-            name: change.workload.name.to_string(),
-            restarts: change.declined.is_none(),
+            of,
+            restarts,
             monitors: change.monitors.iter().map(|monitor| monitor.name.to_string()).collect(),
             by_annotation: change.by_annotation,
             state: outlook.map(|outlook| outlook.state.clone()),
             reason,
-            message,
+            message: message.unwrap_or_default(),
         });
     }
     for monitor in monitors_watching(seen.world, object) {
-        let Some(outlook) = standing_of(seen, &Restartable::Pods(monitor.clone())) else { continue };
+        let of = Restartable::Pods(monitor.clone());
+        let Some(outlook) = standing_of(seen, &of) else { continue };
         users.push(User {
-            kind: "Pods".into(),
-            namespace: monitor.namespace.to_string(),
-            name: monitor.name.to_string(),
+            of,
             restarts: true,
             monitors: vec![monitor.name.to_string()],
             by_annotation: false,
             state: Some(outlook.state.clone()),
-            reason: outlook.reason.as_str().to_owned(),
+            reason: Some(outlook.reason.clone()),
             message: outlook.message.clone(),
         });
     }
@@ -321,7 +320,7 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     if facts.is_none() && made_by.is_empty() {
         return None;
     }
-    let standing = standing_of(seen, &Restartable::Workload(key.clone())).map(|outlook| row(world, outlook));
+    let standing = standing_of(seen, &Restartable::Workload(key.clone())).cloned();
     let uses = facts.into_iter().flat_map(|facts| &facts.references).map(|reference| {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
         let counts = |change: &crate::explain::OnChange| change.workload == *key && change.declined.is_none();

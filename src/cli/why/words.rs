@@ -2,8 +2,8 @@
 
 use super::answer::{Made, Used, User, Why};
 use crate::{
-    cli::{standing::restarts::RestartRow, terminal::side_by_side},
-    explain::Course,
+    cli::terminal::side_by_side,
+    explain::{Course, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
     names::NamespacedName,
     plan::restart::RestartState,
@@ -80,20 +80,20 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         match made.action {
             Course::Current => "in order".into(),
             Course::Create => format!("about to be made{message}"),
-            Course::Change => format!("about to be changed, {}{message}", made.reason),
-            Course::Remove => format!("about to go{at}, {}{message}", made.reason),
-            Course::Refuse => format!("refused, {}{message}", made.reason),
-            Course::Unknown => format!("not known, {}{message}", made.reason),
-            Course::Wait => format!("waiting{at}, {}{message}", made.reason),
+            Course::Change => format!("about to be changed, {}{message}", made.reason.as_str()),
+            Course::Remove => format!("about to go{at}, {}{message}", made.reason.as_str()),
+            Course::Refuse => format!("refused, {}{message}", made.reason.as_str()),
+            Course::Unknown => format!("not known, {}{message}", made.reason.as_str()),
+            Course::Wait => format!("waiting{at}, {}{message}", made.reason.as_str()),
         },
     ));
     lines
 }
 
 fn place(user: &User) -> String {
-    match user.kind.as_str() {
-        "Pods" => format!("the pods of ConfigMonitor {}/{}", user.namespace, user.name),
-        kind => format!("{kind} {}/{}", user.namespace, user.name),
+    match &user.of {
+        Restartable::Pods(monitor) => format!("the pods of ConfigMonitor {monitor}"),
+        Restartable::Workload(key) => key.to_string(),
     }
 }
 
@@ -106,19 +106,24 @@ fn asked(monitors: &[String], by_annotation: bool) -> String {
 fn restarts(user: &User) -> String {
     let state = match &user.state {
         None | Some(RestartState::Current) => String::new(),
-        Some(state) => format!("; now {state}, {}: {}", user.reason, user.message),
+        Some(state) => format!("; now {state}, {}: {}", word(user), user.message),
     };
     format!("{}, asked by {}{state}", place(user), asked(&user.monitors, user.by_annotation))
 }
 
 fn declined(user: &User) -> String {
-    format!("{}: {}: {}", place(user), user.reason, user.message)
+    format!("{}: {}: {}", place(user), word(user), user.message)
 }
 
-fn of_workload(standing: &RestartRow, wide: bool) -> Vec<(&'static str, String)> {
+fn word(user: &User) -> &'static str {
+    user.reason.as_ref().map(RestartReason::as_str).unwrap_or_default()
+}
+
+fn of_workload(standing: &RestartOutlook, wide: bool) -> Vec<(&'static str, String)> {
     let message = if standing.message.is_empty() { String::new() } else { format!(": {}", standing.message) };
     let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason.as_str()))];
-    let asked = asked(&standing.monitors, standing.by_annotation);
+    let monitors: Vec<String> = standing.monitors.iter().map(|one| one.name.to_string()).collect();
+    let asked = asked(&monitors, standing.by_annotation);
     if !asked.is_empty() {
         lines.push(("asked by", asked));
     }

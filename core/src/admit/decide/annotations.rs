@@ -44,7 +44,7 @@ pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision,
         Decision::Now(verdict) => verdict,
         Decision::Ask(inquiry) => &mut inquiry.allow,
     };
-    if let Some(object) = review.object.filter(|_| verdict.allowed) {
+    if let Some(object) = review.object.filter(|_| verdict.is_allowed()) {
         let annotations = metadata(object, "object")?.annotations.unwrap_or_default();
         let written = annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));
         misspelt_annotations(written)

@@ -5,7 +5,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
-use crate::{api::Problem, validate::did_you_mean};
+use crate::{
+    api::Problem,
+    validate::{did_you_mean, invalid},
+};
 
 /// All fields that were given and that the kind's definition lacks.
 pub(super) fn unknown(raw: &str, definition: &CustomResourceDefinition) -> Vec<Problem> {
@@ -30,9 +33,9 @@ fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut V
                     None => {
                         let meant = did_you_mean(key, known.keys().map(String::as_str));
                         let what = if meant.is_empty() { "; check its spelling" } else { &meant };
-                        problems.push(finding(
+                        problems.push(invalid(
                             &path,
-                            &format!("is not a field of this kind in this version{what}"),
+                            format!("is not a field of this kind in this version{what}"),
                         ));
                     }
                 }
@@ -59,11 +62,7 @@ pub(super) fn undecodable(raw: &str, error: &serde_json::Error) -> Problem {
     }
     let message =
         message.replace("a sequence", "a list").replace("invalid type: sequence", "invalid type: list");
-    finding(&format!("spec{path}"), &format!("cannot be read: {message}"))
-}
-
-fn finding(field: &str, message: &str) -> Problem {
-    Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
+    invalid(&format!("spec{path}"), format!("cannot be read: {message}"))
 }
 
 fn offset_of(raw: &str, line: usize, column: usize) -> usize {

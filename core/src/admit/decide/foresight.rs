@@ -6,11 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::{
     api::{CopyratorRuleSpec, CopyratorRuleStatus},
-    model::World,
+    model::{World, WriteFault},
     names::NamespacedName,
-    plan::copy::{
-        absent::{lacking_sources, lacking_targets, sees_sources},
-        granted::not_granted,
+    plan::{
+        Reason,
+        copy::{
+            ProblemReason,
+            absent::{lacking_sources, lacking_targets, sees_sources},
+            granted::not_granted,
+        },
     },
     validate::CompiledRule,
 };
@@ -22,7 +26,7 @@ pub(super) struct Written {
     compiled: CompiledRule,
     /// The reason and message from the status of the rule's previous version, where they hold for this
     /// version, too.
-    said: Option<(&'static str, String)>,
+    said: Option<(Reason, String)>,
 }
 
 /// Warnings for a rule's author, given only once the API server has said that the author may write the rule
@@ -52,9 +56,11 @@ impl Written {
             return Foresight::default();
         }
         // A process that watches sources knows better than an earlier status.
-        let said = said.as_ref().filter(|(reason, _)| *reason != NO_SOURCE || !sees_sources(world, compiled));
         let said =
-            said.map(|(reason, message)| format!("copyrator: the rule's status says {reason}: {message}"));
+            said.as_ref().filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, compiled));
+        let said = said.map(|(reason, message)| {
+            format!("copyrator: the rule's status says {}: {message}", reason.as_str())
+        });
         let refused = (!world.settings().copies(compiled.kind)).then(|| not_granted(compiled.kind));
         let refused = refused.map(|said| format!("copyrator: {said}"));
         let sources = lacking_sources(world, rule, compiled).map(|said| format!("copyrator: {said}"));
@@ -65,9 +71,6 @@ impl Written {
         }
     }
 }
-
-const NO_SOURCE: &str = "NoSource";
-const FORBIDDEN: &str = "Forbidden";
 
 #[derive(Deserialize)]
 struct Before {
@@ -84,7 +87,7 @@ struct Metadata {
 
 /// What the reconciler said of the rule's previous version, as far as the new spec leaves it true: missing
 /// sources, and rights that our own account lacks. Rights that the author lacks are asked about anew.
-fn said_before(old: &RawValue, spec: &CopyratorRuleSpec) -> Option<(&'static str, String)> {
+fn said_before(old: &RawValue, spec: &CopyratorRuleSpec) -> Option<(Reason, String)> {
     let Before { metadata, spec: before, status } = serde_json::from_str(old.get()).ok()?;
     let condition = |type_: &str| {
         let of_this =
@@ -95,10 +98,10 @@ fn said_before(old: &RawValue, spec: &CopyratorRuleSpec) -> Option<(&'static str
     let may = condition("Authorized").is_some_and(|authorized| authorized.status == "True");
     let is_same_source = before.source == spec.source;
     let is_same = is_same_source && before.targets == spec.targets && before.copy == spec.copy;
-    let reason = match ready.reason.as_str() {
-        NO_SOURCE if is_same_source => NO_SOURCE,
-        FORBIDDEN if may && is_same => FORBIDDEN,
-        _ => return None,
-    };
+    let still_true = [
+        is_same_source.then_some(Reason::NoSource),
+        (may && is_same).then_some(ProblemReason::Fault(WriteFault::Forbidden).into()),
+    ];
+    let reason = still_true.into_iter().flatten().find(|reason| reason.as_str() == ready.reason)?;
     Some((reason, ready.message.clone()))
 }

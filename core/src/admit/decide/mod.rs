@@ -21,7 +21,7 @@ pub use case::{Parties, Purpose, WriteCase};
 pub use foresight::Foresight;
 use jiff::Timestamp;
 pub use policies::{Breach, Effect};
-pub use verdict::{DecideError, Decision, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
+pub use verdict::{DecideError, Decision, Denial, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use self::case::Versions;
 use super::decode::Review;

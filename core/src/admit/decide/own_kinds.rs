@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::{
-    DecideError, Decision, Inquiry, Parties, Purpose, Verdict, canary_answer, fields,
+    DecideError, Decision, Denial, Inquiry, Parties, Purpose, Verdict, canary_answer, fields,
     foresight::{Foresight, Written},
 };
 use crate::{
@@ -21,7 +21,9 @@ use crate::{
         template_questions,
     },
     names::NamespacedName,
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unknown_fields, unserved},
+    validate::{
+        CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, SpecFault, unknown_fields, unserved,
+    },
 };
 
 #[derive(Deserialize)]
@@ -36,7 +38,7 @@ pub(super) fn decide(
     parties: &Parties,
 ) -> Result<Decision, DecideError> {
     if let Some(answer) = canary_answer(review) {
-        return Ok(Decision::Now(Verdict::refuse(418, "Canary", &answer)));
+        return Ok(Decision::Now(Verdict::refuse(Denial::Canary, &answer)));
     }
     if !matches!(review.operation, Operation::Create | Operation::Update) {
         return Ok(Decision::Now(Verdict::allow()));
@@ -47,7 +49,10 @@ pub(super) fn decide(
         _ => None,
     };
     let Some(spec) = spec else {
-        return Ok(invalid(review, &[problem("spec", "is missing; say what is wanted")]));
+        return Ok(invalid(
+            review,
+            &[SpecFault::Invalid.problem("spec: is missing; say what is wanted".into())],
+        ));
     };
     if old.is_some_and(|old| same(spec, old)) {
         return Ok(Decision::Now(Verdict::allow()));
@@ -218,12 +223,7 @@ pub(super) fn invalid(review: &Review<'_>, problems: &[Problem]) -> Decision {
     };
     let all = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
     Decision::Now(Verdict::refuse(
-        422,
-        "Invalid",
+        Denial::Invalid,
         &format!("{} {name} is not valid: {all}", review.kind.kind),
     ))
-}
-
-fn problem(field: &str, message: &str) -> Problem {
-    Problem { reason: "Invalid".into(), message: format!("{field}: {message}"), ..Problem::default() }
 }

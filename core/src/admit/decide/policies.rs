@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{DecideError, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
+use super::{DecideError, Denial, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
     admit::decode::{Operation, Review},
     api::{Action, PolicyKind, WhileInUse},
@@ -173,10 +173,12 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     let refusals: Vec<&str> = with(Effect::Refused).map(|breach| breach.message.as_str()).collect();
     if !refusals.is_empty() {
         let warnings = std::mem::take(&mut verdict.warnings);
-        verdict = Verdict { warnings, ..Verdict::refuse(403, "Forbidden", &listed(&refusals)) };
+        verdict = Verdict { warnings, ..Verdict::refuse(Denial::Forbidden, &listed(&refusals)) };
     }
     if !breaches.is_empty() {
-        verdict.audit.insert("verdict".into(), if verdict.allowed { "allowed" } else { "refused" }.into());
+        verdict
+            .audit
+            .insert("verdict".into(), if verdict.is_allowed() { "allowed" } else { "refused" }.into());
     }
     let (far, broken): (Vec<&Breach>, _) = breaches.iter().partition(|breach| breach.violation.rule == REACH);
     let mut broken: Vec<String> = broken

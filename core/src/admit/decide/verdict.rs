@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::foresight::{Foresight, Written};
 use crate::{
     authority::{Identity, Question, Subject},
-    model::World,
+    model::{RefusalReason, World},
     names::NamespacedName,
+    plan::Reason,
     validate::printable,
 };
 
@@ -18,12 +19,8 @@ const MOST_WARNINGS: usize = 10;
 /// The answer to a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the API server may go on with the write.
-    pub allowed: bool,
-    /// The HTTP status code of a refusal.
-    pub code: u16,
-    /// The `reason` of a refusal's Status, such as `Forbidden`.
-    pub reason: &'static str,
+    /// Why the write is refused, where it is.
+    pub denial: Option<Denial>,
     /// The message of a refusal; empty where the write is allowed.
     pub message: String,
     /// The warnings that kubectl prints to the writer.
@@ -32,6 +29,53 @@ pub struct Verdict {
     pub audit: BTreeMap<String, String>,
     /// Changes to the object's metadata, in order.
     pub edits: Vec<Edit>,
+}
+
+/// Why a write is refused: the code and the `reason` of the Status that the API server shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// It is the canary, which is refused to show that the webhook is asked.
+    Canary,
+    /// The user, or the account that would act, may not do that, or a policy does not allow it.
+    Forbidden,
+    /// The object makes no sense.
+    Invalid,
+    /// The user should try again in a moment.
+    TooManyRequests,
+}
+
+impl Denial {
+    /// The HTTP status code.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Canary => 418,
+            Self::Forbidden => 403,
+            Self::Invalid => 422,
+            Self::TooManyRequests => 429,
+        }
+    }
+
+    /// The word for the API server.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Canary => "Canary",
+            Self::Forbidden => "Forbidden",
+            Self::Invalid => "Invalid",
+            Self::TooManyRequests => "TooManyRequests",
+        }
+    }
+}
+
+/// As a plan says that the webhook would refuse.
+impl From<Denial> for Reason {
+    fn from(denial: Denial) -> Self {
+        match denial {
+            Denial::Canary => Self::Canary,
+            Denial::Forbidden => Self::Refused(RefusalReason::Forbidden),
+            Denial::Invalid => Self::Invalid,
+            Denial::TooManyRequests => Self::Refused(RefusalReason::TooManyQuestions),
+        }
+    }
 }
 
 /// One change of an object's metadata.
@@ -127,9 +171,7 @@ impl Verdict {
     /// Allows the write, without warnings.
     pub fn allow() -> Self {
         Self {
-            allowed: true,
-            code: 200,
-            reason: "",
+            denial: None,
             message: String::new(),
             warnings: Vec::new(),
             audit: BTreeMap::new(),
@@ -137,10 +179,14 @@ impl Verdict {
         }
     }
 
-    /// Refuses the write with an HTTP status code and a one-word reason. A message longer than
-    /// [`LONGEST_MESSAGE`] is cut.
-    pub fn refuse(code: u16, reason: &'static str, message: &str) -> Self {
-        Self { allowed: false, code, reason, message: printable(message, LONGEST_MESSAGE), ..Self::allow() }
+    /// Refuses the write. A message longer than [`LONGEST_MESSAGE`] is cut.
+    pub fn refuse(denial: Denial, message: &str) -> Self {
+        Self { denial: Some(denial), message: printable(message, LONGEST_MESSAGE), ..Self::allow() }
+    }
+
+    /// Whether the API server may go on with the write.
+    pub fn is_allowed(&self) -> bool {
+        self.denial.is_none()
     }
 
     /// Adds a warning, unless the answer carries as many as it can.

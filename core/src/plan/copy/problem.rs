@@ -48,6 +48,32 @@ pub enum ProblemReason {
 }
 
 impl ProblemReason {
+    const ALL: [Self; 18] = [
+        Self::Fault(WriteFault::Forbidden),
+        Self::Fault(WriteFault::Failed),
+        Self::Fault(WriteFault::Refused),
+        Self::Fault(WriteFault::RefusedByPolicy),
+        Self::Fault(WriteFault::TooLarge),
+        Self::Fault(WriteFault::Conflict),
+        Self::OtherRule,
+        Self::DuplicateName,
+        Self::Contested,
+        Self::Terminating,
+        Self::TooMany,
+        Self::Held,
+        Self::RenderFailed,
+        Self::FieldOwned,
+        Self::Unstable,
+        Self::NotKept,
+        Self::Unseen(Unseen::NotServed),
+        Self::Unseen(Unseen::OutOfSight),
+    ];
+
+    /// The kind of a problem that a status lists; `None` of a problem that is of no copy, or of another version.
+    pub fn of(problem: &Problem) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == problem.reason)
+    }
+
     /// The word for statuses and commands.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -136,5 +162,24 @@ impl From<CopyProblem> for Problem {
             reason: problem.reason.as_str().into(),
             message: problem.message,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_problem_of_a_status_is_read_as_what_it_was() {
+        let words: BTreeSet<&str> = ProblemReason::ALL.into_iter().map(ProblemReason::as_str).collect();
+        assert_eq!(words.len(), ProblemReason::ALL.len(), "two reasons have one word");
+        for reason in ProblemReason::ALL {
+            let slot = ObjectKey::new(crate::names::Kind::Secret, "shop", "tls");
+            assert_eq!(ProblemReason::of(&CopyProblem::new(&slot, reason, "").into()), Some(reason));
+        }
+        let newer = Problem { reason: "OfLater".into(), ..Problem::default() };
+        assert_eq!(ProblemReason::of(&newer), None);
     }
 }

@@ -8,7 +8,6 @@
 //! `Forbidden`, `TooLarge`, `TooMany`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
@@ -30,7 +29,7 @@ use crate::{
     model::{Authority, RuleFacts, Unseen, World, WriteFault},
     names::NamespacedName,
     plan::{Need, Reason},
-    validate::Quarantine,
+    validate::SpecFault,
 };
 
 /// What there is to say of a rule.
@@ -152,11 +151,9 @@ pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFaul
     }
 }
 
-/// Whether a status says that its rule would have too many copies.
+/// Whether a status says that its rule would have too many copies, which is its first problem then.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
-    let reason = ProblemReason::TooMany.as_str();
-    let is_so = |one: &Condition| one.type_ == "Degraded" && one.status == "True" && one.reason == reason;
-    status.conditions.iter().any(is_so)
+    status.problems.first().and_then(ProblemReason::of) == Some(ProblemReason::TooMany)
 }
 
 fn status(
@@ -182,7 +179,7 @@ fn status(
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, Quarantine::of(&status.problems).into(), first_problem()),
+        (Some(Inert::Quarantined), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => (
             false,
             Reason::KindNotGranted,

@@ -25,7 +25,7 @@ use crate::{
     model::{Authority, StatusFaultKind, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
     plan::Reason,
-    validate::{CompiledTemplate, Quarantine},
+    validate::{CompiledTemplate, SpecFault},
 };
 
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
@@ -173,7 +173,7 @@ fn status(
     let rendering = || being_written(&count, ("object", "objects"));
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, Quarantine::of(&status.problems).into(), first_problem()),
+        (Some(Inert::Quarantined), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let why = compiled.and_then(|compiled| not_granted_to(world, compiled));

@@ -14,7 +14,7 @@ use crate::{
     api::{ConfigPolicyStatus, WORST_PROBLEMS, set_condition},
     model::{PolicyFacts, World},
     plan::Reason,
-    validate::Quarantine,
+    validate::SpecFault,
 };
 
 /// The status that a policy should have; `None` where the policy is gone, or it was not checked yet whether
@@ -28,7 +28,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     status.actions = column(&facts.spec.validation_actions);
     status.problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
     let invalid = status.problems.first().map(|problem| problem.message.clone());
-    let quarantined = Reason::from(Quarantine::of(&status.problems)).as_str();
+    let quarantined = Reason::from(SpecFault::first(&status.problems)).as_str();
     let ready = match &invalid {
         Some(message) => (false, quarantined, message.clone()),
         None => in_force(world, name, facts)?,

@@ -1,4 +1,5 @@
-//! One workload, and everything that has to be known of it to decide whether it restarts.
+//! One workload, and everything that has to be known of it to decide whether it restarts: facts, and questions that they
+//! answer. What follows from the answers is decided in `restarts.rs`, and by the gates.
 
 use std::time::Duration;
 
@@ -81,9 +82,7 @@ impl<'w> Case<'w> {
             (difference, ..) => difference,
         })
     }
-}
 
-impl Case<'_> {
     /// Why the reconciler does not restart it, even if a monitor or an annotation asks for that.
     pub(super) fn stopped(&self) -> Option<RestartState> {
         if self.facts.rollout == Rollout::Paused {

@@ -18,7 +18,6 @@ mod progress;
 pub mod reach;
 mod readiness;
 mod remember;
-mod replacing;
 mod restarts;
 mod retry;
 mod selected;

@@ -1,5 +1,7 @@
-//! What to do about one workload. The content that it runs with is recorded on it, in the applied label, so
-//! that no memory of ours is needed: a leader change or a week of downtime loses nothing and repeats nothing.
+//! What to do about one workload: whether it restarts, and how its old pods are replaced until none is left, for every kind
+//! and strategy. docs/restarting.md has the table, and a test holds it against this. The content that a workload runs with is
+//! recorded on it, in the applied label, so that no memory of ours is needed: a leader change or a week of downtime loses
+//! nothing and repeats nothing.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,12 +9,12 @@ use super::{
     applied::RecordDiff,
     backoff,
     brake::Wait,
-    case::Case,
+    case::{Case, OldPods},
     cause::causes,
     gates,
     line::Lines,
     own_gates,
-    pods::{self, Before},
+    pods::{self, Before, LOOK_AGAIN, Removal, RemovePod},
     progress::progress,
     reach::workloads_using,
     soak,
@@ -21,7 +23,9 @@ use super::{
 };
 use crate::{
     api::StrategyType,
-    model::{AGAIN, LastRestart, RestartResult, TrackRecord, WaitReason, World},
+    model::{
+        AGAIN, LastRestart, PodFacts, RestartResult, Rollout, RolloutFault, TrackRecord, WaitReason, World,
+    },
     names::{ObjectKey, WorkloadKey},
     plan::{Need, at_after},
 };
@@ -96,38 +100,6 @@ impl Case<'_> {
         WorkloadPlan::act(state, RestartAction::Adopt { label, track })
     }
 
-    /// The content is recorded, and nothing restarts.
-    fn adoption(&self, track: TrackRecord) -> RestartAction {
-        RestartAction::Adopt { label: self.content.label(), track }
-    }
-
-    /// All pods are found to run the content.
-    pub(super) fn replaced(&self) -> WorkloadPlan {
-        let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
-        let went =
-            if self.facts.is_being_replaced() { RestartResult::UnderWay } else { RestartResult::Through };
-        self.went(went, WorkloadPlan::act(RestartState::Unrecorded, self.adoption(track)))
-    }
-
-    /// How its restarts have gone, the one included that is about to begin.
-    pub(super) fn track_with_next(&self) -> TrackRecord {
-        let last = match self.pace.strategy {
-            StrategyType::Rollout => self.facts.restarts.last_restart,
-            // What is recorded was, for all we know, when the last of its pods had been replaced.
-            StrategyType::Evict | StrategyType::Delete => {
-                self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
-            }
-        };
-        let track = match self.world.lost_record(self.key).is_some() {
-            // Whether a rollout that was taken back would have become ready is not known.
-            true => self.facts.restarts.track.clone(),
-            // Before its deadline, or after it was complete.
-            false if self.is_known_to_fail() => self.facts.restarts.track.clone().failed(),
-            false => backoff::track(self.facts, self.now),
-        };
-        backoff::one_more(track, &self.pace, last, self.now)
-    }
-
     /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods
     /// become ready, and stayed so?
     fn current(&self) -> WorkloadPlan {
@@ -147,15 +119,126 @@ impl Case<'_> {
         self.went(checked.result, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
     }
 
+    /// The label says that it runs other content, or that some of its pods do: those that began before
+    /// `since`.
+    fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
+        self.first_step(since, pending).unwrap_or_else(|state| self.hold(state))
+    }
+
+    fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
+        own_gates::pass(own_gates::DUE, self, since)?;
+        own_gates::pass(gates::TURN, self, since)?;
+        let before = pods::before(since, self.facts.restarts.recorded);
+        let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
+        let plan = if pods.stale.is_empty() { Ok(self.replaced()) } else { self.begin(&pods) };
+        if pods::is_fresh(pods.seen, since, self.now) {
+            return plan;
+        }
+        // Too old to act by, the list still says how it stands.
+        let state = plan.map_or_else(|state| state, |_| Wait::for_event(WaitReason::Facts).into());
+        let needs = vec![Need::Pods(self.key.clone())];
+        Ok(WorkloadPlan { needs, ..self.hold(state) })
+    }
+
+    /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are
+    /// removed one by one, a record that they are to be removed is written first: it survives us, and content
+    /// that changes back half-way differs from what is written.
+    ///
+    /// # Errors
+    /// How it stands, where something holds it back.
+    fn begin(&self, pods: &OldPods<'_>) -> Result<WorkloadPlan, RestartState> {
+        gates::pass_pods(gates::BEGINNING, self, pods)?;
+        let (label, pending) = (self.content.label(), self.content.label_while(Some(pods.before)));
+        let track = self.track_with_next();
+        let action = match (self.pace.strategy, &self.facts.rollout) {
+            (StrategyType::Evict | StrategyType::Delete, _) => RestartAction::Begin { label: pending, track },
+            // The template first: the pods that come are of the new revision.
+            (StrategyType::Rollout, Rollout::OnDelete | Rollout::Partitioned(_)) => {
+                RestartAction::Rollout { label: pending, stamp: self.stamp(), track }
+            }
+            (StrategyType::Rollout, _) => RestartAction::Rollout { label, stamp: self.stamp(), track },
+        };
+        Ok(self.went(RestartResult::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
+    }
+
+    /// The next step, until none is left of those that began before then. A list of pods that is too old to
+    /// act by still says how it stands.
+    fn go_on(&self, before: Before) -> WorkloadPlan {
+        if let Err(state) = own_gates::pass(own_gates::BEGUN, self, before.time()) {
+            return self.hold_begun(state);
+        }
+        let need = |state| {
+            let needs = vec![Need::Pods(self.key.clone())];
+            self.went(RestartResult::UnderWay, WorkloadPlan { needs, ..WorkloadPlan::rest(state) })
+        };
+        let Ok(pods) = self.old_pods(before.time(), before) else { return need(RestartState::Restarting) };
+        let plan = self.next_step(&pods).unwrap_or_else(|state| self.hold_begun(state));
+        match pods::is_fresh(pods.seen, pods.since, self.now) {
+            true => plan,
+            false => need(plan.state),
+        }
+    }
+
+    fn next_step(&self, pods: &OldPods<'_>) -> Result<WorkloadPlan, RestartState> {
+        if pods.stale.is_empty() {
+            return Ok(self.replaced());
+        }
+        gates::pass_pods(gates::GOING_ON, self, pods)?;
+        if self.removes_pods() {
+            gates::pass_pods(gates::REMOVING, self, pods)?;
+            return Ok(self.remove(self.next(pods)?));
+        }
+        gates::pass_pods(gates::ROLLING, self, pods)?;
+        // Begun by removal, under another strategy.
+        self.begin(pods)
+    }
+
+    /// How a restart goes that stands so, for those who wait for it.
+    fn hold_begun(&self, state: RestartState) -> WorkloadPlan {
+        let went = match &state {
+            RestartState::Failed(Failure::Stage { fault, .. }) => RestartResult::Failed(fault.clone()),
+            RestartState::Failed(Failure::RolloutStuck) => RestartResult::Failed(RolloutFault::Partition),
+            // Nothing waits for pods that their owner holds, or for a workload that its owner has taken out.
+            RestartState::Held { .. } | RestartState::OptedOut => RestartResult::Through,
+            RestartState::Paused => return self.hold(state),
+            _ => RestartResult::UnderWay,
+        };
+        self.went(went, self.hold(state))
+    }
+
+    fn remove(&self, pod: &PodFacts) -> WorkloadPlan {
+        let action = RestartAction::RemovePods {
+            label: self.content.label(),
+            pods: vec![RemovePod::from(pod)],
+            how: Removal::by(self.pace.strategy),
+        };
+        let recheck = Some(pods::add(self.now, LOOK_AGAIN));
+        let plan = WorkloadPlan { recheck, ..WorkloadPlan::act(RestartState::Due, action) };
+        self.went(RestartResult::UnderWay, plan)
+    }
+
+    /// All pods are found to run the content.
+    fn replaced(&self) -> WorkloadPlan {
+        let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
+        let went =
+            if self.facts.is_being_replaced() { RestartResult::UnderWay } else { RestartResult::Through };
+        self.went(went, WorkloadPlan::act(RestartState::Unrecorded, self.adoption(track)))
+    }
+
+    /// The content is recorded, and nothing restarts.
+    fn adoption(&self, track: TrackRecord) -> RestartAction {
+        RestartAction::Adopt { label: self.content.label(), track }
+    }
+
     /// The plan, and how the restart goes when it is carried out, where others wait for that.
-    pub(super) fn went(&self, went: RestartResult, plan: WorkloadPlan) -> WorkloadPlan {
+    fn went(&self, went: RestartResult, plan: WorkloadPlan) -> WorkloadPlan {
         let restarted =
             self.soak().map(|_| LastRestart { content: self.content.digest.clone(), result: went });
         WorkloadPlan { restarted, ..plan }
     }
 
     /// It stands so, and nothing is done: when to look again, and what has to be known.
-    pub(super) fn hold(&self, state: RestartState) -> WorkloadPlan {
+    fn hold(&self, state: RestartState) -> WorkloadPlan {
         let again = |span| Some(pods::add(self.now, span));
         let recheck = match &state {
             // An event of others ends it, on which nothing hangs alone.
@@ -181,31 +264,29 @@ impl Case<'_> {
         self.facts.rollout_deadline().filter(|deadline| *deadline > self.now)
     }
 
-    /// The label says that it runs other content, or that some of its pods do: those that began before
-    /// `since`.
-    fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
-        self.first_step(since, pending).unwrap_or_else(|state| self.hold(state))
-    }
-
-    fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
-        own_gates::pass(own_gates::DUE, self, since)?;
-        own_gates::pass(gates::TURN, self, since)?;
-        let before = pods::before(since, self.facts.restarts.recorded);
-        let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
-        let plan = if pods.stale.is_empty() { Ok(self.replaced()) } else { self.begin(&pods) };
-        if pods::is_fresh(pods.seen, since, self.now) {
-            return plan;
-        }
-        // Too old to act by, the list still says how it stands.
-        let state = plan.map_or_else(|state| state, |_| Wait::for_event(WaitReason::Facts).into());
-        let needs = vec![Need::Pods(self.key.clone())];
-        Ok(WorkloadPlan { needs, ..self.hold(state) })
+    /// How its restarts have gone, the one included that is about to begin.
+    fn track_with_next(&self) -> TrackRecord {
+        let last = match self.pace.strategy {
+            StrategyType::Rollout => self.facts.restarts.last_restart,
+            // What is recorded was, for all we know, when the last of its pods had been replaced.
+            StrategyType::Evict | StrategyType::Delete => {
+                self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
+            }
+        };
+        let track = match self.world.lost_record(self.key).is_some() {
+            // Whether a rollout that was taken back would have become ready is not known.
+            true => self.facts.restarts.track.clone(),
+            // Before its deadline, or after it was complete.
+            false if self.is_known_to_fail() => self.facts.restarts.track.clone().failed(),
+            false => backoff::track(self.facts, self.now),
+        };
+        backoff::one_more(track, &self.pace, last, self.now)
     }
 
     /// Content-derived, so that a second writing changes nothing. Where the template carries the digest
     /// already though pods run other content (`rollout undo`; content that came back while only the label was
     /// written), the digest alone would leave the template as it is and nobody would restart.
-    pub(super) fn stamp(&self) -> String {
+    fn stamp(&self) -> String {
         let digest = &self.content.digest;
         match self.facts.restarts.restarted_for.as_ref() == Some(digest) {
             true => format!("{digest}{AGAIN}"),

@@ -11,7 +11,8 @@ use crate::{
     names::NamespacedName,
 };
 
-/// How a workload stands, or the pods that a monitor finds itself; as JSON the word for it.
+/// How a workload stands now, or the pods that a monitor finds itself; as JSON the word for it. What becomes of it after its waits is
+/// `explain::RestartCourse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartState {
     /// It could not be restarted, or has not become ready since.

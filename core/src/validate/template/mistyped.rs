@@ -15,11 +15,9 @@ use super::{
 use crate::{
     api::Problem,
     names::InstanceKind,
-    validate::{did_you_mean, printable},
+    validate::{SpecFault, did_you_mean, printable},
 };
 
-/// The reason where a template's text does not have the types of a kind.
-pub const TYPE_ERROR: &str = "TypeError";
 /// How much of a name or value a message quotes, in bytes.
 const QUOTED: usize = 64;
 /// The longest path of a field in a message, in bytes.
@@ -229,8 +227,7 @@ impl<'d> Judge<'_, 'd> {
     }
 
     fn say(&mut self, at: &str, what: &str) {
-        let (reason, message) = (TYPE_ERROR.into(), format!("{}: {what}", printable(at, LONGEST_PATH)));
-        self.faults.push(Problem { reason, message, ..Problem::default() });
+        self.faults.push(SpecFault::TypeError.problem(format!("{}: {what}", printable(at, LONGEST_PATH))));
     }
 }
 

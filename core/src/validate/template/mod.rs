@@ -19,7 +19,7 @@ mod visible;
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
-pub use mistyped::{TYPE_ERROR, Typed};
+pub use mistyped::Typed;
 pub use object::CompiledObject;
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;

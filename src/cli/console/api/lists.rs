@@ -19,10 +19,11 @@ use crate::{
             ObjectRow, ReadError,
             copies::{CopyStatus, standings},
             existing_violations, read,
-            restarts::{RestartRow, rows},
+            restarts::rows,
         },
         status::rows_of,
     },
+    explain::RestartOutlook,
 };
 
 /// A copy with its rule.
@@ -103,22 +104,23 @@ pub(in crate::cli::console) fn copy_lines(requested: &RequestedSurveys) -> Vec<C
 }
 
 /// Workloads, one row each.
-pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<RestartRow>, Problem> {
+pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<RestartOutlook>, Problem> {
     let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
     let mut lines = restart_lines(&requested);
     lines.retain(|row| {
-        asked.namespace.as_ref().is_none_or(|namespace| row.namespace == *namespace)
+        asked.namespace.as_ref().is_none_or(|namespace| row.of.namespace() == &**namespace)
             && is_asked(asked.state.as_deref(), &row.state.to_string())
     });
-    let key = |row: &RestartRow| {
-        vec![format!("{:02}", row.state.rank()), row.namespace.clone(), row.kind.clone(), row.name.clone()]
+    let key = |row: &RestartOutlook| {
+        let of = [row.of.namespace(), row.of.kind(), row.of.name()].map(str::to_owned);
+        std::iter::once(format!("{:02}", row.state.rank())).chain(of).collect()
     };
     page(lines, key, asked, requested.notes)
 }
 
 /// Every workload that may be seen.
-pub(in crate::cli::console) fn restart_lines(requested: &RequestedSurveys) -> Vec<RestartRow> {
+pub(in crate::cli::console) fn restart_lines(requested: &RequestedSurveys) -> Vec<RestartOutlook> {
     let of = |scoped: &ScopedSurvey| rows(&scoped.survey, scoped.namespace.as_deref()).unwrap_or_default();
     requested.surveys.iter().flat_map(of).collect()
 }

@@ -20,7 +20,7 @@ use crate::{
         tree::{Forest, Node},
         why::{Answer, Made, RuleWhy, User, Why},
     },
-    explain::Course,
+    explain::{Course, Restartable},
     marks::write_time,
     names::NamespacedName,
 };
@@ -124,7 +124,7 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
             }
         }
         dt { "State" }
-        dd { (shape.with(word)) @if made.action != Course::Current { " " (said(&made.reason, &made.message)) }
+        dd { (shape.with(word)) @if made.action != Course::Current { " " (said(made.reason.as_str(), &made.message)) }
             @if let Some(at) = made.at { span .num { ", at " (write_time(at)) } } }
         @if let Some(identity) = &made.identity {
             dt { "Rights" } dd { "It acts as " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
@@ -156,9 +156,11 @@ fn used_by(frame: &Frame, user: &User) -> Markup {
     html! {
         li {
             (shape.with(word)) " "
-            @if user.kind == "Pods" { "the pods of ConfigMonitor " (user.namespace) "/" (user.name) }
-            @else { a href=(frame.object(&user.kind, &user.namespace, &user.name)) { (user.kind) " " (user.namespace) "/" (user.name) } }
-            @if !user.restarts { p { (said(&user.reason, &user.message)) } }
+            @match &user.of {
+                Restartable::Pods(monitor) => { "the pods of ConfigMonitor " (monitor) }
+                of => { a href=(frame.object(of.kind(), of.namespace(), of.name())) { (of) } }
+            }
+            @if let Some(reason) = user.reason.as_ref().filter(|_| !user.restarts) { p { (said(reason.as_str(), &user.message)) } }
         }
     }
 }
@@ -187,7 +189,7 @@ fn source_link(frame: &Frame, source: &str) -> Markup {
 
 fn branch(frame: &Frame, node: &Node) -> Markup {
     let name = format!("{} {}/{}", node.kind, node.namespace, node.name);
-    let standing = node.state.as_deref().map(state::of_node);
+    let standing = node.state.as_ref().map(state::of_node);
     html! {
         li {
             @if let Some((shape, _)) = &standing { (shape.mark()) }

@@ -17,8 +17,9 @@ use crate::{
             problem::Problem,
             scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
         },
-        standing::{copies::State, restarts::RestartRow},
+        standing::copies::State,
     },
+    explain::{RestartOutlook, Restartable},
     names::NamespacedName,
     plan::restart::Concern,
 };
@@ -40,14 +41,14 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
 /// What the view shows.
 pub(super) struct Facts {
     pub copies: Vec<CopyLine>,
-    pub workloads: Vec<RestartRow>,
+    pub workloads: Vec<RestartOutlook>,
     pub rules: usize,
     pub monitors: usize,
     pub namespaces: usize,
     pub notes: Vec<String>,
 }
 
-fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<RestartRow>) -> Facts {
+fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<RestartOutlook>) -> Facts {
     let (mut rules, mut monitors, mut namespaces) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for ScopedSurvey { namespace, survey, .. } in &requested.surveys {
         let world = &survey.world;
@@ -168,15 +169,16 @@ fn of_copy_line(frame: &Frame, line: &CopyLine) -> Thing {
     }
 }
 
-fn of_workload(frame: &Frame, row: &RestartRow) -> Thing {
-    let href = match row.kind.as_str() {
-        "Pods" => frame.link("/restarts", &[("namespace", &row.namespace)]),
-        kind => frame.object(kind, &row.namespace, &row.name),
+fn of_workload(frame: &Frame, row: &RestartOutlook) -> Thing {
+    let of = &row.of;
+    let href = match of {
+        Restartable::Pods(monitor) => frame.link("/restarts", &[("namespace", &*monitor.namespace)]),
+        Restartable::Workload(_) => frame.object(of.kind(), of.namespace(), of.name()),
     };
     Thing {
         shape: of_restart(&row.state),
         word: row.state.as_str(),
-        title: row.place(),
+        title: of.to_string(),
         href,
         why: said(row.reason.as_str(), &row.message),
     }

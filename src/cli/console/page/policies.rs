@@ -190,7 +190,7 @@ fn course(course: Course) -> Markup {
 /// What writing it would do to the cluster.
 fn would(plan: &plan::Report) -> Markup {
     let restarts: Vec<_> =
-        plan.restarts.iter().flatten().filter(|row| row.action == RestartCourse::Restart).collect();
+        plan.restarts.iter().flatten().filter(|row| row.course == RestartCourse::Restart).collect();
     let rules: Vec<_> = plan.rules.iter().chain(&plan.monitors).filter(|row| row.file.is_some()).collect();
     html! {
         h3 { "In the cluster" }
@@ -204,7 +204,7 @@ fn would(plan: &plan::Report) -> Markup {
             }
             @for file in plan.policies.iter().chain(&plan.files) {
                 li {
-                    (course(file.action)) " " (file.kind) " " (file.namespace) "/" (file.name) @if !file.message.is_empty() { ": " (file.message) }
+                    (course(file.course)) " " (file.of) @if !file.message.is_empty() { ": " (file.message) }
                     @for warning in &file.warnings { p { (warning) } }
                 }
             }
@@ -212,7 +212,7 @@ fn would(plan: &plan::Report) -> Markup {
                 li { (course(copy.outlook.course)) " " (copy.outlook.slot) @if !copy.outlook.message.is_empty() { ": " (copy.outlook.message) } }
             }
             @if plan.copies.len() > SHOWN { li { "and " (plan.copies.len() - SHOWN) " more copies" } }
-            @for row in restarts.iter().take(SHOWN) { li { (Shape::UnderWay.with("Restarted")) " " (row.place()) } }
+            @for row in restarts.iter().take(SHOWN) { li { (Shape::UnderWay.with("Restarted")) " " (row.of) } }
             @if restarts.len() > SHOWN { li { "and " (restarts.len() - SHOWN) " more workloads" } }
             @if rules.is_empty() && plan.files.is_empty() && plan.policies.is_empty() && plan.copies.is_empty() { li { "Nothing would change." } }
         }

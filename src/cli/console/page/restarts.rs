@@ -14,9 +14,9 @@ use super::{
 use crate::{
     cli::{
         console::{api, paged::Page, problem::Problem},
-        standing::restarts::RestartRow,
         terminal::side_by_side,
     },
+    explain::{RestartOutlook, Restartable},
     marks::write_time,
     plan::restart::RestartState,
 };
@@ -32,7 +32,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
 }
 
 /// The body of the page: a table of workloads, or how to ask for restarts where there is none.
-pub(super) fn render(frame: &Frame, page: &Page<RestartRow>) -> Markup {
+pub(super) fn render(frame: &Frame, page: &Page<RestartOutlook>) -> Markup {
     html! {
         h1 { "Restarts" }
         (notes(&page.notes))
@@ -57,14 +57,14 @@ pub(super) fn render(frame: &Frame, page: &Page<RestartRow>) -> Markup {
     }
 }
 
-fn line(frame: &Frame, row: &RestartRow) -> Markup {
+fn line(frame: &Frame, row: &RestartOutlook) -> Markup {
     let (running, wanted) = side_by_side(row.running.as_deref(), row.wanted.as_deref());
     let annotation = row.by_annotation.then(|| "annotation".to_owned());
-    let by: Vec<String> = row.monitors.iter().cloned().chain(annotation).collect();
+    let by: Vec<String> = row.monitors.iter().map(|one| one.name.to_string()).chain(annotation).collect();
     html! {
         tr {
             td data-label="State" { (state::restart(row)) }
-            td data-label="Workload" { (workload(frame, row)) }
+            td data-label="Workload" { (workload(frame, &row.of)) }
             td data-label="Why" { @if row.state == RestartState::Current { "–" } @else { (said(row.reason.as_str(), &row.message)) } }
             td data-label="Next" .num { @if let Some(at) = row.at { time datetime=(write_time(at)) { (write_time(at)) } } @else { "–" } }
             td data-label="Runs" .digest { (running) @if running != wanted { " → " (wanted) } }
@@ -74,9 +74,11 @@ fn line(frame: &Frame, row: &RestartRow) -> Markup {
 }
 
 /// A workload, with a link where there is a page of it.
-pub(super) fn workload(frame: &Frame, row: &RestartRow) -> Markup {
+pub(super) fn workload(frame: &Frame, of: &Restartable) -> Markup {
     html! {
-        @if row.kind == "Pods" { (row.place()) }
-        @else { a href=(frame.object(&row.kind, &row.namespace, &row.name)) { (row.place()) } }
+        @match of {
+            Restartable::Pods(_) => { (of) }
+            Restartable::Workload(_) => { a href=(frame.object(of.kind(), of.namespace(), of.name())) { (of) } }
+        }
     }
 }

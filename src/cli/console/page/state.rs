@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use crate::{
-    cli::standing::{copies::State, restarts::RestartRow},
+    cli::{standing::copies::State, tree::NodeState},
+    explain::{Course, RestartOutlook},
+    model::Ending,
     plan::restart::{Concern, RestartState},
 };
 
@@ -103,23 +105,49 @@ pub(super) fn of_restart(state: &RestartState) -> Shape {
 }
 
 /// A workload's state with its word.
-pub(super) fn restart(row: &RestartRow) -> Markup {
+pub(super) fn restart(row: &RestartOutlook) -> Markup {
     of_restart(&row.state).with(row.state.as_str())
 }
 
-/// How a node of a tree stands: a word of `plan` for a copy, of `status` for a workload.
-pub(super) fn of_node(state: &str) -> (Shape, String) {
-    let (shape, word) = match state {
-        "refuse" => (Shape::Blocked, "refused"),
-        "unknown" | "Unknown" => (Shape::Unknown, "not known"),
-        "create" => (Shape::Open, "to be made"),
-        "change" => (Shape::UnderWay, "to be changed"),
-        "remove" => (Shape::Leaving, "leaving"),
-        "wait" | "Waiting" => (Shape::Waiting, "waiting"),
-        "current" | "Current" => (Shape::Good, "in order"),
-        "Restarting" | "Unrecorded" => (Shape::UnderWay, ""),
-        "Unwatched" => (Shape::Open, ""),
-        _ => (Shape::Bad, ""),
-    };
-    (shape, if word.is_empty() { state.to_lowercase() } else { word.to_owned() })
+/// How a node of a tree stands, with a word for people.
+pub(super) fn of_node(state: &NodeState) -> (Shape, String) {
+    match state {
+        NodeState::Copy(course) => {
+            let (shape, word) = of_course(*course);
+            (shape, word.to_owned())
+        }
+        NodeState::Workload(state) => of_workload(state),
+    }
+}
+
+fn of_workload(state: &RestartState) -> (Shape, String) {
+    let in_lower_case = |shape| (shape, state.as_str().to_lowercase());
+    match state {
+        RestartState::Current => (Shape::Good, "in order".into()),
+        RestartState::Waiting(wait) if wait.is_stopped() => in_lower_case(Shape::Bad),
+        RestartState::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => {
+            (Shape::Unknown, "not known".into())
+        }
+        RestartState::Waiting(_) => in_lower_case(Shape::Waiting),
+        RestartState::Restarting | RestartState::Unrecorded => in_lower_case(Shape::UnderWay),
+        RestartState::Unwatched => in_lower_case(Shape::Open),
+        RestartState::Failed(_)
+        | RestartState::Unauthorized(_)
+        | RestartState::Held { .. }
+        | RestartState::Paused
+        | RestartState::OptedOut
+        | RestartState::Due => in_lower_case(Shape::Bad),
+    }
+}
+
+fn of_course(course: Course) -> (Shape, &'static str) {
+    match course {
+        Course::Refuse => (Shape::Blocked, "refused"),
+        Course::Unknown => (Shape::Unknown, "not known"),
+        Course::Create => (Shape::Open, "to be made"),
+        Course::Change => (Shape::UnderWay, "to be changed"),
+        Course::Remove => (Shape::Leaving, "leaving"),
+        Course::Wait => (Shape::Waiting, "waiting"),
+        Course::Current => (Shape::Good, "in order"),
+    }
 }

@@ -12,10 +12,10 @@ use crate::{
         console::{api::CopyLine, asked::Asked, paged::page},
         standing::{
             copies::{CopyStatus, State},
-            restarts::{RestartRow, row_of},
+            restarts::row_of,
         },
     },
-    explain::RestartCourse,
+    explain::{RestartCourse, RestartOutlook},
     names::NamespacedName,
     plan::{Reason, restart::RestartState},
 };
@@ -71,8 +71,9 @@ fn what_others_have_written_is_text() {
     let matrix = Matrix::new(vec![line("shop", "registry", State::Blocked, evil)], BTreeSet::new(), &asked);
     let shown = spread::render(&Frame::plain(), &asked, matrix, &[evil.to_owned()]).unwrap().into_string();
     assert!(shown.contains("&lt;script&gt;") && !shown.contains(evil), "{shown}");
-    let row = RestartRow { message: evil.into(), ..row_of(RestartCourse::Restart, RestartState::Due, "web") };
-    let page = page(vec![row], |row| vec![row.name.clone()], &asked, Vec::new()).unwrap();
+    let row =
+        RestartOutlook { message: evil.into(), ..row_of(RestartCourse::Restart, RestartState::Due, "web") };
+    let page = page(vec![row], |row| vec![row.of.to_string()], &asked, Vec::new()).unwrap();
     let shown = restarts::render(&Frame::plain(), &page).into_string();
     assert!(shown.contains("&lt;script&gt;") && !shown.contains(evil), "{shown}");
 }

@@ -210,7 +210,7 @@ fn a_status_has_the_types_of_what_the_template_is_rendered_for() {
         "{unknown}"
     );
     assert!(mistyped.starts_with("spec.writeStatus.ready: is a text with an expression in it"), "{mistyped}");
-    assert_eq!(typed.faults[0].reason, TYPE_ERROR);
+    assert_eq!(SpecFault::of(&typed.faults[0]), Some(SpecFault::TypeError));
     assert_eq!(template.typed_kinds().len(), 2);
 }
 

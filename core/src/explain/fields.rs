@@ -1,0 +1,42 @@
+//! How the rows of commands write the names of objects: as fields, or as text.
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::names::{NamespacedName, ObjectKey};
+
+/// An object as the fields of a row.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ObjectFields<'o> {
+    kind: &'o str,
+    namespace: &'o str,
+    name: &'o str,
+}
+
+/// An object whose namespace is that of the row.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct KindAndName<'o> {
+    kind: &'o str,
+    name: &'o str,
+}
+
+/// Writes an object as `kind`, `namespace` and `name`.
+pub(super) fn object<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    ObjectFields { kind: key.kind.resource().kind, namespace: &key.namespace, name: &key.name }
+        .serialize(serializer)
+}
+
+/// Writes an object as `kind` and `name`.
+pub(super) fn kind_and_name<S: Serializer>(key: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    KindAndName { kind: key.kind.resource().kind, name: &key.name }.serialize(serializer)
+}
+
+/// Writes a name as `namespace/name`.
+pub(super) fn text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) -> Result<S::Ok, S::Error> {
+    name.as_ref().map(ToString::to_string).serialize(serializer)
+}
+
+/// Writes names without their namespace, which is that of the row.
+pub(super) fn names<S: Serializer>(names: &[NamespacedName], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter().map(|name| &*name.name))
+}
