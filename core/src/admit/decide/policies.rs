@@ -17,6 +17,8 @@ use crate::{
     },
 };
 
+/// For how many policies that cover an object there is room from the start.
+const MOST_RESERVED: usize = 64;
 /// How many violations a refusal names.
 const MOST_NAMED: usize = 10;
 /// The longest list of violations in the audit log, in bytes.
@@ -51,7 +53,8 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         return Ok(Vec::new());
     }
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
-    let mut covering = Vec::new();
+    // A vector that grows moves what it has four times for two dozen policies, of which most cover what we are asked about.
+    let mut covering = Vec::with_capacity(world.policies().len().min(MOST_RESERVED));
     // Reach is the same for each policy, and the most costly thing done under the world's lock.
     let mut reach = None;
     for (name, facts) in world.policies() {
