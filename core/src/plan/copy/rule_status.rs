@@ -100,7 +100,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
             // A copy that an earlier spec has left, and that may not be deleted.
             if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
-                count.problems.push(problem.into());
+                count.add(problem.reason, problem.into());
             }
         }
         for slot in slots {
