@@ -18,13 +18,13 @@ mod large_spreads;
 mod metrics;
 mod monitor;
 mod pace;
+mod planner;
 mod queue;
 pub(crate) mod rendering;
-mod restart;
+mod restart_attempt;
 mod rule;
 mod scan;
 mod selected_pods;
-mod settle;
 mod slot;
 mod source_index;
 mod stamps;
@@ -61,11 +61,11 @@ use self::{
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
+    planner::Planner,
     rendering::RenderingHandler,
     rule::RuleHandler,
     scan::Scanner,
     selected_pods::SelectedPods,
-    settle::Planner,
     slot::SlotHandler,
     source_index::SourceIndexHandler,
     stamps::StampCheck,

@@ -6,8 +6,8 @@ use super::{
     Again,
     announce::Announcer,
     context::{Context, now},
-    restart::became,
-    settle::{Planner, SOON, Unplanned},
+    planner::{Planner, SOON, Unplanned},
+    restart_attempt::became,
 };
 use crate::{
     act::{

@@ -9,7 +9,7 @@ use super::{
     guard::CopyGuard,
     lag::Lag,
     pace::STATUS_AFTER,
-    settle::{Planned, Planner, SOON, Unplanned},
+    planner::{Planned, Planner, SOON, Unplanned},
 };
 use crate::{
     act::{
