@@ -266,9 +266,8 @@ impl Reconciler {
         }
     }
 
-    /// Lets workers take keys: this process leads. What the last term waited for is forgotten now and not when that
-    /// term ended: its workers were still at their keys. What one that is there even now remembers is replaced
-    /// when the sweep of the new term comes to its key.
+    /// Lets workers take keys: this process leads. Memory is cleared here, not when the lease was lost: workers still wrote to it
+    /// then. A worker still busy may write an old result; the sweep replaces it.
     pub(crate) fn begin_term(&self) {
         self.context.world_mut().memory_mut().begin_term();
         self.context.queue().open();

@@ -80,7 +80,7 @@ impl SlotMemory {
     }
 }
 
-/// What is remembered of a status that a template writes and reads what other templates make of it.
+/// What is remembered of a status that a template writes, where that template also reads fields of it that other templates write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusMemory {
     others: u64,

@@ -137,8 +137,9 @@ impl Memory {
         self.under_way.release(workload);
     }
 
-    /// Forgets the waits and soaks of the last term: others have led since. Recent writes and refusals stay: they
-    /// delay our next write if the lease soon comes back to us.
+    /// Forgets what restarts wait for, their failed attempts and results, and what was told: others may have led since. Keeps
+    /// everything about copies, restarts under way, and which pods were removed: these delay our next write if the lease soon comes
+    /// back to us.
     pub fn begin_term(&mut self) {
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());

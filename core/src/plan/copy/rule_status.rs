@@ -3,9 +3,10 @@
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`, `Suspended`,
 //! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
 //! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
-//! `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of
-//! problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Terminating`, `RefusedByPolicy`,
-//! `Forbidden`, `TooLarge`, `TooMany`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
+//! `NoSource`, `NoTarget`, `LabelMissing` (annotations have no effect without the label beside them); where not all
+//! namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`,
+//! `Contested`, `Terminating`, `RefusedByPolicy`, `Forbidden`, `TooLarge`, `TooMany`, `NotKept`, `Refused`, `Failed`,
+//! `NotServed`, `OutOfSight`; of the spec `Invalid`, `UnsupportedField`, `LabelMissing`.
 
 use jiff::Timestamp;
 
