@@ -95,7 +95,7 @@ impl RestartMemory {
     }
 
     /// It is neither due nor restarting any more. Returns whether others may have waited for it.
-    pub fn is_through(&mut self) -> bool {
+    pub fn ended(&mut self) -> bool {
         std::mem::take(&mut self.waited_for)
     }
 

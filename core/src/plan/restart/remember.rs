@@ -105,7 +105,7 @@ pub fn settle_workload(
         }
         let is_through =
             plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
-        let in_order = is_through && (memory.is_through() || was_unknown);
+        let in_order = is_through && (memory.ended() || was_unknown);
         if acted == Acted::Nothing && is_settled {
             memory.settled(plan.state != RestartState::Unwatched);
         }
