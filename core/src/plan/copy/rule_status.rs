@@ -180,7 +180,7 @@ fn status(
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
+        (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => (
             false,
             Reason::KindNotGranted,
@@ -215,7 +215,7 @@ fn status(
         Some(large) => (ready.0, ready.1, format!("{}; large: {large}", ready.2)),
         None => ready,
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Unseen))
+    let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     // Named objects that do not exist yet are waited for.
