@@ -47,13 +47,32 @@ impl CopyKind {
 
     /// Whether rules copy objects of the kind. Templates declare them all, but for Secrets.
     pub const fn is_copied(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_))
+        match self {
+            Self::ConfigMap
+            | Self::Secret
+            | Self::NetworkPolicy
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::PodDisruptionBudget
+            | Self::ServiceAccount => true,
+            Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_) => false,
+        }
     }
 
     /// Whether Copyrator keeps objects of the kind whole, and takes off fields that others add. Of the other kinds it keeps only the
     /// fields that a template names: the cluster, controllers and users fill in the rest.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service | Self::Granted(_))
+        match self {
+            Self::ConfigMap
+            | Self::Secret
+            | Self::NetworkPolicy
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::PodDisruptionBudget
+            | Self::ServiceAccount
+            | Self::RoleBinding => true,
+            Self::Deployment | Self::Service | Self::Granted(_) => false,
+        }
     }
 
     /// The kinds that are written where the chart grants these, in order: ConfigMaps and Secrets always are.
