@@ -11,9 +11,9 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 
-use super::{CopyKind, DataKind, PolicyKind, ResourceType, WorkloadKind};
+use super::{DataKind, Kind, PolicyKind, ResourceType, WorkloadKind};
 
-impl CopyKind {
+impl Kind {
     /// Every one of these kinds that has a name of its own, once.
     pub const ALL: [Self; 10] = [
         Self::ConfigMap,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_url_is_made_of_group_version_namespace_and_plural() {
-        assert_eq!(CopyKind::Secret.resource().path(Some("shop")), "/api/v1/namespaces/shop/secrets");
+        assert_eq!(Kind::Secret.resource().path(Some("shop")), "/api/v1/namespaces/shop/secrets");
         assert_eq!(PolicyKind::Namespace.resource().path(None), "/api/v1/namespaces");
         assert_eq!(
             WorkloadKind::DaemonSet.resource().path(Some("shop")),
@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_kind_is_found_by_its_name_in_any_case() {
-        for kind in CopyKind::ALL {
-            assert_eq!(CopyKind::named(&kind.to_string()), Some(kind));
-            assert_eq!(CopyKind::named(&kind.resource().singular()), Some(kind));
+        for kind in Kind::ALL {
+            assert_eq!(Kind::named(&kind.to_string()), Some(kind));
+            assert_eq!(Kind::named(&kind.resource().singular()), Some(kind));
         }
-        assert_eq!(CopyKind::named("configmaps"), None, "that is the plural");
+        assert_eq!(Kind::named("configmaps"), None, "that is the plural");
     }
 }
