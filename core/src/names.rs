@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 pub use granted::{GrantedKinds, TooManyKinds};
 pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
 
-pub use crate::api::CopyKind as Kind;
+pub use crate::api::Kind;
 use crate::api::WorkloadKind;
 
 /// What the names of templates begin with among those of rules.

@@ -96,7 +96,7 @@ impl Fetcher {
     fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
         let Some(error) = error else {
             if self.context.world().memory().source(object).unread().is_some() {
-                self.context.world_mut().memory_mut().content_read(object, None);
+                self.context.world_mut().memory_mut().content_read(object);
             }
             return;
         };
@@ -109,7 +109,7 @@ impl Fetcher {
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
             (WriteFault::Failed, format!("{error}{cause}"))
         });
-        self.context.world_mut().memory_mut().content_read(object, Some(why));
+        self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
 
     /// Whether the fingerprint is of the version that the watch has told of.

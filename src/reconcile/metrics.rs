@@ -76,7 +76,11 @@ impl Collector for Snapshot {
                 "Copies that something else is in the way of",
                 sum(|tally| tally.conflicting),
             ),
-            ("copies_failed", "Copies that were refused or could not be written", sum(|tally| tally.failed)),
+            (
+                "copies_failed",
+                "Copies that were refused, or could not be written or deleted",
+                sum(|tally| tally.failed),
+            ),
         ] {
             gauge(&mut encoder, name, help, number)?;
         }

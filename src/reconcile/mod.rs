@@ -18,13 +18,13 @@ mod large_spreads;
 mod metrics;
 mod monitor;
 mod pace;
+mod planner;
 mod queue;
 pub(crate) mod rendering;
-mod restart;
+mod restart_attempt;
 mod rule;
 mod scan;
 mod selected_pods;
-mod settle;
 mod slot;
 mod source_index;
 mod stamps;
@@ -61,11 +61,11 @@ use self::{
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
+    planner::Planner,
     rendering::RenderingHandler,
     rule::RuleHandler,
     scan::Scanner,
     selected_pods::SelectedPods,
-    settle::Planner,
     slot::SlotHandler,
     source_index::SourceIndexHandler,
     stamps::StampCheck,
@@ -266,9 +266,8 @@ impl Reconciler {
         }
     }
 
-    /// Lets workers take keys: this process leads. What the last term waited for is forgotten now and not when that
-    /// term ended: its workers were still at their keys. What one that is there even now remembers is replaced
-    /// when the sweep of the new term comes to its key.
+    /// Lets workers take keys: this process leads. Memory is cleared here, not when the lease was lost: workers still wrote to it
+    /// then. A worker still busy may write an old result; the sweep replaces it.
     pub(crate) fn begin_term(&self) {
         self.context.world_mut().memory_mut().begin_term();
         self.context.queue().open();

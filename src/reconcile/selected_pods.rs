@@ -6,8 +6,8 @@ use super::{
     Again,
     announce::Announcer,
     context::{Context, now},
-    restart::became,
-    settle::{Planner, SOON, Unplanned},
+    planner::{Planner, SOON, Unplanned},
+    restart_attempt::became,
 };
 use crate::{
     act::{
@@ -83,8 +83,7 @@ impl SelectedPods {
             (Some(SelectedPodsAction::Record(label)), Some(recorded)) => {
                 settle(Acted::Nothing);
                 match self.record(monitor, &recorded, label).await {
-                    // No change of a status is an event: what this begins goes on when the watch has brought
-                    // it.
+                    // A status write causes no event here: what this begins goes on when the watch has brought it.
                     Again::OnChange if plan.state == RestartState::Due => Again::After(SOON),
                     again => again,
                 }

@@ -9,7 +9,7 @@ use super::{
     guard::CopyGuard,
     lag::Lag,
     pace::STATUS_AFTER,
-    settle::{Planned, Planner, SOON, Unplanned},
+    planner::{Planned, Planner, SOON, Unplanned},
 };
 use crate::{
     act::{
@@ -72,7 +72,7 @@ impl SlotHandler {
     /// Whether the statuses of the slot's rules may have to say something else. A sweep that finds nothing to do has no news: each
     /// status plans all slots of its rule, and the sweep asks for each status itself.
     fn is_news(&self, slot: &ObjectKey, plan: &SlotPlan) -> bool {
-        // What blocks a slot may do so for a while.
+        // A blocked slot's message may change though nothing is written.
         plan.action.is_some()
             || matches!(plan.state, SlotState::Blocked(_))
             || self.context.world().memory().slot(slot).attempt().is_some()
@@ -93,7 +93,7 @@ impl SlotHandler {
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
-            // Nearly every slot of a sweep has none, and other handlers could not read the world during the change.
+            // Only if there is one: taking the write lock for every slot of a sweep would hold up other handlers.
             if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt().is_some() {
                 forget_attempt(&mut self.context.world_mut(), slot);
             }

@@ -112,7 +112,7 @@ impl Asked {
     fn of(world: &World, template: &NamespacedName) -> Option<Self> {
         let facts = world.templates().get(template)?;
         let inert = inert_template(world, template, facts);
-        if matches!(inert, Some(Inert::Quarantined | Inert::NotGranted)) {
+        if matches!(inert, Some(Inert::Invalid | Inert::NotGranted)) {
             return None;
         }
         let compiled = facts.compiled.as_ref().ok()?.clone();

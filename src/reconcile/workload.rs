@@ -10,8 +10,8 @@ use super::{
     authority::STANDING_ANSWER,
     context::{Context, now},
     pace::STATUS_AFTER,
-    restart::became,
-    settle::{Planner, SOON, Unplanned},
+    planner::{Planner, SOON, Unplanned},
+    restart_attempt::became,
 };
 use crate::{
     act::{report::Reporter, restart::Restarter},

@@ -16,8 +16,14 @@ pub fn statuses(world: &World, now: Timestamp) -> Vec<String> {
         let problems = status.problems.iter();
         let problems: Vec<_> =
             problems.map(|one| format!("{} {}/{}", one.reason, one.namespace, one.name)).collect();
-        let says =
-            [vec![format!("{ready} {}/{}", status.current, status.desired)], problems].concat().join(", ");
+        assert!(status.problem_count >= problems.len() as i64, "rule {rule}: {status:?}");
+        let count = match status.problem_count {
+            0 => None,
+            1 => Some("1 problem".to_owned()),
+            number => Some(format!("{number} problems")),
+        };
+        let copies = vec![format!("{ready} {}/{}", status.current, status.desired)];
+        let says = [copies, count.into_iter().collect(), problems].concat().join(", ");
         (says != format!("AllCopied {0}/{0}", status.desired)).then(|| format!("rule {rule}: {says}"))
     };
     world.rules().keys().filter_map(line).collect()

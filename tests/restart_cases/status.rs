@@ -30,8 +30,8 @@ fn a_status_is_not_patched_back_and_forth_while_content_is_read_again() {
     assert_eq!((first.up_to_date, first.waiting), (0, 1), "a first word is better than none");
     reading.edit_monitor(&Case::monitor_key(), |facts| facts.status = Some(said));
     assert_eq!(monitor_status(&reading, &Case::monitor_key(), at(51)), None);
-    let unread = Some((WriteFault::Failed, "no answer".to_owned()));
-    reading.memory_mut().content_read(&object("a"), unread);
+    let unread = (WriteFault::Failed, "no answer".to_owned());
+    reading.memory_mut().content_unreadable(&object("a"), unread);
     let unread = monitor_status(&reading, &Case::monitor_key(), at(51)).unwrap();
     assert_eq!((unread.up_to_date, unread.waiting), (0, 1));
     *reading.memory_mut() = Default::default();

@@ -30,8 +30,8 @@ pub use policy::{
 };
 pub use resource_type::ResourceType;
 pub use rule::{
-    ConflictPolicy, CopyKind, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DataKind,
-    DeletionPolicy, KeyShape, MetaShape, SourceSpec, TargetTerm,
+    ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DataKind,
+    DeletionPolicy, KeyShape, Kind, MetaShape, SourceSpec, TargetTerm,
 };
 pub use span::{Span, SpanError};
 pub use template::{

@@ -11,9 +11,9 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 
-use super::{CopyKind, DataKind, PolicyKind, ResourceType, WorkloadKind};
+use super::{DataKind, Kind, PolicyKind, ResourceType, WorkloadKind};
 
-impl CopyKind {
+impl Kind {
     /// Every one of these kinds that has a name of its own, once.
     pub const ALL: [Self; 10] = [
         Self::ConfigMap,
@@ -47,13 +47,32 @@ impl CopyKind {
 
     /// Whether rules copy objects of the kind. Templates declare them all, but for Secrets.
     pub const fn is_copied(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_))
+        match self {
+            Self::ConfigMap
+            | Self::Secret
+            | Self::NetworkPolicy
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::PodDisruptionBudget
+            | Self::ServiceAccount => true,
+            Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_) => false,
+        }
     }
 
     /// Whether Copyrator keeps objects of the kind whole, and takes off fields that others add. Of the other kinds it keeps only the
     /// fields that a template names: the cluster, controllers and users fill in the rest.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Deployment | Self::Service | Self::Granted(_))
+        match self {
+            Self::ConfigMap
+            | Self::Secret
+            | Self::NetworkPolicy
+            | Self::ResourceQuota
+            | Self::LimitRange
+            | Self::PodDisruptionBudget
+            | Self::ServiceAccount
+            | Self::RoleBinding => true,
+            Self::Deployment | Self::Service | Self::Granted(_) => false,
+        }
     }
 
     /// The kinds that are written where the chart grants these, in order: ConfigMaps and Secrets always are.
@@ -146,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_url_is_made_of_group_version_namespace_and_plural() {
-        assert_eq!(CopyKind::Secret.resource().path(Some("shop")), "/api/v1/namespaces/shop/secrets");
+        assert_eq!(Kind::Secret.resource().path(Some("shop")), "/api/v1/namespaces/shop/secrets");
         assert_eq!(PolicyKind::Namespace.resource().path(None), "/api/v1/namespaces");
         assert_eq!(
             WorkloadKind::DaemonSet.resource().path(Some("shop")),
@@ -156,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_kind_is_found_by_its_name_in_any_case() {
-        for kind in CopyKind::ALL {
-            assert_eq!(CopyKind::named(&kind.to_string()), Some(kind));
-            assert_eq!(CopyKind::named(&kind.resource().singular()), Some(kind));
+        for kind in Kind::ALL {
+            assert_eq!(Kind::named(&kind.to_string()), Some(kind));
+            assert_eq!(Kind::named(&kind.resource().singular()), Some(kind));
         }
-        assert_eq!(CopyKind::named("configmaps"), None, "that is the plural");
+        assert_eq!(Kind::named("configmaps"), None, "that is the plural");
     }
 }

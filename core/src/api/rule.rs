@@ -82,7 +82,7 @@ pub struct SourceSpec {
     /// The kind of the objects. ConfigMaps and Secrets are copied in every installation, the other kinds where
     /// the chart's value `copies.kinds` names them. Deployments, Services and RoleBindings are not copied: a
     /// CopyratorTemplate declares them.
-    pub kind: CopyKind,
+    pub kind: Kind,
     /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
@@ -100,12 +100,12 @@ pub struct SourceSpec {
     pub namespaces: Vec<String>,
 }
 
-/// The kinds of objects that Copyrator writes. Rules copy [most of those that have a name here](CopyKind::is_copied).
+/// The kinds of objects that Copyrator writes. Rules copy [most of those that have a name here](Kind::is_copied).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
-pub enum CopyKind {
+pub enum Kind {
     #[default]
     ConfigMap,
     Secret,
@@ -133,7 +133,7 @@ pub enum DataKind {
     Secret,
 }
 
-impl From<DataKind> for CopyKind {
+impl From<DataKind> for Kind {
     fn from(kind: DataKind) -> Self {
         match kind {
             DataKind::ConfigMap => Self::ConfigMap,
@@ -142,7 +142,7 @@ impl From<DataKind> for CopyKind {
     }
 }
 
-impl fmt::Display for CopyKind {
+impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.resource().kind)
     }

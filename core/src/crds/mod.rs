@@ -12,7 +12,7 @@ mod version;
 
 use serde_json::Value;
 
-use crate::api::CopyKind;
+use crate::api::Kind;
 
 pub use json_schema::{json_schema, json_schemas};
 pub use manifest_file::ManifestFile;
@@ -31,7 +31,7 @@ pub fn manifests() -> Vec<Value> {
 
 /// Every object that a server of this version takes, or all of them without a version, as one stream of YAML
 /// documents: the same bytes each time. Templates declare objects of the `granted` kinds.
-pub fn yaml(server: Option<KubeVersion>, granted: &[CopyKind]) -> String {
+pub fn yaml(server: Option<KubeVersion>, granted: &[Kind]) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
     let texts: Vec<String> =
         taken

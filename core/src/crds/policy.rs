@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::manifest_file::{ManifestFile, rendered};
-use crate::api::CopyKind;
+use crate::api::Kind;
 
 /// The file of the policy that guards copies and rendered objects.
 pub(super) const GUARD_FILE: &str = "copies.yaml";
@@ -32,7 +32,7 @@ const GUARD: &str = "copyrator-copies";
 const AFTER_RULES: &str = "  matchConditions:\n";
 
 /// The text of the policies, where the guard is over objects of these kinds, too.
-pub(super) fn guarding(text: &str, kinds: &[CopyKind]) -> String {
+pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
     let rules = kinds.iter().map(|kind| format!("    - {}\n", rule(*kind)));
     let rules: String = rules.collect();
     text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1)
@@ -40,7 +40,7 @@ pub(super) fn guarding(text: &str, kinds: &[CopyKind]) -> String {
 
 /// A manifest of ours as the chart writes it where templates may declare objects of these kinds: the guard has a rule for each. The
 /// guard's rules are sorted, so that two manifests can be compared.
-pub fn guarded(mut object: Value, kinds: impl Iterator<Item = CopyKind>) -> Value {
+pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
     if object["kind"] == "ValidatingAdmissionPolicy"
         && object["metadata"]["name"] == GUARD
         && let Some(rules) =
@@ -55,7 +55,7 @@ pub fn guarded(mut object: Value, kinds: impl Iterator<Item = CopyKind>) -> Valu
 }
 
 /// In every version: where the one that is granted is not served any more, the objects are there in the others.
-fn rule(kind: CopyKind) -> Value {
+fn rule(kind: Kind) -> Value {
     let of = kind.resource();
     json!({
         "apiGroups": [of.group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"],

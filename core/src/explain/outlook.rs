@@ -270,9 +270,7 @@ fn inert(
             };
             outlook(course, reason.into(), message)
         }
-        Inert::Quarantined => {
-            outlook(Course::Refuse, Reason::Invalid, format!("the {noun}'s spec is not valid"))
-        }
+        Inert::Invalid => outlook(Course::Refuse, Reason::Invalid, format!("the {noun}'s spec is not valid")),
         Inert::Unauthorized => match known {
             Some(known) => match &known.answer {
                 Err(refusal) => {

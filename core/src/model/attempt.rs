@@ -120,13 +120,22 @@ pub struct Repairs {
     pub digest: String,
     /// How many of them changed an existing object.
     pub count: u32,
-    /// When counting began; after too many writes, when the next one may be made.
-    pub from: Timestamp,
+    /// When counting began.
+    pub since: Timestamp,
+    /// After too many writes, when the next one may be made.
+    pub not_before: Option<Timestamp>,
     /// How many of them created the object, including the first time. While the object is missing, any rule
     /// may take its place.
     pub made: u32,
     /// When the last creation was.
     pub made_at: Timestamp,
+}
+
+impl Repairs {
+    /// None yet of this content.
+    pub fn none(digest: &str, now: Timestamp) -> Self {
+        Self { digest: digest.to_owned(), count: 0, since: now, not_before: None, made: 0, made_at: now }
+    }
 }
 
 #[cfg(test)]

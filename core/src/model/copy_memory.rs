@@ -80,7 +80,7 @@ impl SlotMemory {
     }
 }
 
-/// What is remembered of a status that a template writes and reads what other templates make of it.
+/// What is remembered of a status that a template writes, where that template also reads fields of it that other templates write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusMemory {
     others: u64,
@@ -123,9 +123,19 @@ impl SourceMemory {
         self.spread.as_ref()
     }
 
-    /// Its content was read, or could not be for this reason; or it has changed since.
-    pub(super) fn read(&mut self, unread: Option<(WriteFault, String)>) {
-        self.unread = unread;
+    /// Its content was read.
+    pub(super) fn read(&mut self) {
+        self.unread = None;
+    }
+
+    /// Its content could not be read, and why.
+    pub(super) fn unreadable(&mut self, why: (WriteFault, String)) {
+        self.unread = Some(why);
+    }
+
+    /// It has changed, and may be readable now.
+    pub(super) fn changed(&mut self) {
+        self.unread = None;
     }
 
     /// A copy of it was written in this spread.

@@ -58,9 +58,14 @@ impl Memory {
         self.sources.get(object).unwrap_or(SourceMemory::NOTHING)
     }
 
-    /// The content of an object was read; or it could not be, and why.
-    pub fn content_read(&mut self, object: &ObjectKey, unread: Option<(WriteFault, String)>) {
-        at(&mut self.sources, object, |source| source.read(unread));
+    /// The content of an object was read.
+    pub fn content_read(&mut self, object: &ObjectKey) {
+        at(&mut self.sources, object, SourceMemory::read);
+    }
+
+    /// The content of an object could not be read, and why.
+    pub fn content_unreadable(&mut self, object: &ObjectKey, why: (WriteFault, String)) {
+        at(&mut self.sources, object, |source| source.unreadable(why));
     }
 
     /// A copy of this source was written in this spread.
@@ -137,8 +142,9 @@ impl Memory {
         self.under_way.release(workload);
     }
 
-    /// Forgets the waits and soaks of the last term: others have led since. Recent writes and refusals stay: they
-    /// delay our next write if the lease soon comes back to us.
+    /// Forgets what restarts wait for, their failed attempts and results, and what was told: others may have led since. Keeps
+    /// everything about copies, restarts under way, and which pods were removed: these delay our next write if the lease soon comes
+    /// back to us.
     pub fn begin_term(&mut self) {
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());
@@ -161,7 +167,7 @@ impl Memory {
     /// they are about who writes the object, and how often.
     pub(super) fn object_changed(&mut self, object: &ObjectKey) {
         self.at_slot(object, SlotMemory::forget_attempt);
-        self.content_read(object, None);
+        at(&mut self.sources, object, SourceMemory::changed);
     }
 
     /// Forgets what the API server has made of an object that is gone.
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn there_is_no_record_of_nothing() {
         let (mut memory, slot) = (Memory::default(), ObjectKey::new(Kind::Secret, "shop", "app"));
-        memory.content_read(&slot, Some((WriteFault::Failed, "no answer".into())));
+        memory.content_unreadable(&slot, (WriteFault::Failed, "no answer".into()));
         assert_eq!(memory.source(&slot).unread().map(|(reason, _)| *reason), Some(WriteFault::Failed));
         memory.object_changed(&slot);
         assert!(memory.sources.is_empty() && memory.slots.is_empty());
@@ -281,7 +287,7 @@ mod tests {
         let mut left = RestartMemory::default();
         left.goes_on();
         assert_eq!(*memory.workload(&web), left);
-        assert!(memory.at_workload(&web, RestartMemory::is_through));
+        assert!(memory.at_workload(&web, RestartMemory::ended));
         assert_eq!(memory.workloads().count(), 0);
     }
 }

@@ -49,7 +49,7 @@ pub use object::{
 };
 pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};
-pub use progress::AGAIN;
+pub use progress::STAMPED_AGAIN;
 pub use rendered::{
     Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, StatusFaultKind, hash_of,
 };

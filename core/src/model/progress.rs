@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Rollout, WorkloadFacts, workload::digest_of};
 
 /// Suffix of the pod template's annotation where the digest alone would change nothing.
-pub const AGAIN: &str = "-again";
+pub const STAMPED_AGAIN: &str = "-again";
 
 /// After this long, a rollout is stuck if its controller sets no deadline: those of StatefulSets and
 /// DaemonSets, and of Deployments without one. It is the default deadline of Deployments.
@@ -16,7 +16,7 @@ impl WorkloadFacts {
     /// The content that the pod template was last restarted for: `<key id>.<digest>`.
     pub fn stamped_for(&self) -> Option<&str> {
         let stamp = self.restarts.restarted_for.as_deref()?;
-        Some(stamp.strip_suffix(AGAIN).unwrap_or(stamp))
+        Some(stamp.strip_suffix(STAMPED_AGAIN).unwrap_or(stamp))
     }
 
     /// Whether the last change of the pod template was our restart, for the recorded content.

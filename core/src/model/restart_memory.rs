@@ -47,7 +47,7 @@ impl RestartMemory {
         self.wait?.since_for(reason)
     }
 
-    /// Since when the decision waits for an object that the pods cannot start without.
+    /// Since when the decision waits for an object that the workload uses, optional or not.
     pub fn missing_since(&self) -> Option<Timestamp> {
         self.missing_since
     }
@@ -78,7 +78,7 @@ impl RestartMemory {
         Some(self.wait.take()?.reason)
     }
 
-    /// An object that the pods cannot start without is missing, or none is.
+    /// An object that the workload uses, optional or not, is missing, or none is.
     pub fn missing(&mut self, is_missing: bool, now: Timestamp) {
         self.missing_since = is_missing.then(|| self.missing_since.unwrap_or(now));
     }
@@ -95,7 +95,7 @@ impl RestartMemory {
     }
 
     /// It is neither due nor restarting any more. Returns whether others may have waited for it.
-    pub fn is_through(&mut self) -> bool {
+    pub fn ended(&mut self) -> bool {
         std::mem::take(&mut self.waited_for)
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::api::{CopyKind, GrantedKind, ResourceType};
+use crate::api::{GrantedKind, Kind, ResourceType};
 
 /// There are more kinds than a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,15 +28,15 @@ impl GrantedKinds {
     ///
     /// # Errors
     /// It would be one more than [`GrantedKinds::MOST`].
-    pub fn kind(&self, api_version: &str, kind: &str, plural: &str) -> Result<CopyKind, TooManyKinds> {
-        if let Some(known) = CopyKind::written_as(api_version, kind) {
+    pub fn kind(&self, api_version: &str, kind: &str, plural: &str) -> Result<Kind, TooManyKinds> {
+        if let Some(known) = Kind::written_as(api_version, kind) {
             return Ok(known);
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it =
             |one: &&&ResourceType| one.api_version == api_version && one.kind == kind && one.plural == plural;
         if let Some(known) = known.iter().find(is_it) {
-            return Ok(CopyKind::Granted(GrantedKind::new(known)));
+            return Ok(Kind::Granted(GrantedKind::new(known)));
         }
         if known.len() >= Self::MOST {
             return Err(TooManyKinds);
@@ -51,7 +51,7 @@ impl GrantedKinds {
             plural: text(plural),
         }));
         known.insert(resource);
-        Ok(CopyKind::Granted(GrantedKind::new(resource)))
+        Ok(Kind::Granted(GrantedKind::new(resource)))
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
             ("cert-manager.io", "v1", "certificates")
         );
         assert_eq!(certificate.to_string(), "Certificate");
-        assert_eq!(kinds.kind("apps/v1", "Deployment", "deployments"), Ok(CopyKind::Deployment));
+        assert_eq!(kinds.kind("apps/v1", "Deployment", "deployments"), Ok(Kind::Deployment));
         for at in 1..GrantedKinds::MOST {
             kinds.kind("a.b/v1", &format!("A{at}"), "as").unwrap();
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::{
-    api::CopyKind,
+    api::Kind,
     authority::{Question, Subject},
     cli::operator::{Install, Role},
     names::{StatusPlace, TemplateKind},
@@ -25,14 +25,14 @@ struct Roles {
 /// One role, and the accounts that it is bound to.
 #[derive(Deserialize)]
 struct ChartRole {
-    kind: Kind,
+    kind: RoleKind,
     name: &'static str,
     accounts: Vec<Role>,
     rules: Vec<Rule>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Kind {
+enum RoleKind {
     ClusterRole,
     Role,
 }
@@ -43,7 +43,7 @@ enum Kind {
 struct Rule {
     when: Option<When>,
     /// The rule is there where this kind is copied beside ConfigMaps and Secrets.
-    copies: Option<CopyKind>,
+    copies: Option<Kind>,
     /// The rule names what the chart's value `copies.bind` has, which no flag tells.
     #[serde(default)]
     bind: bool,
@@ -129,8 +129,8 @@ impl ChartRole {
     fn given(&self, install: &Install<'_>, place: &str) -> Vec<Given> {
         let fill = |text: &str| text.replace("$(NAME)", &install.stem()).replace("$(NAMESPACE)", place);
         let (role, namespace) = match self.kind {
-            Kind::ClusterRole => (format!("ClusterRole {}", fill(self.name)), ""),
-            Kind::Role => (format!("Role {place}/{}", fill(self.name)), place),
+            RoleKind::ClusterRole => (format!("ClusterRole {}", fill(self.name)), ""),
+            RoleKind::Role => (format!("Role {place}/{}", fill(self.name)), place),
         };
         // One account may serve several roles of the process.
         let accounts: BTreeSet<String> = self.accounts.iter().map(|task| install.account(*task)).collect();

@@ -123,7 +123,7 @@ impl Claim<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inert {
     /// The rule's spec is invalid.
-    Quarantined,
+    Invalid,
     /// Objects of its kind are not copied here, or those that it is rendered for not read.
     NotGranted,
     /// Objects that it is rendered for, or declares, are not known: they are not served, or could not be listed.
@@ -141,7 +141,7 @@ pub enum Inert {
 /// Why a rule writes nothing at present; `None` where it may write.
 pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
-        Err(_) => Some(Inert::Quarantined),
+        Err(_) => Some(Inert::Invalid),
         Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
@@ -155,7 +155,7 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
 /// Why a template writes nothing at present; `None` where it may write.
 pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
     match &facts.compiled {
-        Err(_) => Some(Inert::Quarantined),
+        Err(_) => Some(Inert::Invalid),
         Ok(compiled)
             if not_granted_object(world, compiled).is_some() || not_read_kind(world, compiled).is_some() =>
         {

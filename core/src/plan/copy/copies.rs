@@ -119,7 +119,7 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
 /// (a mistake must not hand its copies to another rule), or this process does not serve the rule.
 fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r NamespacedName, SlotState)> {
     if world.declaration(rule).is_some_and(|declared| !declared.is_valid()) {
-        return Some((rule, SlotState::Inert(Inert::Quarantined)));
+        return Some((rule, SlotState::Inert(Inert::Invalid)));
     }
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
 }

@@ -23,7 +23,7 @@ pub struct Tally {
     pub current: usize,
     /// How many are blocked by a foreign object, another rule, another source or another writer.
     pub conflicting: usize,
-    /// How many were refused, or could not be written.
+    /// How many were refused, or could not be written; and how many an earlier spec has left that may not be deleted.
     pub failed: usize,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn held(
     let repairs =
         world.memory().slot(slot).repairs().filter(|repairs| repairs.digest == intent.marks.digest)?;
     let until = match existing {
-        Some(_) => braked(repairs, now)?,
+        Some(_) => contested_until(repairs, now)?,
         None => {
             let until = at_after(repairs.made_at, MADE_AGAIN);
             Some(until).filter(|until| repairs.made >= REPAIRS && now < *until)?
@@ -55,14 +55,14 @@ pub(super) fn held(
 }
 
 /// Until when what is there is not changed again, if it was changed too often.
-pub(super) fn braked(repairs: &Repairs, now: Timestamp) -> Option<Timestamp> {
-    let until = repairs.from;
-    (is_fought(repairs) && now < until && until <= at_after(now, LONGEST_WAIT)).then_some(until)
+pub(super) fn contested_until(repairs: &Repairs, now: Timestamp) -> Option<Timestamp> {
+    let until = repairs.not_before?;
+    (now < until && until <= at_after(now, LONGEST_WAIT)).then_some(until)
 }
 
 /// Whether what is there was changed too often.
 pub(super) fn is_fought(repairs: &Repairs) -> bool {
-    repairs.count >= REPAIRS
+    repairs.not_before.is_some()
 }
 
 /// The record of a failed write.
@@ -123,25 +123,24 @@ pub fn tried_again(refusal: &str) -> String {
 /// there.
 pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
     let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
-    let before = recent.unwrap_or_else(|| Repairs {
-        digest: digest.to_owned(),
-        count: 0,
-        from: now,
-        made: 0,
-        made_at: now,
-    });
+    let before = recent.unwrap_or_else(|| Repairs::none(digest, now));
     if made {
         return Repairs { made: before.made.saturating_add(1), made_at: now, ..before };
     }
     let count = before.count.saturating_add(1);
     let wait = |times: u32| FIRST_WAIT.saturating_mul(1 << times.min(16)).min(LONGEST_WAIT);
-    let from = count.checked_sub(REPAIRS).map_or(before.from, |times| at_after(now, wait(times)));
-    Repairs { count, from, ..before }
+    let not_before = count.checked_sub(REPAIRS).map(|times| at_after(now, wait(times)));
+    Repairs { count, not_before, ..before }
+}
+
+/// From when on it is calm if nothing is written: when counting began, or when a write that was delayed may be made.
+pub(super) fn calm_from(repairs: &Repairs) -> Timestamp {
+    repairs.not_before.unwrap_or(repairs.since)
 }
 
 /// Whether a slot has been left alone long enough to forget its repairs.
 pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
-    now.duration_since(repairs.from.max(repairs.made_at)) > CALM
+    now.duration_since(calm_from(repairs).max(repairs.made_at)) > CALM
 }
 
 fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
@@ -167,7 +166,8 @@ mod tests {
     fn fought(until: i64) -> Vec<i64> {
         let (mut repairs, mut writes): (Option<Repairs>, Vec<i64>) = (None, Vec::new());
         for second in 0..until {
-            let waits = repairs.as_ref().is_some_and(|it| it.count >= REPAIRS && at(second) < it.from);
+            let waits =
+                repairs.as_ref().is_some_and(|it| it.not_before.is_some_and(|next| at(second) < next));
             if !waits {
                 repairs = Some(repaired(repairs, "d", false, at(second)));
                 writes.push(second);
@@ -197,7 +197,7 @@ mod tests {
         }
         let repairs: Repairs = repairs.unwrap();
         assert_eq!((repairs.made, repairs.count, repairs.made_at), (100, 100, at(99)));
-        assert!(repairs.from > at(300), "what is there is changed ever more slowly");
+        assert!(repairs.not_before > Some(at(300)), "what is there is changed ever more slowly");
     }
 
     #[test]
@@ -213,6 +213,7 @@ mod tests {
         }
         let fought =
             (0..20).fold(None, |repairs, second| Some(repaired(repairs, "d", false, at(second)))).unwrap();
-        assert!(!is_over(&fought, fought.from) && is_over(&fought, at(fought.from.as_second() + 61)));
+        let next = fought.not_before.unwrap();
+        assert!(!is_over(&fought, next) && is_over(&fought, at(next.as_second() + 61)));
     }
 }

@@ -1,5 +1,5 @@
-//! What is remembered of a slot once its plan has been carried out, or its object examined. Everything in
-//! [`crate::model::Memory`] about writes to slots is written here.
+//! What is remembered of a slot once its plan has been carried out, or its object examined. What follows from that is written here
+//! into [`crate::model::Memory`]; what follows from an event is written in `model/`.
 
 use jiff::Timestamp;
 
@@ -48,6 +48,10 @@ pub fn settle_slot(
     acted: Acted,
     now: Timestamp,
 ) -> bool {
+    if acted == Acted::Outdated {
+        // What the last attempt came to still counts, and so does the grace of an object that could not be marked.
+        return true;
+    }
     let last = forget_attempt(world, slot);
     let attempt = match (action, acted) {
         (CopyAction::Write(write), Acted::Done(made)) => {

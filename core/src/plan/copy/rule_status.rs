@@ -3,9 +3,10 @@
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`, `Suspended`,
 //! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
 //! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
-//! `NoSource`, `NoTarget`; where not all namespaces are looked at `NotServed`, `OutOfSight`. Reasons of
-//! problems: `Conflict`, `OtherRule`, `DuplicateName`, `Contested`, `Terminating`, `RefusedByPolicy`,
-//! `Forbidden`, `TooLarge`, `TooMany`, `Refused`, `Failed`, `Invalid`, `NotServed`, `OutOfSight`.
+//! `NoSource`, `NoTarget`, `LabelMissing` (annotations have no effect without the label beside them); where not all
+//! namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`,
+//! `Contested`, `Terminating`, `RefusedByPolicy`, `Forbidden`, `TooLarge`, `TooMany`, `NotKept`, `Refused`, `Failed`,
+//! `NotServed`, `OutOfSight`; of the spec `Invalid`, `UnsupportedField`, `LabelMissing`.
 
 use jiff::Timestamp;
 
@@ -100,7 +101,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
             // A copy that an earlier spec has left, and that may not be deleted.
             if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
-                count.problems.push(problem.into());
+                count.add(problem.reason, problem.into());
             }
         }
         for slot in slots {
@@ -179,7 +180,7 @@ fn status(
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
+        (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => (
             false,
             Reason::KindNotGranted,
@@ -214,7 +215,7 @@ fn status(
         Some(large) => (ready.0, ready.1, format!("{}; large: {large}", ready.2)),
         None => ready,
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Unseen))
+    let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     // Named objects that do not exist yet are waited for.

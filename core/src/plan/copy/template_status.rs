@@ -173,7 +173,7 @@ fn status(
     let rendering = || being_written(&count, ("object", "objects"));
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
-        (Some(Inert::Quarantined), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
+        (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
         (Some(Inert::NotGranted), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let why = compiled.and_then(|compiled| not_granted_to(world, compiled));
@@ -199,7 +199,7 @@ fn status(
             settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
         }
     };
-    let is_stalled = matches!(stopped, Some(Inert::Quarantined | Inert::NotGranted | Inert::Mistyped))
+    let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted | Inert::Mistyped))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let reconciling = match count.waiting.clone() {

@@ -233,7 +233,8 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     world.set_object(slot(), None);
     written(&plan_slot(&world, &slot(), at(399)));
 
-    let repairs = Repairs { digest, count: 10, from: at(500), made: 10, made_at: at(399) };
+    let repairs =
+        Repairs { digest, count: 10, since: at(399), not_before: Some(at(500)), made: 10, made_at: at(399) };
     world.memory_mut().at_slot(&slot(), |memory| memory.written(repairs, None));
     let plan = plan_slot(&world, &slot(), at(399));
     assert_eq!(

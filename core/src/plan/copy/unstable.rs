@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     claims::inert_template,
-    hold::{CALM, braked, is_fought, is_over, repaired},
+    hold::{CALM, calm_from, contested_until, is_fought, is_over, repaired},
     templates::selects,
 };
 use crate::{
@@ -86,7 +86,7 @@ impl StatusTurn {
 
     /// Until when nothing is to be written.
     pub fn braked(&self, world: &World, now: Timestamp) -> Option<Timestamp> {
-        self.known(world, now).and_then(|repairs| braked(repairs, now))
+        self.known(world, now).and_then(|repairs| contested_until(repairs, now))
     }
 
     /// Remembers this look, at which the status was written or was as it should be. A write counts if since the last look the others
@@ -99,7 +99,7 @@ impl StatusTurn {
         let repairs = match known {
             Some(known) if !(is_written && is_driven) => known,
             known if is_written && is_driven => repaired(known, &self.digest, false, now),
-            _ => Repairs { digest: self.digest.clone(), count: 0, from: now, made: 0, made_at: now },
+            _ => Repairs::none(&self.digest, now),
         };
         world.memory_mut().status_seen(&self.template, &self.instance, self.written, repairs);
     }
@@ -119,7 +119,10 @@ impl StatusTurn {
              are written more and more slowly, every 5 minutes at last; have one of the templates read the spec or the objects instead"
         );
         let fault = StatusFault { kind: StatusFaultKind::Unstable, message };
-        Some((fault, at_after(repairs.from, CALM.unsigned_abs()).max(now + SignedDuration::from_secs(1))))
+        Some((
+            fault,
+            at_after(calm_from(repairs), CALM.unsigned_abs()).max(now + SignedDuration::from_secs(1)),
+        ))
     }
 
     fn known<'w>(&self, world: &'w World, now: Timestamp) -> Option<&'w Repairs> {

@@ -28,9 +28,9 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     status.actions = column(&facts.spec.validation_actions);
     status.problems = facts.compiled.as_ref().err().cloned().unwrap_or_default();
     let invalid = status.problems.first().map(|problem| problem.message.clone());
-    let quarantined = Reason::from(SpecFault::first(&status.problems)).as_str();
+    let reason = Reason::from(SpecFault::first(&status.problems)).as_str();
     let ready = match &invalid {
-        Some(message) => (false, quarantined, message.clone()),
+        Some(message) => (false, reason, message.clone()),
         None => in_force(world, name, facts)?,
     };
     match world.scan_result(name).filter(|standing| is_of(standing, facts)) {
@@ -49,7 +49,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
             format!("{violations} by objects that are there already, the first of them in status.violations");
         (true, "Violations", message)
     });
-    let stalled = invalid.map(|message| (true, quarantined, message));
+    let stalled = invalid.map(|message| (true, reason, message));
     set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
     set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
     set_condition(&mut status.conditions, "Degraded", degraded, generation, &now);

@@ -118,8 +118,7 @@ fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
     if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
 }
 
-/// A rollout is under way, and not one that is known to fail: that need not reach its deadline before content
-/// that may mend it follows.
+/// Waits while a rollout is under way. A rollout known to fail is not waited for: the new content may mend it.
 fn rolling(case: &Case<'_>, _: Timestamp) -> Verdict {
     let is_rolling =
         case.pace.strategy == StrategyType::Rollout && case.facts.rollout_at(case.now) == Rollout::Unfinished;

@@ -1,5 +1,6 @@
 //! What is remembered of restarts once a workload, or the pods that a monitor finds itself, have been looked
-//! at, and whose turn that makes it. Everything in [`crate::model::Memory`] about restarts is written here.
+//! at, and whose turn that makes it. What follows from a look is written here into [`crate::model::Memory`]; what follows from an
+//! event is written in `model/`.
 
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ pub fn settle_workload(
         }
         let is_through =
             plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
-        let in_order = is_through && (memory.is_through() || was_unknown);
+        let in_order = is_through && (memory.ended() || was_unknown);
         if acted == Acted::Nothing && is_settled {
             memory.settled(plan.state != RestartState::Unwatched);
         }
@@ -184,7 +185,7 @@ pub fn settle_pods(
     });
 }
 
-/// Whether an object is missing that pods cannot start without: from the first decision that waits for it until nothing is due, or
+/// Whether an object is missing that the workload uses, optional or not: from the first decision that waits for it until nothing is due, or
 /// the object is there.
 fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bool {
     let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);

@@ -24,7 +24,8 @@ use super::{
 use crate::{
     api::StrategyType,
     model::{
-        AGAIN, LastRestart, PodFacts, RestartResult, Rollout, RolloutFault, TrackRecord, WaitReason, World,
+        LastRestart, PodFacts, RestartResult, Rollout, RolloutFault, STAMPED_AGAIN, TrackRecord, WaitReason,
+        World,
     },
     names::{ObjectKey, WorkloadKey},
     plan::{Need, at_after},
@@ -289,7 +290,7 @@ impl Case<'_> {
     fn stamp(&self) -> String {
         let digest = &self.content.digest;
         match self.facts.restarts.restarted_for.as_ref() == Some(digest) {
-            true => format!("{digest}{AGAIN}"),
+            true => format!("{digest}{STAMPED_AGAIN}"),
             false => digest.clone(),
         }
     }

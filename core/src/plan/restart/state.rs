@@ -119,6 +119,7 @@ impl RestartState {
             Self::Failed(failure) => failure.as_str(),
             Self::Waiting(wait) => wait.reason.as_str(),
             Self::Unwatched => "NotAsked",
+            // Of `copyrator plan`, too: nothing happens but that it is recorded.
             Self::Unrecorded => "Recorded",
             Self::Unauthorized(_)
             | Self::Held { .. }

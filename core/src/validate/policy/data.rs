@@ -98,7 +98,7 @@ impl Data {
 
     /// Whether values are read as documents, which can be much larger in memory than their text.
     pub(super) fn unpacks(&self) -> bool {
-        self.schema.is_some() || self.format == Some(Format::Yaml)
+        self.schema.is_some() || self.format.is_some_and(format::unpacks)
     }
 
     /// All violations of the rule by the keys as they are.

@@ -85,7 +85,7 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
     world.forget_fingerprint(&source);
     *world.memory_mut() = Default::default();
     let unread = (WriteFault::Forbidden, "Copyrator's own account may not get secrets".into());
-    world.memory_mut().content_read(&source, Some(unread));
+    world.memory_mut().content_unreadable(&source, unread);
     let (conditions, message) = said(&world, &it);
     assert_eq!(
         (&*conditions[0], &*message),

@@ -18,8 +18,10 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
         (Acted::NeedsReplacing("immutable".into()), true, Some((true, again))),
         // The queue has a backoff of its own.
         (Acted::Failed(WriteFault::Failed, "busy".into()), true, Some((false, 0))),
-        (Acted::Outdated, true, None),
+        (Acted::Outdated, true, Some((false, 0))),
         (refused("no"), true, Some((false, again))),
+        (Acted::Outdated, true, Some((false, again))),
+        (refused("no"), false, Some((false, again))),
         (Acted::Done(Some(Made { not_kept: vec!["data.a".into()], object: 1 })), true, None),
     ] {
         let what = format!("{acted:?}");

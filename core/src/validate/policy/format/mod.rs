@@ -41,6 +41,24 @@ pub(super) fn reading(format: Format, value: &[u8]) -> u64 {
     }
 }
 
+/// Whether a value can be much larger in memory than its text while [`check`] reads it.
+pub(super) fn unpacks(format: Format) -> bool {
+    match format {
+        Format::Yaml => true,
+        Format::Json
+        | Format::Toml
+        | Format::Properties
+        | Format::Url
+        | Format::Integer
+        | Format::Boolean
+        | Format::Regex
+        | Format::PemCertificate
+        | Format::PemKey
+        | Format::TlsPair
+        | Format::Dockerconfigjson => false,
+    }
+}
+
 /// Nobody sees this fault: a value that exceeds a brief budget is judged again with more time.
 pub(super) fn too_long() -> Fault {
     Fault::new("takes too long to be read here", "shorten it")

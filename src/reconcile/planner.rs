@@ -1,5 +1,5 @@
 //! plan → fetch what it lacks → plan again, until a plan lacks nothing: the same for every key whose plan may
-//! lack facts. A handler then acts, and remembers what became of it by one call of its planner (`settle_slot`,
+//! lack facts. A handler then acts, and remembers what became of it by one call into `plan/` (`settle_slot`,
 //! `settle_workload`, `settle_pods`). These two steps are each handler's own: a copy is judged before it is written, a restart takes
 //! its place under the lock under which it is planned once more, and what is reported of each is another thing.
 
