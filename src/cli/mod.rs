@@ -1,5 +1,5 @@
 //! The command line: one file or folder for each command. What commands share is in `command`, `arguments`,
-//! `operator`, `survey`, `standing` and `terminal`.
+//! `operator`, `survey`, `states` and `terminal`.
 
 mod arguments;
 mod called;
@@ -18,7 +18,7 @@ mod man;
 mod operator;
 mod plan;
 mod serve;
-mod standing;
+mod states;
 mod status;
 mod survey;
 mod terminal;

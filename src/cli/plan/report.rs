@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cli::{
         arguments::output,
-        standing::restarts,
+        states::restarts,
         survey::{FileObject, FileOutlook, OurKind, Survey},
     },
     explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::{
         api::StrategyType,
-        cli::standing::restarts::row_of,
+        cli::states::restarts::row_of,
         model::WaitReason,
         names::{Kind, NamespacedName, ObjectKey},
         plan::restart::Wait,

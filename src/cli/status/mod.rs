@@ -16,7 +16,7 @@ use super::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
     command,
     operator::{Installed, InstalledArgs},
-    standing::{ObjectRow, copies, restarts, table},
+    states::{ObjectRow, copies, restarts, table},
     survey::{Selected, read_scope},
     terminal::{Console, Exit, print, say},
 };

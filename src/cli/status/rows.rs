@@ -5,7 +5,7 @@ use kube::Client;
 use crate::{
     cli::{
         operator::{Installed, ReadScope},
-        standing::{
+        states::{
             ObjectRow, ReadError,
             copies::{self, CopyStatus, State},
             of_annotations, of_workloads, read, read_rules, restarts, sort,

@@ -15,7 +15,7 @@ use crate::{
             scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
             seat::Seat,
         },
-        standing::{
+        states::{
             ObjectRow, ReadError,
             copies::{CopyStatus, standings},
             existing_violations, read,

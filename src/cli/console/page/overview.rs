@@ -17,7 +17,7 @@ use crate::{
             problem::Problem,
             scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
         },
-        standing::copies::State,
+        states::copies::State,
     },
     explain::{RestartOutlook, Restartable},
     names::NamespacedName,

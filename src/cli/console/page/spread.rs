@@ -22,7 +22,7 @@ use crate::cli::{
         problem::Problem,
         scoped_survey::{ScopedSurvey, requested_surveys},
     },
-    standing::copies::State,
+    states::copies::State,
 };
 
 /// How many rules have a column. With more, the table says so, and a filter leads to the others.

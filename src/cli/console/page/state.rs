@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::{
-    cli::{standing::copies::State, tree::NodeState},
+    cli::{states::copies::State, tree::NodeState},
     explain::{Course, RestartOutlook},
     model::Ending,
     plan::restart::{Concern, RestartState},

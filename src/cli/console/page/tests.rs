@@ -10,7 +10,7 @@ use super::{
 use crate::{
     cli::{
         console::{api::CopyLine, asked::Asked, paged::page},
-        standing::{
+        states::{
             copies::{CopyStatus, State},
             restarts::row_of,
         },
