@@ -103,16 +103,22 @@ impl Cluster {
 
     /// Everything that is not as it should be after the operator has come to rest on what was there before.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
+        self.wrong_but_for(before, |_| false)
+    }
+
+    /// The same, but for copies that nobody wants in slots where a removal may be late, by `is_late`.
+    pub fn wrong_but_for(&self, before: &Self, is_late: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
         let places = self.server.namespaces.keys();
         let sources = || self.server.objects.keys();
         let slots = self.rules.values().flat_map(|rule| {
             places.clone().flat_map(move |place| sources().map(move |source| rule.slot(source, place)))
         });
         let slots: BTreeSet<ObjectKey> = slots.chain(sources().cloned()).collect();
-        slots.iter().filter_map(|slot| Some(format!("{slot}: {}", self.wrong_at(before, slot)?))).collect()
+        let wrong = |slot| Some(format!("{slot}: {}", self.wrong_at(before, slot, is_late(slot))?));
+        slots.iter().filter_map(wrong).collect()
     }
 
-    fn wrong_at(&self, before: &Self, slot: &ObjectKey) -> Option<String> {
+    fn wrong_at(&self, before: &Self, slot: &ObjectKey, is_late: bool) -> Option<String> {
         let there = self.server.objects.get(slot);
         let was = before.server.objects.get(slot);
         if there.is_some_and(|object| object.deleting) || self.server.refuses.contains(slot) {
@@ -120,7 +126,7 @@ impl Cluster {
         }
         let wishes = self.wishes(slot);
         if wishes.is_empty() {
-            return self.unwanted(slot, there?);
+            return self.unwanted(slot, there.filter(|_| !is_late)?);
         }
         let holder = was.and_then(|object| copy_of(slot, object)).map(|(rule, _)| rule);
         // The next rest shows whether it is right.
@@ -134,7 +140,7 @@ impl Cluster {
         let winner = held.or(first)?;
         // A rule that writes nothing keeps nothing that another rule has made.
         if held.is_none() && holder.is_some() && self.stands_back(winner.name) {
-            return self.unwanted(slot, there?);
+            return self.unwanted(slot, there.filter(|_| !is_late)?);
         }
         if holder.as_ref().is_some_and(is_frozen) || self.is_inert(winner.name) {
             let same = was.map(|object| &object.values) == there.map(|object| &object.values);
