@@ -214,6 +214,14 @@ impl Cluster {
 
     /// Whatever of other people's was touched without being asked for.
     pub fn touched(&self, before: &Self) -> Vec<String> {
+        self.touched_since(before, &[])
+    }
+
+    /// The same of a process that may not have heard everything yet: what it touched was asked for by what its watches may have told
+    /// it of these earlier moments, all of them since it last knew everything. It also acts for up to 30 s on the API server's
+    /// last answer about a rule (docs/security.md, "Whose rights a rule acts with"): a rule that was refused a moment ago may still
+    /// take a place.
+    pub fn touched_since(&self, before: &Self, earlier: &[Self]) -> Vec<String> {
         let touched = |(key, old): (&ObjectKey, &Stored)| {
             let new = self.server.objects.get(key);
             let theirs = Field::Label("theirs".into());
@@ -222,19 +230,40 @@ impl Cluster {
             {
                 return Some(format!("{key}: somebody's label was changed"));
             }
-            let wishes = before.wishes(key).into_iter().chain(self.wishes(key));
-            let mut takers =
-                wishes.filter(|wish| wish.rule.conflict != "Refuse" && !self.is_inert(wish.name));
-            let is_source = before.is_source(key, old);
-            if copy_of(key, old).is_some() || (!is_source && takers.next().is_some()) {
+            let same = new.is_some_and(|new| new.resource_version == old.resource_version);
+            if same || copy_of(key, old).is_some() {
                 return None;
             }
-            let same = new.is_some_and(|new| new.resource_version == old.resource_version);
-            (!same).then(|| {
-                format!("{key}: {} was touched", if is_source { "a source" } else { "a foreign object" })
-            })
+            let takes = |known: &Self, wish: &Wish<'_>| {
+                wish.rule.conflict != "Refuse" && !known.is_inert(wish.name) && !known.is_source(key, old)
+            };
+            let asked_for = |known: &Self| known.wishes(key).iter().any(|wish| takes(known, wish));
+            if asked_for(before)
+                || self.wishes(key).iter().any(|wish| takes(before, wish))
+                || self.known_since(before, earlier).any(|known| asked_for(&known))
+            {
+                return None;
+            }
+            let is_source = before.is_source(key, old);
+            Some(format!("{key}: {} was touched", if is_source { "a source" } else { "a foreign object" }))
         };
         before.server.objects.iter().filter_map(touched).collect()
+    }
+
+    /// All that a process may have taken the cluster for: the watches of rules, namespaces and objects tell each for itself, so what
+    /// they have told may be of different moments.
+    fn known_since<'c>(&'c self, before: &'c Self, earlier: &'c [Self]) -> impl Iterator<Item = Self> + 'c {
+        let moments = move || earlier.iter().chain([before]);
+        let objects = move || earlier.iter().take(1).flat_map(move |_| moments().chain([self]));
+        let both = objects().flat_map(move |objects| moments().map(move |places| (objects, places)));
+        both.flat_map(move |(objects, places)| {
+            moments().map(move |rules| {
+                let mut known = rules.clone();
+                known.server.objects.clone_from(&objects.server.objects);
+                known.server.namespaces.clone_from(&places.server.namespaces);
+                known
+            })
+        })
     }
 
     /// What is not the same in another cluster.
