@@ -103,16 +103,22 @@ impl Cluster {
 
     /// Everything that is not as it should be after the operator has come to rest on what was there before.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
+        self.wrong_but_for(before, |_| false)
+    }
+
+    /// The same, but for copies that nobody wants in slots where a removal may be late, by `is_late`.
+    pub fn wrong_but_for(&self, before: &Self, is_late: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
         let places = self.server.namespaces.keys();
         let sources = || self.server.objects.keys();
         let slots = self.rules.values().flat_map(|rule| {
             places.clone().flat_map(move |place| sources().map(move |source| rule.slot(source, place)))
         });
         let slots: BTreeSet<ObjectKey> = slots.chain(sources().cloned()).collect();
-        slots.iter().filter_map(|slot| Some(format!("{slot}: {}", self.wrong_at(before, slot)?))).collect()
+        let wrong = |slot| Some(format!("{slot}: {}", self.wrong_at(before, slot, is_late(slot))?));
+        slots.iter().filter_map(wrong).collect()
     }
 
-    fn wrong_at(&self, before: &Self, slot: &ObjectKey) -> Option<String> {
+    fn wrong_at(&self, before: &Self, slot: &ObjectKey, is_late: bool) -> Option<String> {
         let there = self.server.objects.get(slot);
         let was = before.server.objects.get(slot);
         if there.is_some_and(|object| object.deleting) || self.server.refuses.contains(slot) {
@@ -120,7 +126,7 @@ impl Cluster {
         }
         let wishes = self.wishes(slot);
         if wishes.is_empty() {
-            return self.unwanted(slot, there?);
+            return self.unwanted(slot, there.filter(|_| !is_late)?);
         }
         let holder = was.and_then(|object| copy_of(slot, object)).map(|(rule, _)| rule);
         // The next rest shows whether it is right.
@@ -134,7 +140,7 @@ impl Cluster {
         let winner = held.or(first)?;
         // A rule that writes nothing keeps nothing that another rule has made.
         if held.is_none() && holder.is_some() && self.stands_back(winner.name) {
-            return self.unwanted(slot, there?);
+            return self.unwanted(slot, there.filter(|_| !is_late)?);
         }
         if holder.as_ref().is_some_and(is_frozen) || self.is_inert(winner.name) {
             let same = was.map(|object| &object.values) == there.map(|object| &object.values);
@@ -208,6 +214,14 @@ impl Cluster {
 
     /// Whatever of other people's was touched without being asked for.
     pub fn touched(&self, before: &Self) -> Vec<String> {
+        self.touched_since(before, &[])
+    }
+
+    /// The same of a process that may not have heard everything yet: what it touched was asked for by what its watches may have told
+    /// it of these earlier moments, all of them since it last knew everything. It also acts for up to 30 s on the API server's
+    /// last answer about a rule (docs/security.md, "Whose rights a rule acts with"): a rule that was refused a moment ago may still
+    /// take a place.
+    pub fn touched_since(&self, before: &Self, earlier: &[Self]) -> Vec<String> {
         let touched = |(key, old): (&ObjectKey, &Stored)| {
             let new = self.server.objects.get(key);
             let theirs = Field::Label("theirs".into());
@@ -216,19 +230,40 @@ impl Cluster {
             {
                 return Some(format!("{key}: somebody's label was changed"));
             }
-            let wishes = before.wishes(key).into_iter().chain(self.wishes(key));
-            let mut takers =
-                wishes.filter(|wish| wish.rule.conflict != "Refuse" && !self.is_inert(wish.name));
-            let is_source = before.is_source(key, old);
-            if copy_of(key, old).is_some() || (!is_source && takers.next().is_some()) {
+            let same = new.is_some_and(|new| new.resource_version == old.resource_version);
+            if same || copy_of(key, old).is_some() {
                 return None;
             }
-            let same = new.is_some_and(|new| new.resource_version == old.resource_version);
-            (!same).then(|| {
-                format!("{key}: {} was touched", if is_source { "a source" } else { "a foreign object" })
-            })
+            let takes = |known: &Self, wish: &Wish<'_>| {
+                wish.rule.conflict != "Refuse" && !known.is_inert(wish.name) && !known.is_source(key, old)
+            };
+            let asked_for = |known: &Self| known.wishes(key).iter().any(|wish| takes(known, wish));
+            if asked_for(before)
+                || self.wishes(key).iter().any(|wish| takes(before, wish))
+                || self.known_since(before, earlier).any(|known| asked_for(&known))
+            {
+                return None;
+            }
+            let is_source = before.is_source(key, old);
+            Some(format!("{key}: {} was touched", if is_source { "a source" } else { "a foreign object" }))
         };
         before.server.objects.iter().filter_map(touched).collect()
+    }
+
+    /// All that a process may have taken the cluster for: the watches of rules, namespaces and objects tell each for itself, so what
+    /// they have told may be of different moments.
+    fn known_since<'c>(&'c self, before: &'c Self, earlier: &'c [Self]) -> impl Iterator<Item = Self> + 'c {
+        let moments = move || earlier.iter().chain([before]);
+        let objects = move || earlier.iter().take(1).flat_map(move |_| moments().chain([self]));
+        let both = objects().flat_map(move |objects| moments().map(move |places| (objects, places)));
+        both.flat_map(move |(objects, places)| {
+            moments().map(move |rules| {
+                let mut known = rules.clone();
+                known.server.objects.clone_from(&objects.server.objects);
+                known.server.namespaces.clone_from(&places.server.namespaces);
+                known
+            })
+        })
     }
 
     /// What is not the same in another cluster.

@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
     names::ObjectKey,
-    plan::{Changed, Key, affected, copy::CopyAction, everything, slots_to_check},
+    plan::{
+        Changed, Key, affected,
+        copy::{AGAIN, CopyAction, SlotState, claims::Inert, plan_slot},
+        everything, slots_to_check,
+    },
     testing::Outcome,
 };
 
 use super::{
     cluster::Cluster,
-    copy_model::acting::{REFUSED_AGAIN, authorize_one, new_world, observe},
+    copy_model::acting::{REFUSED_AGAIN, at, authorize_one, new_world, observe},
     operator::{Looked, Operator, forget_lists},
     watches::Watches,
 };
@@ -24,6 +28,8 @@ pub struct Queue {
     /// Tried again when the watches have told more.
     later: BTreeSet<Key>,
     due: BTreeMap<ObjectKey, i64>,
+    /// Of those that are due, the slots where a copy of another rule waited for the API server's answer about a rule.
+    unanswered: BTreeSet<ObjectKey>,
     /// Where things go wrong with watches: else each event is told once.
     watches: Option<Watches>,
     /// Whether to take an event or a key next, and which key.
@@ -35,7 +41,15 @@ impl Queue {
         let operator = Operator::start(&mut cluster.server);
         let keys = everything(&operator.world);
         let dice = dice.into_iter().cycle();
-        Self { operator, keys, later: BTreeSet::new(), due: BTreeMap::new(), watches: None, dice }
+        Self {
+            operator,
+            keys,
+            later: BTreeSet::new(),
+            due: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            watches: None,
+            dice,
+        }
     }
 
     /// A process that knows nothing yet, and whose watches are cut now and then, and say things twice.
@@ -46,7 +60,15 @@ impl Queue {
         world.settings_mut().spread_limits.min_interval = std::time::Duration::ZERO;
         let dice = dice.into_iter().cycle();
         let operator = Operator { world, intact: true, asks_seldom: false };
-        Self { operator, keys: BTreeSet::new(), later: BTreeSet::new(), due: BTreeMap::new(), watches, dice }
+        Self {
+            operator,
+            keys: BTreeSet::new(),
+            later: BTreeSet::new(),
+            due: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            watches,
+            dice,
+        }
     }
 
     pub fn request(&mut self, key: Key) {
@@ -76,6 +98,15 @@ impl Queue {
             }
         }
         panic!("there is always more to do: {:?}", self.keys);
+    }
+
+    /// Whether a copy that nobody wants may still be in this slot: the API server had not answered yet about a rule that claimed
+    /// the slot when the reconciler last looked. Decision 0079 promises that the reconciler looks again within five minutes, not
+    /// that the answer brings it there: slots are asked for by rules that make copies (decision 0045), and a refused rule makes
+    /// none.
+    pub fn may_be_late(&self, slot: &ObjectKey, now: i64) -> bool {
+        let by = now + i64::try_from(AGAIN.as_secs()).unwrap();
+        self.unanswered.contains(slot) && self.waits_for(slot, by)
     }
 
     /// Whether this slot will be looked at by then.
@@ -141,9 +172,16 @@ impl Queue {
             _ => return,
         };
         self.due.remove(&slot);
+        self.unanswered.remove(&slot);
         match self.operator.look_at(server, &slot, cluster.now, &mut || true) {
             Looked::Rest(None) | Looked::NotIntact => {}
-            Looked::Rest(Some(again)) => drop(self.due.insert(slot, again.as_second())),
+            Looked::Rest(Some(again)) => {
+                let state = plan_slot(&self.operator.world, &slot, at(cluster.now)).state;
+                if let SlotState::Inert(Inert::Unauthorized) = state {
+                    self.unanswered.insert(slot.clone());
+                }
+                self.due.insert(slot, again.as_second());
+            }
             Looked::Ahead | Looked::Acted(_, Outcome::Stale) => drop(self.later.insert(Key::Slot(slot))),
             Looked::Acted(CopyAction::Write(write), Outcome::NeedsReplacing(_)) if !write.anew => {
                 self.keys.insert(Key::Slot(slot));

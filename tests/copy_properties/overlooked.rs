@@ -1,0 +1,52 @@
+//! What events of watches have not asked for, though there is something to do.
+
+use std::collections::BTreeSet;
+
+use copyrator::names::ObjectKey;
+use proptest::{prelude::*, test_runner::TestCaseResult};
+
+use super::{
+    cluster::Cluster,
+    copy_model::{acting::authorize, server::Answer},
+    operator::{Looked, Operator, slots},
+    queue::Queue,
+};
+
+/// Looks at everything, as a new process would, and expects to find nothing.
+pub fn overlooked(cluster: &mut Cluster, queue: &Queue) -> TestCaseResult {
+    let mut fresh = cluster.clone();
+    let mut operator = Operator::start(&mut fresh.server);
+    authorize(&fresh.server, &mut operator.world);
+    let known: BTreeSet<_> = slots(&operator.world).into_iter().chain(slots(&queue.operator.world)).collect();
+    for slot in known.iter().filter(|slot| !cluster.server.refuses.contains(slot)) {
+        match operator.look_at(&mut fresh.server, slot, cluster.now, &mut || true) {
+            Looked::Rest(None) => {}
+            Looked::Rest(Some(again)) => {
+                let is_due = queue.waits_for(slot, again.as_second()) || queue.may_be_late(slot, cluster.now);
+                let is_seen = is_due || is_at_rest(&were_refused(cluster, slot), slot, queue);
+                prop_assert!(is_seen, "{} is not looked at again", slot);
+            }
+            Looked::Acted(action, _) if action.removes() && queue.may_be_late(slot, cluster.now) => {}
+            other => prop_assert!(false, "{} was overlooked: {:?}", slot, other),
+        }
+    }
+    Ok(())
+}
+
+/// What a new process would do in a slot if every rule that waits for an answer were refused. Decision 0079 has the reconciler look
+/// again at a copy that waits with such a rule since the copy would go otherwise; one that stays either way waits for nothing.
+fn were_refused(cluster: &Cluster, slot: &ObjectKey) -> Looked {
+    let mut fresh = cluster.clone();
+    let unasked = fresh.server.answers.values_mut().filter(|answer| **answer == Answer::Unasked);
+    unasked.for_each(|answer| *answer = Answer::Refused);
+    let mut operator = Operator::start(&mut fresh.server);
+    authorize(&fresh.server, &mut operator.world);
+    operator.look_at(&mut fresh.server, slot, cluster.now, &mut || true)
+}
+
+fn is_at_rest(looked: &Looked, slot: &ObjectKey, queue: &Queue) -> bool {
+    match looked {
+        Looked::Rest(again) => again.is_none_or(|again| queue.waits_for(slot, again.as_second())),
+        _ => false,
+    }
+}
