@@ -276,6 +276,7 @@ impl Testbed {
             .env("COPYRATOR_MIN_SPREAD_INTERVAL", "100ms")
             // As in the chart's pods.
             .env("MALLOC_ARENA_MAX", "1")
+            .env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=64")
             .env("POD_NAME", format!("{RELEASE}-{}-{replica}", role.name()));
         let log = self.logs.join(format!("{}-{replica}.log", role.name()));
         Operator::start(command, role, *admin, log)
