@@ -18,7 +18,7 @@ use tower::{ServiceBuilder, layer::layer_fn, util::BoxCloneSyncService};
 use super::{
     answers::{Answer, ObserveOverload},
     error::ClientError,
-    protobuf::MetadataInProtobuf,
+    protobuf::{as_json, preferring_protobuf},
     read_only::reads_only,
     target::Target,
     throttle::Throttle,
@@ -159,7 +159,8 @@ pub(super) fn over(
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(unbuilt)?)
         .layer(config.extra_headers_layer().map_err(unbuilt)?)
-        .layer(layer_fn(MetadataInProtobuf))
+        .map_request(preferring_protobuf)
+        .map_response(as_json)
         .service(http);
     let reading = ServiceBuilder::new().filter(reads_only).service(service.clone());
     let reads = Client::new(reading, config.default_namespace.clone());

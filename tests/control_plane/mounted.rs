@@ -308,7 +308,7 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
     assert_eq!(seen.failures, [""; 0]);
     assert_eq!(warned(&crew.webhook, words), before + 1, "told once");
     assert_eq!(seen.leaves.len(), 3);
-    assert!(bed.admin.get("Secret", NAMESPACE, CA).is_none(), "a CA was made that nobody needs");
+    assert!(bed.admin.get("Secret", NAMESPACE, CA).is_none(), "Copyrator made a CA beside the mounted one");
     end(story, crew);
 }
 

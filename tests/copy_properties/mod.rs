@@ -80,7 +80,7 @@ fn play(
     Ok((cluster, operator))
 }
 
-/// A story, and after it more time than any copy is kept that nobody wants.
+/// A story, and after it more time than any orphaned copy is kept.
 fn long_story() -> impl Strategy<Value = Vec<Event>> {
     story().prop_map(|story| [story, vec![LONG, LONG]].concat())
 }

@@ -106,7 +106,7 @@ impl Cluster {
         self.wrong_but_for(before, |_| false)
     }
 
-    /// The same, but for copies that nobody wants in slots where a removal may be late, by `is_late`.
+    /// The same, but for orphaned copies in slots where a removal may be late, by `is_late`.
     pub fn wrong_but_for(&self, before: &Self, is_late: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
         let places = self.server.namespaces.keys();
         let sources = || self.server.objects.keys();
@@ -182,7 +182,7 @@ impl Cluster {
         Some(format!("{} {fault}; {} wants a copy of {}", object.text(), winner.name, winner.source))
     }
 
-    /// A copy that nobody wants is gone, let go, or has some time left.
+    /// An orphaned copy is gone, let go, or has some time left.
     fn unwanted(&self, slot: &ObjectKey, object: &Stored) -> Option<String> {
         let (rule, true) = copy_of(slot, object)? else { return None };
         let stays =
@@ -190,8 +190,7 @@ impl Cluster {
         let time = object.annotations().get(marks::REMOVE_AFTER).and_then(|time| time.parse().ok());
         let waits = time.is_some_and(|time: jiff::Timestamp| time > at(self.now));
         let may = !self.server.rules.contains_key(&rule) || self.server.may(&rule, &slot.namespace);
-        (!stays && !waits && may && !self.is_inert(&rule))
-            .then(|| format!("nobody wants this copy of {rule}"))
+        (!stays && !waits && may && !self.is_inert(&rule)).then(|| format!("this copy of {rule} is orphaned"))
     }
 
     /// Copies that a rule took away where its identity may do nothing.

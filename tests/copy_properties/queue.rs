@@ -100,7 +100,7 @@ impl Queue {
         panic!("there is always more to do: {:?}", self.keys);
     }
 
-    /// Whether a copy that nobody wants may still be in this slot: the API server had not answered yet about a rule that claimed
+    /// Whether an orphaned copy may still be in this slot: the API server had not answered yet about a rule that claimed
     /// the slot when the reconciler last looked. Decision 0079 promises that the reconciler looks again within five minutes, not
     /// that the answer brings it there: slots are asked for by rules that make copies (decision 0045), and a refused rule makes
     /// none.

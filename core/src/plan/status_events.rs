@@ -37,9 +37,9 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
 }
 
 /// An Event for each thing that `after` says and `before` did not: a fault, each time that it changes; and that
-/// everything is in order, where there was a fault before. Where nothing is known from before, as after a start
-/// of ours, no Event says that everything is in order. `ready` is the reason of `Ready` in `after`; `large` is a source that is large for so many targets, if that is
-/// news.
+/// everything is in order, where there was a fault before. Where nothing is known from before, as after the reconciler has started,
+/// there is no Event that everything is in order. `ready` is the reason of `Ready` in `after`; `large` is a source that is large for so
+/// many targets, if that is news.
 pub fn status_events<'s>(
     before: StatusParts<'_>,
     (after, ready): (StatusParts<'s>, Reason),
@@ -117,7 +117,7 @@ mod tests {
                 status_events(before.into(), (after.into(), ready), None).into_iter().map(line).collect()
             };
         let forbidden = Reason::Refused(RefusalReason::Forbidden);
-        assert!(told(&unknown, (&well, Reason::AllCopied)).is_empty(), "a start of ours is told by no Event");
+        assert!(told(&unknown, (&well, Reason::AllCopied)).is_empty(), "after a start there is no Event");
         assert_eq!(told(&unknown, (&refused, forbidden)), ["!Forbidden"]);
         assert!(told(&refused, (&refused, forbidden)).is_empty());
         assert_eq!(told(&refused, (&conflict, Reason::Incomplete)), ["!Conflict"]);

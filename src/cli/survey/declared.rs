@@ -209,7 +209,7 @@ pub(super) async fn take_in(
             Declined { kind, name, place, reason, message }
         };
         match judged {
-            // Where Copyrator looks at some namespaces only, there is no webhook to warn.
+            // Without a webhook (Copyrator looks at some namespaces only) the API server prints no warnings.
             Ok(warnings) => file.warnings = if has_webhook { warnings } else { Vec::new() },
             Err((reason, message)) => {
                 declined.push(decline(file, reason, message));

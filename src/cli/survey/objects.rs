@@ -138,7 +138,10 @@ fn one(
 ) -> Result<(Course, Difference, Vec<String>, Content), Refusal> {
     let ObjectFile { object, value, .. } = file;
     let Some(key) = world.key().cloned() else {
-        return Err((Reason::Unread, "there is no key of digests".into()));
+        return Err((
+            Reason::Unread,
+            "the key that content is compared with was not read: run the command again".into(),
+        ));
     };
     let invalid = || (Reason::Invalid, format!("it is not a valid {}", object.kind));
     let mut merged = merge(object, live.as_ref(), value).ok_or_else(invalid)?;

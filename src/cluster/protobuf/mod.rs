@@ -3,9 +3,7 @@
 //! A watch of every Secret costs the API server most where it encodes metadata as JSON, for each write of anybody. In protobuf that is
 //! several times cheaper, and kube does not speak it. An API server (or a proxy) without it answers with JSON, which passes unchanged.
 
-use std::task::{Context, Poll};
-
-use futures::{FutureExt as _, TryStreamExt as _, future::BoxFuture, stream};
+use futures::{TryStreamExt as _, stream};
 use http::{
     HeaderMap, HeaderValue, Request, Response,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
@@ -16,7 +14,7 @@ use tokio_util::{
     codec::{FramedRead, LengthDelimitedCodec},
     io::StreamReader,
 };
-use tower::{BoxError, Service};
+use tower::BoxError;
 
 use super::answers::Answer;
 
@@ -27,41 +25,24 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The largest event of a watch, in bytes; client-go has the same limit.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Passes requests on; those for metadata ask for protobuf.
-#[derive(Clone)]
-pub(super) struct MetadataInProtobuf<S>(pub S);
-
-impl<S, R> Service<Request<R>> for MetadataInProtobuf<S>
-where
-    S: Service<Request<R>, Response = Response<Answer>, Error = BoxError>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Answer>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context)
+/// The request; if it asks for metadata as JSON, it asks for protobuf first.
+pub(super) fn preferring_protobuf<B>(mut request: Request<B>) -> Request<B> {
+    if let Some(accepted) = accepting_protobuf(request.headers()) {
+        request.headers_mut().insert(ACCEPT, accepted);
     }
-
-    fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        if let Some(accepted) = preferring_protobuf(request.headers()) {
-            request.headers_mut().insert(ACCEPT, accepted);
-        }
-        self.0.call(request).map(|answer| answer.map(as_json)).boxed()
-    }
+    request
 }
 
 /// What to accept instead, where a request asks for metadata as JSON.
-fn preferring_protobuf(headers: &HeaderMap) -> Option<HeaderValue> {
+fn accepting_protobuf(headers: &HeaderMap) -> Option<HeaderValue> {
     let accepted = headers.get(ACCEPT)?.to_str().ok()?;
     let parameters =
         accepted.strip_prefix(JSON).filter(|rest| rest.starts_with(";as=PartialObjectMetadata"))?;
     HeaderValue::try_from(format!("{PROTOBUF}{parameters},{accepted}")).ok()
 }
 
-/// The answer in JSON, in whatever form it came.
-fn as_json(answer: Response<Answer>) -> Response<Answer> {
+/// The answer in JSON, whether it came in JSON or in protobuf.
+pub(super) fn as_json(answer: Response<Answer>) -> Response<Answer> {
     let form = answer.headers().get(CONTENT_TYPE).and_then(|form| form.to_str().ok()).unwrap_or_default();
     let Some(parameters) = form.strip_prefix(PROTOBUF) else { return answer };
     let is_watch = parameters.contains("stream=watch");

@@ -1,30 +1,41 @@
 //! Answers that an API server of Kubernetes 1.36 gave to the same request in protobuf and in JSON, recorded.
 
+use std::sync::Arc;
+
 use futures::StreamExt as _;
-use http_body_util::Full;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Config, ResourceExt,
+    api::{ListParams, WatchEvent, WatchParams},
+    client::Body,
+};
 use serde_json::Value;
+use tower::util::BoxCloneSyncService;
 
 use super::*;
+use crate::{cluster::client::over, intake::object::Slim};
 
+/// The form of a watch.
+const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 const ONE: (&[u8], &str) = (include_bytes!("recorded/one.pb"), include_str!("recorded/one.json"));
 const LIST: (&[u8], &str) = (include_bytes!("recorded/list.pb"), include_str!("recorded/list.json"));
 const WATCH: (&[u8], &str) = (include_bytes!("recorded/watch.pb"), include_str!("recorded/watch.json"));
 const EXPIRED: (&[u8], &str) = (include_bytes!("recorded/expired.pb"), include_str!("recorded/expired.json"));
 
-/// What a caller gets if the API server answers with this, a few bytes at a time.
-async fn passed_on(form: &'static str, answer: &'static [u8]) -> Result<String, String> {
-    let server = tower::service_fn(move |_: Request<()>| async move {
-        let parts = answer.chunks(7).map(|part| Ok::<_, BoxError>(Frame::data(Bytes::from_static(part))));
-        let body = StreamBody::new(stream::iter(parts)).boxed_unsync();
-        let mut response = Response::new(body);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(answer.len()));
-        Ok::<_, BoxError>(response)
-    });
-    let answer =
-        MetadataInProtobuf(server).call(Request::new(())).await.map_err(|error| error.to_string())?;
+/// An answer of the API server, which comes a few bytes at a time.
+fn answered(form: &'static str, bytes: &'static [u8]) -> Response<Answer> {
+    let parts = bytes.chunks(7).map(|part| Ok::<_, BoxError>(Frame::data(Bytes::from_static(part))));
+    let mut answer = Response::new(StreamBody::new(stream::iter(parts)).boxed_unsync());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+    answer
+}
+
+/// What a caller gets of such an answer.
+async fn passed_on(form: &'static str, bytes: &'static [u8]) -> Result<String, BoxError> {
+    let answer = as_json(answered(form, bytes));
     assert_eq!(answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes), Some(JSON.as_bytes()));
-    let bytes = answer.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let bytes = answer.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
@@ -43,12 +54,7 @@ fn lines(text: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn an_answer_in_protobuf_says_what_the_one_in_json_says() {
-    for (form, (protobuf, json)) in [
-        (PROTOBUF, ONE),
-        (PROTOBUF, LIST),
-        ("application/vnd.kubernetes.protobuf;stream=watch", WATCH),
-        ("application/vnd.kubernetes.protobuf;stream=watch", EXPIRED),
-    ] {
+    for (form, (protobuf, json)) in [(PROTOBUF, ONE), (PROTOBUF, LIST), (STREAM, WATCH), (STREAM, EXPIRED)] {
         let passed = passed_on(form, protobuf).await.unwrap();
         assert_eq!(lines(&passed), lines(json), "{passed}");
     }
@@ -56,44 +62,62 @@ async fn an_answer_in_protobuf_says_what_the_one_in_json_says() {
 
 #[tokio::test]
 async fn json_passes_as_it_came() {
-    assert_eq!(passed_on(JSON, ONE.1.as_bytes()).await.as_deref(), Ok(ONE.1));
+    assert_eq!(passed_on(JSON, ONE.1.as_bytes()).await.unwrap(), ONE.1);
 }
 
 /// A list or watch that broke off is not a shorter one.
 #[tokio::test]
 async fn what_is_cut_off_or_foreign_is_an_error() {
-    let watch = "application/vnd.kubernetes.protobuf;stream=watch";
     for (form, bytes) in [
         (PROTOBUF, &LIST.0[..LIST.0.len() - 1]),
         (PROTOBUF, &LIST.0[4..]),
         (PROTOBUF, b"k8s\0\x0a\x05\x12\x03Pod".as_slice()),
-        (watch, &WATCH.0[..WATCH.0.len() - 1]),
-        (watch, &WATCH.0[1..]),
+        (STREAM, &WATCH.0[..WATCH.0.len() - 1]),
+        (STREAM, &WATCH.0[1..]),
     ] {
         assert!(passed_on(form, bytes).await.is_err(), "{bytes:?}");
     }
 }
 
 /// Others keep what they ask for.
-#[tokio::test]
-async fn only_requests_for_metadata_ask_for_protobuf() {
-    let asked = async |accept: &'static str| {
-        let server = tower::service_fn(|request: Request<()>| async move {
-            let accepted = request.headers()[ACCEPT].to_str().unwrap().to_owned();
-            let body = Full::new(Bytes::from(accepted)).map_err(BoxError::from).boxed_unsync();
-            Ok::<_, BoxError>(Response::new(body))
-        });
+#[test]
+fn only_requests_for_metadata_ask_for_protobuf() {
+    let asked = |accept: &'static str| {
         let request = Request::builder().header(ACCEPT, accept).body(()).unwrap();
-        let answer = MetadataInProtobuf(server).call(request).await.unwrap();
-        String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+        preferring_protobuf(request).headers()[ACCEPT].to_str().unwrap().to_owned()
     };
     let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let either = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    assert_eq!(asked(metadata).await, either);
+    assert_eq!(asked(metadata), either);
     for other in [JSON, "application/json;as=Table;g=meta.k8s.io;v=v1", either] {
-        assert_eq!(asked(other).await, other);
+        assert_eq!(asked(other), other);
     }
+}
+
+/// Otherwise everything would go on in JSON unnoticed, once kube asks for metadata in other words.
+#[tokio::test]
+async fn our_clients_ask_for_protobuf_and_read_what_comes() {
+    let server = tower::service_fn(|request: Request<Body>| async move {
+        let accepted = request.headers()[ACCEPT].to_str().unwrap();
+        assert!(accepted.starts_with(PROTOBUF), "{accepted} is asked for");
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        Ok::<_, BoxError>(if is_watch { answered(STREAM, WATCH.0) } else { answered(PROTOBUF, LIST.0) })
+    });
+    let config = Config::new("https://127.0.0.1".parse().unwrap());
+    let (client, _) = over(BoxCloneSyncService::new(server), &config, &Arc::default(), |_| ()).unwrap();
+    let secrets = Api::<Slim<Secret>>::all(client);
+    let listed = secrets.list(&ListParams::default()).await.unwrap();
+    let names = listed.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
+    assert_eq!((names, listed.metadata.continue_.is_some()), (vec!["full".to_owned()], true));
+
+    let events = secrets.watch(&WatchParams::default(), "0").await.unwrap();
+    let seen = events.map(|event| match event.unwrap() {
+        WatchEvent::Added(secret) => secret.name_any(),
+        WatchEvent::Bookmark(at) => at.metadata.resource_version,
+        _ => "neither added nor a bookmark".into(),
+    });
+    assert_eq!(seen.collect::<Vec<_>>().await, ["full", "plain", "304"]);
 }
 
 /// An event is passed on when it has come, not when the next one does.

@@ -284,7 +284,7 @@ impl Testbed {
 }
 
 /// A cluster with the chart installed that has been stopped: others begin with its objects. None where the caller's own
-/// cluster is used instead (`COPYRATOR_TEST_KUBECONFIG`), which is nobody's to stop.
+/// cluster is used instead (`COPYRATOR_TEST_KUBECONFIG`), which tests never stop.
 #[derive(Debug)]
 pub struct Prepared(Option<DevCluster>);
 

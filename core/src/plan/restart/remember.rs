@@ -48,7 +48,7 @@ pub struct Turn {
     pub in_line: bool,
     /// The workload is through: that of the workloads [that waited for it](super::whose_turn).
     pub in_order: bool,
-    /// The workload's circuit has opened, of which nobody has been told.
+    /// The workload's circuit has opened, and no Event has reported that.
     pub circuit_opened: bool,
 }
 
@@ -128,9 +128,9 @@ pub fn settle_workload(
     turn
 }
 
-/// Remembers the workloads that have failed and so stop others of a monitor, and returns those of which nobody has been told. What
-/// the status says already, a process that begins to lead takes for told: by name and reason, since its message names a pod, which
-/// another one may have followed.
+/// Remembers the workloads that have failed and so stop others of a monitor, and returns those that no Event has reported. A process
+/// that begins to lead takes a failure for reported if the status has it. It compares names and reasons: the message names a pod, which
+/// may have been replaced.
 pub fn settle_stage_failures(
     world: &mut World,
     monitor: &NamespacedName,
@@ -360,7 +360,7 @@ mod tests {
             settle_stage_failures(world, &monitor, said, failed).len()
         };
         for (said, times, what) in [
-            (vec![], 1, "nobody has been told"),
+            (vec![], 1, "no Event has reported it"),
             (
                 vec![problem("StageFailed", "its pod a crashes")],
                 0,

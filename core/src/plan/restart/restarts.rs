@@ -1,7 +1,7 @@
 //! What to do about one workload: whether it restarts, and how its old pods are replaced until none is left, for every kind
 //! and strategy. docs/restarting.md has the table, and a test holds it against this. The content that a workload runs with is
-//! recorded on it, in the applied label, so that no memory of ours is needed: a leader change or a week of downtime loses
-//! nothing and repeats nothing.
+//! recorded on it, in the applied label. The reconciler needs no memory of it: a leader change or a week of downtime loses
+//! no restart and repeats none.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -102,15 +102,7 @@ fn of_object(frame: &Frame, why: &Why) -> Markup {
 }
 
 fn made_by(frame: &Frame, made: &Made) -> Markup {
-    let (shape, word) = match made.action {
-        Course::Current => (Shape::Good, "In order"),
-        Course::Create => (Shape::Open, "About to be made"),
-        Course::Change => (Shape::UnderWay, "About to be changed"),
-        Course::Remove => (Shape::Leaving, "About to go"),
-        Course::Refuse => (Shape::Blocked, "Refused"),
-        Course::Unknown => (Shape::Unknown, "Not known"),
-        Course::Wait => (Shape::Waiting, "Waiting"),
-    };
+    let (shape, word) = state::of_course(made.action);
     html! {
         @if made.is_declared() {
             dt { @if made.digest.is_some() { "Declared by" } @else { "Wanted by" } }

@@ -140,7 +140,8 @@ fn of_workload(state: &RestartState) -> (Shape, String) {
     }
 }
 
-fn of_course(course: Course) -> (Shape, &'static str) {
+/// The mark of what becomes of an object, and the words beside it.
+pub(super) fn of_course(course: Course) -> (Shape, &'static str) {
     match course {
         Course::Refuse => (Shape::Blocked, "refused"),
         Course::Unknown => (Shape::Unknown, "not known"),
