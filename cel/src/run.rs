@@ -12,7 +12,7 @@ use std::{
 use kube_cel::cel::{
     ExecutionError, Value,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr, operators},
-    objects::{Key, KeyRef, OptionalValue},
+    objects::{Key, KeyRef, Map, OptionalValue},
 };
 
 use crate::{
@@ -148,11 +148,19 @@ impl<'e> Evaluation<'e> {
 
     fn select(&mut self, select: &'e SelectExpr) -> Result<Value, Fault> {
         let of = self.value(&select.operand)?;
-        let field = Value::String(Arc::new(select.field.clone()));
-        match (select.test, optional(&of)) {
-            (true, None) => Ok(Value::Bool(index(&of, &field).is_ok())),
-            (true, Some(of)) => Ok(Value::Bool(of.value().is_some_and(|value| index(value, &field).is_ok()))),
-            (false, _) => Ok(indexed(&of, &field, false)?),
+        let field = KeyRef::String(&select.field);
+        match (select.test, &of, optional(&of)) {
+            (false, Value::Map(map), _) => Ok(entry(map, &field)?),
+            (true, Value::Map(map), _) => Ok(Value::Bool(map.get(&field).is_some())),
+            (false, _, Some(_)) => {
+                let field = Value::String(Arc::new(select.field.clone()));
+                Ok(indexed(&of, &field, false)?)
+            }
+            (true, _, Some(of)) => {
+                Ok(Value::Bool(matches!(of.value(), Some(Value::Map(map)) if map.get(&field).is_some())))
+            }
+            (true, ..) => Ok(Value::Bool(false)),
+            (false, ..) => Err(no_overload()),
         }
     }
 
@@ -319,12 +327,16 @@ fn indexed(of: &Value, key: &Value, may_lack: bool) -> Result<Value, ExecutionEr
     Ok(Value::Opaque(Arc::new(found.map_or_else(OptionalValue::none, OptionalValue::of))))
 }
 
+fn entry(map: &Map, key: &KeyRef<'_>) -> Result<Value, ExecutionError> {
+    // The key is not told: it may be a value.
+    map.get(key).cloned().ok_or_else(|| ExecutionError::no_such_key(""))
+}
+
 fn index(of: &Value, key: &Value) -> Result<Value, ExecutionError> {
     match (of, key) {
         (Value::Map(map), key) => {
             let key = KeyRef::try_from(key).map_err(ExecutionError::UnsupportedKeyType)?;
-            // The key is not told: it may be a value.
-            map.get(&key).cloned().ok_or_else(|| ExecutionError::no_such_key(""))
+            entry(map, &key)
         }
         (Value::List(list), Value::Int(at)) => usize::try_from(*at)
             .ok()

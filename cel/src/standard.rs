@@ -1,4 +1,4 @@
-//! Functions that the standard of CEL has and the library lacks, or has otherwise than the API server:
+//! Functions that the standard of CEL has and the library lacks, has otherwise than the API server, or calls at a price:
 //! `tests/control_plane/cel_alike.rs` compares them.
 
 use std::sync::Arc;
@@ -7,16 +7,23 @@ use jiff::{
     Timestamp, Zoned,
     tz::{Offset, TimeZone},
 };
-use kube_cel::cel::{ExecutionError, Value};
+use kube_cel::cel::{ExecutionError, Value, common::ast::operators};
 
 /// Functions that the library does not know at all.
 pub(crate) const ADDED: [&str; 2] = ["bool", "dyn"];
 
-/// The value of a call, where it is not the library's to give.
+/// The value of a call; `None` where the library gives it, or says what is wrong with the call.
 pub(crate) fn call(name: &str, values: &[Value]) -> Option<Result<Value, ExecutionError>> {
     let text = |text: String| Ok(Value::String(Arc::new(text)));
     let fault = |what: &str| Err(ExecutionError::function_error(name, what));
     Some(match (name, values) {
+        // The library gives the same, with a scope and a syntax tree made for each call.
+        (operators::LOGICAL_NOT, [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),
+        (operators::LESS, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one < other)),
+        (operators::LESS_EQUALS, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one <= other)),
+        (operators::GREATER, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one > other)),
+        (operators::GREATER_EQUALS, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one >= other)),
+        ("int", [Value::String(written)]) => Ok(Value::Int(written.parse().ok()?)),
         ("dyn", [value]) => Ok(value.clone()),
         ("bool", [Value::Bool(truth)]) => Ok(Value::Bool(*truth)),
         ("bool", [Value::String(text)]) => match text.as_str() {

@@ -33,6 +33,12 @@ pub(super) struct Covering {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
     before: bool,
+    /// Absent for nearly every write, and boxed: a write may be covered by many policies.
+    consequences: Option<Box<Consequences>>,
+}
+
+/// What a write would do to workloads and copies, where a policy speaks of that.
+struct Consequences {
     /// What the write would take from workloads that use the object, where the policy forbids that.
     in_use: Option<Violation>,
     /// The warning about a write that reaches more copies or workloads than `warnAbove` says.
@@ -79,7 +85,9 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
             let reached = reach.get_or_insert_with(|| reached(world, kind, old, new));
             reached.above(limits).map(|far| format!("copyrator: {far}, policy {name}"))
         });
-        covering.push(Covering { name: name.clone(), policy: policy.clone(), before, in_use, far });
+        let is_any = in_use.is_some() || far.is_some();
+        let consequences = is_any.then(|| Box::new(Consequences { in_use, far }));
+        covering.push(Covering { name: name.clone(), policy: policy.clone(), before, consequences });
     }
     Ok(covering)
 }
@@ -137,10 +145,13 @@ fn judged<'w>(
     let mut write =
         new.map(|new| Write { new: judgement(new), old: old.map(judgement), request: Some(request) });
     let mut breaches = Vec::new();
-    for Covering { name, policy, before, in_use, far } in covering {
+    for Covering { name, policy, before, consequences } in covering {
+        let in_use = consequences.as_deref().and_then(|those| those.in_use.as_ref());
+        let far = consequences.as_deref().and_then(|those| those.far.as_ref());
         let judged = write.as_mut().map(|write| policy.judge_write(write, *before));
-        let taken =
-            in_use.iter().map(|violation| Finding { violation: violation.clone(), stands_already: false });
+        let taken = in_use
+            .into_iter()
+            .map(|violation| Finding { violation: violation.clone(), stands_already: false });
         for Finding { violation, stands_already } in judged.into_iter().flatten().chain(taken) {
             let effect = if policy.actions().contains(&Action::Deny) && !stands_already {
                 Effect::Refused
@@ -150,7 +161,7 @@ fn judged<'w>(
             let message = violation.message(name, object);
             breaches.push(Breach { policy: name.clone(), violation, effect, message });
         }
-        breaches.extend(far.as_ref().map(|far| Breach {
+        breaches.extend(far.map(|far| Breach {
             policy: name.clone(),
             violation: Violation::by_change(REACH, None, "reaches far".into(), "change less at once"),
             effect: told(policy),
@@ -239,7 +250,10 @@ fn listed(refusals: &[&str]) -> String {
             text += " | ";
         }
         let room = LONGEST_MESSAGE - text.len() - if left > 1 { others.len() } else { 0 };
-        text += &printable(*refusal, room);
+        match refusal.len() <= room {
+            true => text += refusal,
+            false => text += &printable(*refusal, room),
+        }
     }
     text
 }

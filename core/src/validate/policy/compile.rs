@@ -115,11 +115,10 @@ impl CompiledPolicy {
     }
 
     pub(super) fn judge_content(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
-        let object = judgement.object;
         let mut violations: Vec<_> = self.data.iter().flat_map(|rule| rule.judge(judgement)).collect();
         violations.extend(self.labels.judge(judgement));
-        let size = object.size();
-        if let Some(limit) = self.max_bytes.filter(|limit| size > *limit) {
+        let above = |limit: u64| Some((limit, judgement.object.size())).filter(|(limit, size)| size > limit);
+        if let Some((limit, size)) = self.max_bytes.and_then(above) {
             violations.push(Violation {
                 rule: "limits.maxBytes".into(),
                 key: None,

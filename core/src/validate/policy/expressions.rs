@@ -99,7 +99,7 @@ impl Expressions {
                 "object" => judgement.as_object(),
                 "oldObject" => old.as_mut().map_or(Value::Null, |old| old.as_object()),
                 "request" => request.and_then(|request| to_value(request()).ok()).unwrap_or(Value::Null),
-                _ => judgement.as_text(),
+                _ => judgement.as_text(keys_read(asked)),
             };
             (name, value)
         });
@@ -155,6 +155,13 @@ fn compile(index: usize, spec: &Validation, environment: &Environment) -> Result
         subject,
         program,
     })
+}
+
+/// The keys of `text` that expressions read; `None` where one of them reads the whole map.
+fn keys_read<'e>(asked: &[&'e Expression]) -> Option<Vec<&'e str>> {
+    let paths = asked.iter().flat_map(|one| one.program.paths());
+    let of_text = paths.filter(|path| path.variable == "text");
+    of_text.map(|path| path.steps.first().map(String::as_str)).collect()
 }
 
 /// The part of the object that a path leads to; `None` for a part that never changes.
@@ -278,6 +285,23 @@ mod tests {
             ("text.min", "gives a text, never true or false"),
         ] {
             assert!(compiled(expression).is_err_and(|message| message.contains(says)), "{expression}");
+        }
+    }
+
+    #[test]
+    fn an_expression_sees_every_key_that_it_reads_whatever_others_read() {
+        let raw = r#"{"metadata": {"name": "a"}, "data": {"a": "1", "b": "2"}}"#;
+        let object = Candidate::decode(PolicyKind::ConfigMap, raw).unwrap();
+        let mut judgement = Judgement::new(&object, Timestamp::UNIX_EPOCH);
+        for expression in [
+            "text.a == '1' && !('c' in text)",
+            "text['b'] == '2'",
+            "text.?b.orValue('') == '2' && text.?c.orValue('3') == '3'",
+            "text.size() == 2",
+            "text.all(key, text[key] in ['1', '2'])",
+            "'b' in text && text.a == '1'",
+        ] {
+            assert_eq!(compiled(expression).unwrap().judge(&mut judgement, None, None), [], "{expression}");
         }
     }
 

@@ -75,21 +75,29 @@ impl<'o> Judgement<'o> {
         self.as_object.get_or_insert_with(made).clone()
     }
 
-    /// The decoded data, as expressions see it.
-    pub(super) fn as_text(&mut self) -> Value {
+    /// The decoded data, as expressions see it that read these keys of it; `None` for all keys.
+    pub(super) fn as_text(&mut self, keys: Option<Vec<&str>>) -> Value {
         let data = &self.object.data;
-        let made = || {
-            let entries = data.iter().map(|(key, value)| {
-                let value = match std::str::from_utf8(value) {
-                    Ok(text) => Value::from(text.to_owned()),
-                    Err(_) => Value::Bytes(Arc::new(value.to_vec())),
-                };
-                (Key::from(&**key), value)
-            });
-            Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
-        };
-        self.as_text.get_or_insert_with(made).clone()
+        match (keys, &self.as_text) {
+            (_, Some(whole)) => whole.clone(),
+            (Some(keys), None) => texts(keys.into_iter().filter_map(|key| Some((key, &**data.get(key)?)))),
+            (None, None) => {
+                self.as_text.insert(texts(data.iter().map(|(key, value)| (&**key, &**value)))).clone()
+            }
+        }
     }
+}
+
+/// Entries of the data as a map of expressions: texts, and bytes where a value is no text.
+fn texts<'d>(entries: impl Iterator<Item = (&'d str, &'d [u8])>) -> Value {
+    let entries = entries.map(|(key, value)| {
+        let value = match std::str::from_utf8(value) {
+            Ok(text) => Value::from(text.to_owned()),
+            Err(_) => Value::Bytes(Arc::new(value.to_vec())),
+        };
+        (Key::from(key), value)
+    });
+    Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
 }
 
 /// The result of an expression, shared by all policies that have it.
