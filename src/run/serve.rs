@@ -306,6 +306,7 @@ async fn answer(
             own: [reconciler_user(config)].into(),
             trusted: config.trusted_writers.iter().collect(),
             template_kinds: config.template_kinds.clone(),
+            default_grace: config.deletion_grace,
         }),
         shedding: Shedding::new(config.max_in_flight),
         metrics: webhook::Metrics::default(),

@@ -20,13 +20,20 @@ fn a_write_reaches_the_hooks_that_it_concerns_and_no_other() {
         bed.admin.create(&secret(place, "app", [("k", "1")])).ok();
         bed.admin.create(&config_map(place, "app", [("k", "1")])).ok();
     }
-    until_hooked(&bed, &["own-kinds", "annotations"]);
+    until_hooked(&bed, &["own-kinds", "annotations", "copyratortemplates.warnings"]);
     assert_eq!(calls_for_writes(&bed, &elsewhere), BTreeMap::new(), "without a rule");
     bed.admin.create(&story.rule("Secret", &["app"])).ok();
     story.until("Secret", &target, "app", [("k", "1")]);
     until_hooked(
         &bed,
-        &["own-kinds", "annotations", "secrets.warnings", "namespaces.warnings", "copyratorrules.warnings"],
+        &[
+            "own-kinds",
+            "annotations",
+            "secrets.warnings",
+            "namespaces.warnings",
+            "copyratorrules.warnings",
+            "copyratortemplates.warnings",
+        ],
     );
     let told = |place: &str, value: &str| {
         bed.admin.merge("Secret", place, "app", &json!({ "stringData": { "k": value } })).warnings.len()

@@ -6,6 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{binding, config_map, data, label, pod, uid};
 use crate::bed::{Bed, Story, enforcing_owners, eventually, same};
 use crate::operators_killed::killed_at_any_of_its_writes;
+use crate::plan::run;
 use crate::statuses;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -129,11 +130,25 @@ fn memcached(bed: &Bed) {
     until_nodes(&story, &place, 3);
     story.admin().delete("Pod", &place, "stray").ok();
     blocking_an_owner_takes_a_right(&story, &place, &made);
+    commands_name_expressions(&story, &place);
 
     story.admin().delete("Memcached", &place, "example-memcached").ok();
     story.until_gone("Deployment", &place, "example-memcached");
     eventually("its pods are gone", || same(pods(&story, &place, "app=memcached"), json!([])));
     story.admin().delete("CopyratorTemplate", &story.home, "memcached").ok();
+}
+
+/// `why` tells the expressions that gave the fields, `plan` what they read of the instances.
+fn commands_name_expressions(story: &Story<'_>, place: &str) {
+    let said = run(story, None, &["why", "deploy/example-memcached", "-n", place], "");
+    let field = "spec.replicas: ${object.spec.?size.orValue(1)}";
+    assert!(said.text.contains(field), "{}", said.text);
+    let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], MEMCACHED);
+    assert!(
+        said.text.contains("users who write these fields control it: object.metadata.name"),
+        "{}",
+        said.text
+    );
 }
 
 /// The admission plugin OwnerReferencesPermissionEnforcement is on, and what we make passes it.

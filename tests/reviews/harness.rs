@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, RwLock},
+    time::Duration,
 };
 
 use axum::{Router, body::Body};
@@ -164,7 +165,7 @@ impl Cluster {
         let state = AdmitState {
             world: world.clone(),
             authorizer: self.table.clone(),
-            parties: Arc::new(Parties { own, ..Parties::default() }),
+            parties: Arc::new(Parties { own, default_grace: Duration::from_secs(420), ..Parties::default() }),
             shedding,
             metrics: self.metrics.clone(),
         };

@@ -300,44 +300,37 @@ async fn no_namespace_has_all_the_questions_asked() {
     app.send_value("/validate/own-kinds", &wide).await.refused(403, "Forbidden");
 }
 
-/// What becomes of its copies is told, and nobody is ever kept from deleting a rule.
+/// The user is told what becomes of its objects, and is never kept from deleting it.
 #[tokio::test]
-async fn a_user_who_deletes_a_rule_is_told_what_is_deleted_with_it() {
+async fn a_user_who_deletes_a_rule_or_template_is_told_what_is_deleted_with_it() {
     let app = Cluster::new().app();
     let mut deletion = recorded("rule-create");
     let request = &mut deletion["request"];
     request["operation"] = json!("DELETE");
     let mut rule = request["object"].take();
-    for (policy, grace, current, told) in [
+    let retained = "2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)";
+    for (kind, policy, grace, current, told) in [
+        ("CopyratorRule", "Delete", json!("5m"), 12, Some("12 copies of this rule will be deleted in 5m")),
+        ("CopyratorRule", "Delete", json!(null), 1, Some("1 copy of this rule will be deleted in 7m")),
         (
-            "Delete",
-            json!("5m"),
-            12,
-            Some("12 copies of this rule will be deleted in 5m; deletionPolicy: Retain keeps them"),
-        ),
-        (
+            "CopyratorTemplate",
             "Delete",
             json!(null),
-            1,
-            Some(
-                "1 copy of this rule will be deleted after the default grace; deletionPolicy: Retain keeps them",
-            ),
+            3,
+            Some("3 objects of this template will be deleted in 7m"),
         ),
-        (
-            "Retain",
-            json!(null),
-            2,
-            Some("2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)"),
-        ),
-        ("Delete", json!("5m"), 0, None),
+        ("CopyratorRule", "Retain", json!(null), 2, Some(retained)),
+        ("CopyratorRule", "Delete", json!("5m"), 0, None),
     ] {
         rule["spec"]["deletionPolicy"] = json!(policy);
         rule["spec"]["deletionGrace"] = grace;
         rule["status"] = json!({ "current": current, "desired": current, "sources": 1 });
         deletion["request"]["oldObject"] = rule.clone();
+        deletion["request"]["kind"]["kind"] = json!(kind);
         let answer = app.send_value("/validate/warnings", &deletion).await;
         answer.allowed();
-        let told: Vec<String> = told.into_iter().map(|told| format!("copyrator: {told}")).collect();
+        let way_out = if policy == "Delete" { "; deletionPolicy: Retain keeps them" } else { "" };
+        let told: Vec<String> = told.into_iter().map(|told| format!("copyrator: {told}{way_out}")).collect();
         assert_eq!(answer.warnings(), told);
     }
 }

@@ -237,13 +237,14 @@ mod tests {
         hooks.iter().map(|hook| hook.name.strip_suffix(".copyrator.dev").unwrap()).collect()
     }
 
-    const ALWAYS: [&str; 6] = [
+    const ALWAYS: [&str; 7] = [
         "own-kinds /validate/own-kinds copyratorrules,configmonitors,configpolicies,copyratortemplates",
         "annotations /validate/annotations configmaps,secrets",
         "configmaps.warnings /validate/warnings configmaps",
         "secrets.warnings /validate/warnings secrets",
         "namespaces.warnings /validate/warnings namespaces",
         "copyratorrules.warnings /validate/warnings copyratorrules",
+        "copyratortemplates.warnings /validate/warnings copyratortemplates",
     ];
 
     #[test]
@@ -267,11 +268,15 @@ mod tests {
                 ALWAYS[3],
                 ALWAYS[4],
                 ALWAYS[5],
+                ALWAYS[6],
             ]
             .map(|line| line.replace("GROUP", &format!("both.and-1-more.{group}")))
         );
         let unneeded = render([], &WarningScope::default(), &frame(&url())).0;
-        assert_eq!(brief_of_urls(&unneeded.webhooks.unwrap()), ["own-kinds", "annotations"]);
+        assert_eq!(
+            brief_of_urls(&unneeded.webhooks.unwrap()),
+            ["own-kinds", "annotations", "copyratortemplates.warnings"]
+        );
     }
 
     /// The API server asks us about a deletion only where a policy needs it, and never about a namespace's.
@@ -303,7 +308,7 @@ mod tests {
         assert_eq!(operations(&hooks[2]), ["configmaps CREATE,UPDATE", "secrets CREATE,UPDATE,DELETE"]);
         assert_eq!(hooks[3].name, "strict.policies-fail.copyrator.dev");
         assert_eq!(operations(&hooks[3]), ["configmaps CREATE,UPDATE,DELETE"]);
-        assert_eq!(hooks.len(), 8, "none for Namespaces: {:?}", brief(&hooks));
+        assert_eq!(hooks.len(), 9, "none for Namespaces: {:?}", brief(&hooks));
     }
 
     /// Where the API server stamps by itself, no hook of ours stands in the way of a rule.
@@ -337,7 +342,7 @@ mod tests {
     #[test]
     fn annotations_that_do_not_count_are_not_asked_about() {
         let hooks = render([], &WarningScope::default(), &Frame { annotations: false, ..frame(&url()) }).0;
-        assert_eq!(brief_of_urls(&hooks.webhooks.unwrap()), ["own-kinds"]);
+        assert_eq!(brief_of_urls(&hooks.webhooks.unwrap()), ["own-kinds", "copyratortemplates.warnings"]);
     }
 
     #[test]
@@ -375,7 +380,7 @@ mod tests {
         let names: Vec<_> = (0..65).map(|number| format!("p{number}")).collect();
         let many: Vec<_> =
             names.iter().map(|name| (name.as_str(), policy("Fail", kinds("ConfigMap")))).collect();
-        assert_eq!(rendered(&many).len(), 7, "one hook, however many policies");
+        assert_eq!(rendered(&many).len(), 8, "one hook, however many policies");
         let apart: Vec<_> = names
             .iter()
             .map(|name| {
@@ -385,7 +390,7 @@ mod tests {
                 (name.as_str(), policy("Fail", matched))
             })
             .collect();
-        assert_eq!(rendered(&apart[..32]).len(), 70);
+        assert_eq!(rendered(&apart[..32]).len(), 71);
         let wide = rendered(&apart);
         assert_eq!(
             brief(&wide)[2..4],
@@ -418,7 +423,7 @@ mod tests {
         assert_eq!((author.name.as_str(), author.failure_policy.as_deref()), (AUTHOR_HOOK, Some("Fail")));
         assert_eq!(author.client_config.url.as_deref(), Some("https://127.0.0.1:8443/mutate/author"));
         let hooks = validating.webhooks.unwrap();
-        assert_eq!(hooks.len(), 10);
+        assert_eq!(hooks.len(), 11);
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);

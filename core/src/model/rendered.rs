@@ -87,6 +87,8 @@ pub struct ReadInstance {
 pub struct RenderedObject {
     /// Kind, namespace and name of the object.
     pub slot: ObjectKey,
+    /// Its place among the template's objects as they are rendered ([`CompiledTemplate::objects`]).
+    pub position: u8,
     /// Its content, reduced to digests.
     pub print: Fingerprint,
     /// Its labels. The annotations are in the fingerprint.

@@ -17,6 +17,7 @@ use crate::{
             ProblemReason, RuleReport, claims::unseen_source, rule_report, targets::unseen, template_report,
         },
     },
+    validate::CompiledTemplate,
 };
 
 /// A row of a rule, template or monitor.
@@ -43,6 +44,10 @@ pub(in crate::cli) struct RuleRow {
     pub reason: Option<Reason>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// What a template's expressions read of the object that it is rendered for: who may write these fields controls what is
+    /// rendered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
     /// The warnings for a user who applies it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -82,6 +87,7 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
         action: None,
         reason: None,
         message: String::new(),
+        reads: Vec::new(),
         warnings: Vec::new(),
     }
 }
@@ -144,6 +150,8 @@ pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRo
     let plain = NamespacedName::new(template.namespace.clone(), template.template().unwrap_or_default());
     let row = from_file(survey, OurKind::Template, &plain);
     let Some(facts) = world.templates().get(template) else { return row };
+    let reads = facts.compiled.as_deref().map(CompiledTemplate::object_paths).unwrap_or_default();
+    let row = RuleRow { reads, ..row };
     let asked = survey.asked.get(template);
     let (row, is_settled) = standing(row, facts, world.rule_authority(template), asked);
     if is_settled {

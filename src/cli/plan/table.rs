@@ -66,6 +66,10 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         for warning in &rule.warnings {
             text.push_str(&paint(Course::Wait, &format!("  {} warning: {warning}", sign(Course::Wait))));
         }
+        if !rule.reads.is_empty() {
+            let line = format!("    users who write these fields control it: {}", rule.reads.join(", "));
+            text.push_str(&(printable(&line, LONGEST_LINE) + "\n"));
+        }
         for line in lines(&listed) {
             text.push_str(&paint(line.0, &line.1));
         }
@@ -225,6 +229,7 @@ mod tests {
             action: action.map(|(action, _)| action),
             reason: action.map(|(_, reason)| reason),
             message: message.into(),
+            reads: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -18,6 +18,7 @@ use crate::{
         Reason,
         restart::{RestartState, monitors_watching},
     },
+    validate::{CompiledObject, WrittenField},
 };
 
 /// What is known of one object: where it comes from, and what uses it.
@@ -67,6 +68,9 @@ pub(in crate::cli) struct Made {
     /// What a template declares the object for, where that is an object: `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
+    /// The fields that a template's expressions give, as the template writes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Field>,
     /// Keyed digest of what was written, where the object is this rule's copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -86,6 +90,15 @@ pub(in crate::cli) struct Made {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
+}
+
+/// A field whose value a template's expressions give.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::cli) struct Field {
+    /// Its path in the manifest, such as `spec.replicas`.
+    pub path: String,
+    /// What the template writes there, such as `${object.spec.size}`.
+    pub text: String,
 }
 
 /// A rule that copies the object.
@@ -243,6 +256,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         rule: rule.map(ToString::to_string),
         source: origin_of(world, outlook).map(|origin| origin.to_string()),
         instance: outlook.instance.clone(),
+        fields: rule.map(|rule| fields(world, rule, &outlook.slot)).unwrap_or_default(),
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
@@ -251,6 +265,17 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         message: outlook.message.clone(),
         at: outlook.at,
     }
+}
+
+/// The fields of an object that a template's expressions give.
+fn fields(world: &World, template: &NamespacedName, slot: &ObjectKey) -> Vec<Field> {
+    let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
+    let rendered = world.rendered_at(slot).find(|(name, ..)| *name == template);
+    let declared = compiled
+        .zip(rendered)
+        .and_then(|(compiled, (_, _, _, rendered))| compiled.objects.get(usize::from(rendered.position)));
+    let fields = declared.into_iter().flat_map(CompiledObject::written_fields);
+    fields.map(|WrittenField { path, text }| Field { path, text }).collect()
 }
 
 fn copied_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Copied> {

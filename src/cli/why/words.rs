@@ -65,6 +65,7 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         None => vec![("wanted by", format!("{rule}, as a copy of {source}"))],
     };
     lines.extend(made.instance.clone().map(|instance| ("for", instance)));
+    lines.extend(made.fields.iter().map(|field| ("field", format!("{}: {}", field.path, field.text))));
     if let Some(digest) = &made.digest {
         let shown = if wide { digest.clone() } else { digest.chars().take(SHORT).collect() };
         lines.push(("digest", shown));

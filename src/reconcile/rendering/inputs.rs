@@ -89,11 +89,11 @@ impl Inputs {
             Instance { namespace: Some(&namespace), object: object.as_ref(), ..Instance::default() };
         let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
         let (mut budget, mut lacking) = (RenderBudget::default(), Lacking::new());
-        for (declared, kind) in self.compiled.objects.iter().zip(&self.kinds) {
+        for (position, (declared, kind)) in (0..).zip(self.compiled.objects.iter().zip(&self.kinds)) {
             let fault = |message| RenderedFault { id: declared.id.clone(), message, waits: false };
             let rendered = match self.compiled.render_within(declared, &instance, &mut budget) {
                 Ok(Rendering::Object(rendered)) => {
-                    self.object((declared, *kind), rendered.name, rendered.body)
+                    self.object((position, declared, *kind), rendered.name, rendered.body)
                 }
                 Ok(Rendering::Excluded) => {
                     instance.excluded.insert(&declared.id);
@@ -160,7 +160,7 @@ impl Inputs {
     /// The object as the API server would give it, reduced to digests.
     fn object(
         &self,
-        (declared, kind): (&CompiledObject, Kind),
+        (position, declared, kind): (u8, &CompiledObject, Kind),
         name: String,
         body: Value,
     ) -> Result<RenderedObject, String> {
@@ -177,7 +177,8 @@ impl Inputs {
         let content = decode(kind, body.expose())
             .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
         let (recreate, is_read) = (declared.recreate, self.compiled.reads(&declared.id));
-        Ok(RenderedObject { slot, print: content.fingerprint(&self.key), labels, recreate, is_read, body })
+        let print = content.fingerprint(&self.key);
+        Ok(RenderedObject { slot, position, print, labels, recreate, is_read, body })
     }
 
     /// What is known where nothing can be rendered.

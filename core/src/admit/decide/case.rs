@@ -1,6 +1,6 @@
 //! What is decided about: the part of a review that a hook asks for, and a write with both versions of its object.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
@@ -34,7 +34,7 @@ pub enum Purpose {
     Author,
 }
 
-/// Our own accounts, and the accounts that we trust.
+/// Our own accounts, the accounts that we trust, and other settings of the installation that a decision needs.
 #[derive(Clone, Debug, Default)]
 pub struct Parties {
     /// The user names that Copyrator's own processes write with. Copies that they write were judged before.
@@ -43,6 +43,8 @@ pub struct Parties {
     pub trusted: TrustedWriters,
     /// The kinds whose objects templates are rendered for.
     pub template_kinds: BTreeSet<TemplateKind>,
+    /// How long the objects of a rule or template without `deletionGrace` are kept once it is deleted.
+    pub default_grace: Duration,
 }
 
 /// A write of a ConfigMap, Secret or Namespace.

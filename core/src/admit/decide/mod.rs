@@ -73,7 +73,7 @@ pub fn read<'a>(
             Purpose::All | Purpose::OwnKinds | Purpose::Files => {
                 own_kinds::decide(review, purpose, parties).map(Case::Settled)
             }
-            Purpose::Warnings => Ok(Case::Settled(Decision::Now(warnings::of_deletion(review)))),
+            Purpose::Warnings => Ok(Case::Settled(Decision::Now(warnings::of_deletion(review, parties)))),
             _ => allowed,
         };
     }

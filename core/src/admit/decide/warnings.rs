@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Verdict, WriteCase, reach};
+use super::{Parties, Verdict, WriteCase, reach};
 use crate::{
     admit::decode::{Operation, Review},
     api::{DeletionPolicy, PolicyKind, Span, WarnAbove},
@@ -54,9 +54,9 @@ fn of_labels(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<
     (!said.is_empty()).then(|| format!("copyrator: {}", said.join("; ")))
 }
 
-/// The fields that are read of a rule that is deleted.
+/// The fields that are read of a rule or template that is deleted.
 #[derive(Deserialize)]
-struct DeletedRule {
+struct Deleted {
     spec: Removal,
     #[serde(default)]
     status: Counts,
@@ -77,23 +77,28 @@ struct Counts {
     current: i64,
 }
 
-/// Warns a user who deletes a rule of what becomes of its copies. Nothing prevents the deletion.
-pub(super) fn of_deletion(review: &Review<'_>) -> Verdict {
+/// Warns a user who deletes a rule or a template of what becomes of its objects. Nothing prevents the deletion.
+pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     let mut verdict = Verdict::allow();
-    let is_deleted = review.operation == Operation::Delete && review.kind.kind == "CopyratorRule";
-    let old = review.old_object.filter(|_| is_deleted);
-    let rule: Option<DeletedRule> = old.and_then(|old| serde_json::from_str(old.get()).ok());
-    let Some(DeletedRule { spec, status }) = rule else { return verdict };
-    let copies = usize::try_from(status.current).unwrap_or_default();
-    if copies > 0 {
-        let copies = plural(copies, "copy", "copies");
-        verdict.warn(match (spec.deletion_policy, spec.deletion_grace) {
-            (DeletionPolicy::Retain, _) => {
-                format!("copyrator: {copies} of this rule stay, as ordinary objects (deletionPolicy: Retain)")
+    let (one, many, whose) = match (review.operation, &*review.kind.kind) {
+        (Operation::Delete, "CopyratorRule") => ("copy", "copies", "rule"),
+        (Operation::Delete, "CopyratorTemplate") => ("object", "objects", "template"),
+        _ => return verdict,
+    };
+    let old: Option<Deleted> = review.old_object.and_then(|old| serde_json::from_str(old.get()).ok());
+    let Some(Deleted { spec, status }) = old else { return verdict };
+    let count = usize::try_from(status.current).unwrap_or_default();
+    if count > 0 {
+        let objects = plural(count, one, many);
+        verdict.warn(match spec.deletion_policy {
+            DeletionPolicy::Retain => {
+                format!("copyrator: {objects} of this {whose} stay, as ordinary objects (deletionPolicy: Retain)")
             }
-            (DeletionPolicy::Delete, grace) => {
-                let when = grace.map_or_else(|| "after the default grace".to_owned(), |grace| format!("in {grace}"));
-                format!("copyrator: {copies} of this rule will be deleted {when}; deletionPolicy: Retain keeps them")
+            DeletionPolicy::Delete => {
+                let grace = spec.deletion_grace.unwrap_or_else(|| parties.default_grace.into());
+                format!(
+                    "copyrator: {objects} of this {whose} will be deleted in {grace}; deletionPolicy: Retain keeps them"
+                )
             }
         });
     }

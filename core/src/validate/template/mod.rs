@@ -15,6 +15,7 @@ mod served;
 mod tests;
 mod text;
 mod visible;
+mod written;
 
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
@@ -25,6 +26,7 @@ pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{declared_kind, unserved, written_kind};
 pub use visible::visible;
+pub use written::WrittenField;
 
 use self::{
     literal::FieldContext,
