@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
+    intent::Intent,
     list_order::OwnedPlace,
     problem::{CopyProblem, ProblemReason},
     same_value::{is_same, scalar},
@@ -18,6 +19,8 @@ use crate::{
 /// Fields of an object's metadata that a write does not decide.
 const NOT_DECLARED: [&str; 7] =
     ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
+/// What the paths of labels begin with.
+const LABELS: &str = "metadata.labels";
 /// How many fields are looked for. A message names all of them but the last, of which it says that there are others.
 const MOST: usize = 9;
 /// How much of the name of a field or item a path quotes, in characters.
@@ -49,6 +52,12 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
          have the template or the source say what it makes of it"
     );
     Some(CopyProblem::new(slot, ProblemReason::NotKept, message))
+}
+
+/// Whether the API server is known to take labels off the object that are declared, or to change them.
+pub(super) fn loses_labels(world: &World, slot: &ObjectKey, intent: &Intent) -> bool {
+    let lost = world.memory().slot(slot).not_kept().filter(|lost| lost.digest == intent.marks.digest);
+    lost.is_some_and(|lost| lost.fields.iter().any(|field| field.starts_with(LABELS)))
 }
 
 fn compare(path: &str, owned: OwnedPlace<'_>, values: (&Value, &Value), lost: &mut Vec<String>) {
