@@ -89,7 +89,7 @@ impl CopyWriter {
             Err(error) => return Outcome::retry(error.to_string()).into(),
         };
         let body = of_write(slot, write, &content);
-        let Some(existing) = &write.replaces else { return self.create(slot, write, body).await };
+        let Some(existing) = &write.replaces else { return self.create(slot, body).await };
         if write.anew {
             // What a template declares was never accepted anywhere: before the object goes, its successor is tried.
             if write.rendered.is_some()
@@ -98,7 +98,7 @@ impl CopyWriter {
                 return outcome.into();
             }
             return match self.delete(slot, existing).await {
-                Outcome::Done => self.create(slot, write, body).await,
+                Outcome::Done => self.create(slot, body).await,
                 other => other.into(),
             };
         }
@@ -121,14 +121,14 @@ impl CopyWriter {
                 Err(outcome) => return outcome.into(),
             }
         }
-        self.update(slot, write, body, &existing).await
+        self.update(slot, body, &existing).await
     }
 
     /// Creates by apply: the API server accepts resourceVersion "1" only if there is no object, and answers
     /// 409 otherwise (undocumented, tried on 1.36.3; the control-plane tests check it).
-    async fn create(&self, slot: &ObjectKey, write: &CopyWrite, mut body: Value) -> CopyOutcome {
+    async fn create(&self, slot: &ObjectKey, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
-        match self.apply(slot, write, &body).await {
+        match self.apply(slot, &body).await {
             CopyOutcome { outcome: Outcome::Stale, .. } => self.in_the_way(slot).await.into(),
             acted => acted,
         }
@@ -152,22 +152,16 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |found| occupied_by(slot, meta(found).as_ref(), Timestamp::now()))
     }
 
-    async fn update(
-        &self,
-        slot: &ObjectKey,
-        write: &CopyWrite,
-        mut body: Value,
-        version: &Version,
-    ) -> CopyOutcome {
+    async fn update(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> CopyOutcome {
         body["metadata"]["uid"] = json!(version.uid);
         body["metadata"]["resourceVersion"] = json!(version.resource_version);
-        self.apply(slot, write, &body).await
+        self.apply(slot, &body).await
     }
 
-    /// Applies an object. What is compared by content is not read back; of an object that is examined the answer tells what the API
-    /// server has made of it.
-    async fn apply(&self, slot: &ObjectKey, write: &CopyWrite, body: &Value) -> CopyOutcome {
-        if write.rendered.is_none() || slot.kind.data().is_some() {
+    /// Applies an object. The answer tells what the API server has made of it. Of ConfigMaps and Secrets it is not read: no content
+    /// comes back.
+    async fn apply(&self, slot: &ObjectKey, body: &Value) -> CopyOutcome {
+        if slot.kind.data().is_some() {
             let applied = self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await;
             return applied.map_or_else(|outcome| outcome, |_| Outcome::Done).into();
         }

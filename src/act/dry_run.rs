@@ -72,9 +72,9 @@ pub(crate) async fn examined(
     let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
         Ok(applied) => {
+            let not_kept = not_kept(&declared, &json!(known));
             let (known, applied) = (substance(&known), substance(&applied));
             let compared = Compared { object: hash(&known), applied: hash(&applied) };
-            let not_kept = not_kept(&declared, &known);
             Ok(Some(Examined { differs: known != applied, compared: Some(compared), not_kept }))
         }
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),

@@ -1,4 +1,4 @@
-//! Whether an object of which only the named fields are kept still has them, for the planner.
+//! Whether a write would change an object that is there, for the planner.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     plan::copy::{as_declared, settle_examined},
 };
 
-/// Compares objects with what their templates declare, by a dry run of the apply.
+/// Compares objects with what rules and templates declare, by a dry run of the apply.
 pub(super) struct Examiner {
     pub(super) context: Context,
     pub(super) client: Client,
@@ -20,8 +20,8 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Notes in the world whether the object differs from what its template declares. Returns whether that is known of the edition
-    /// that the watch has told of.
+    /// Notes in the world whether a write would change the object. Returns whether that is known of the edition that the watch has
+    /// told of.
     ///
     /// # Errors
     /// The API server did not answer.

@@ -17,7 +17,10 @@ use crate::{
         content::{Content, ContentError},
         pages::page,
     },
-    plan::{Key, copy::plan_slot},
+    plan::{
+        Key,
+        copy::{SlotState, plan_slot, settle_compared},
+    },
 };
 
 /// Copies a page, where they are small; a page holds no more than so many bytes by the largest source.
@@ -37,7 +40,7 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Compares every copy with its source by content, and has those looked at that differ. What is not compared by content is
+    /// Compares every copy with its source by content, and has those looked at that differ. What templates declare is
     /// looked at in any case: the API server tells whether it differs.
     pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
@@ -109,6 +112,9 @@ impl Verifier {
         if differs {
             self.context.queue().add(Key::Slot(slot.clone()), Lane::Sweep);
         } else {
+            if matches!(plan.state, SlotState::Altered(_)) {
+                settle_compared(world, slot);
+            }
             world.forget_fingerprint(slot);
         }
         differs

@@ -67,9 +67,7 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     not_kept_is_told(&story);
 
     // Once the policy is gone, a sweep finds that the declared image would be kept.
-    for kind in ["MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"] {
-        story.admin().delete(kind, "", POLICY).ok();
-    }
+    leave(&story, POLICY);
     at_rest(4, "nginx:2", "3");
     eventually("nothing is told any more", || {
         let template = story.admin().get("CopyratorTemplate", &story.home, NAME).ok_or("it is gone")?;
@@ -77,6 +75,55 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     });
     story.admin().delete("CopyratorTemplate", &story.home, NAME).ok();
     story.until_gone("Deployment", &place, NAME);
+}
+
+/// A copy that a policy rewrites is told, and nothing is written again, whatever a sweep has compared. Of this list the order is
+/// content: the API server does not merge it.
+pub fn a_rewritten_copy_is_told(bed: &Bed, until_swept: &dyn Fn()) {
+    let story = Story::new(bed, "rewritten");
+    let place = story.called("a");
+    let labels = data([("story", "rewritten"), ("rewritten", "yes")]);
+    story.admin().create(&namespace(&place, &labels)).ok();
+    let turned = "object.spec.policyTypes == ['Ingress', 'Egress'] ? \
+        [JSONPatch{op: 'replace', path: '/spec/policyTypes', value: ['Egress', 'Ingress']}] : []";
+    let rewritten = json!({ "patchType": "JSONPatch", "jsonPatch": { "expression": turned } });
+    let networks = json!({ "apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"], "resources": ["networkpolicies"] });
+    change(&story, ("rewritten", networks, rewritten));
+    let network = |namespace: &str, name: &str| {
+        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "namespace": namespace, "name": name },
+            "spec": { "podSelector": {}, "policyTypes": ["Ingress", "Egress"] } })
+    };
+    let types = |policy: &Value| policy["spec"]["policyTypes"].clone();
+    eventually("the policy is in force", || {
+        let probe = story.admin().try_create(&network(&place, "probe")).ok();
+        same(types(&probe), json!(["Egress", "Ingress"]))
+    });
+
+    story.admin().create(&network(&story.home, "deny")).ok();
+    story.admin().create(&story.rule("NetworkPolicy", &["deny"])).ok();
+    let told = || {
+        let rule = story.until_condition("CopyratorRule", "rule", "Degraded", "True", "NotKept");
+        let message = rule["status"]["problems"][0]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(" spec.policyTypes (order): a mutating webhook"), "{rule}");
+        assert_eq!(rule["status"]["current"], rule["status"]["desired"], "{rule}");
+    };
+    told();
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+    until_swept();
+    let before = bed.our_writes_in(&place);
+    until_swept();
+    assert_eq!(bed.our_writes_in(&place), before, "it was written again");
+    told();
+
+    leave(&story, "rewritten");
+    eventually("the copy is like its source, and nothing is told any more", || {
+        let copy = story.admin().get("NetworkPolicy", &place, "deny").ok_or("it is gone")?;
+        same(types(&copy), json!(["Ingress", "Egress"]))?;
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        same(condition(&rule, "Degraded"), None)
+    });
+    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
+    story.until_gone("NetworkPolicy", &place, "deny");
 }
 
 /// The status names the field that the policy changes, and not the sidecar, which the template does not declare.
@@ -90,18 +137,31 @@ fn not_kept_is_told(story: &Story<'_>) {
 
 /// Has the API server change what comes into the story's namespace.
 fn rewrite(story: &Story<'_>) {
-    let rule = json!({ "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"] });
+    let deployments = json!({ "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"] });
+    let rewritten =
+        json!({ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": REWRITTEN } });
+    change(story, (POLICY, deployments, rewritten));
+}
+
+/// A policy of this name changes what is written of these resources into namespaces with its name as label.
+fn change(story: &Story<'_>, (name, mut resources, mutation): (&str, Value, Value)) {
+    resources["operations"] = json!(["CREATE", "UPDATE"]);
     let spec = json!({
-        "matchConstraints": { "namespaceSelector": { "matchLabels": { "beside": "yes" } }, "resourceRules": [rule] },
-        "failurePolicy": "Fail", "reinvocationPolicy": "Never",
-        "mutations": [{ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": REWRITTEN } }],
+        "matchConstraints": { "namespaceSelector": { "matchLabels": { name: "yes" } }, "resourceRules": [resources] },
+        "failurePolicy": "Fail", "reinvocationPolicy": "Never", "mutations": [mutation],
     });
-    for (kind, spec) in [
-        ("MutatingAdmissionPolicy", spec),
-        ("MutatingAdmissionPolicyBinding", json!({ "policyName": POLICY })),
-    ] {
-        let object = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": POLICY }, "spec": spec });
+    for (kind, spec) in
+        [("MutatingAdmissionPolicy", spec), ("MutatingAdmissionPolicyBinding", json!({ "policyName": name }))]
+    {
+        let object = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
         story.admin().create(&object).ok();
+    }
+}
+
+/// The policy goes.
+fn leave(story: &Story<'_>, name: &str) {
+    for kind in ["MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"] {
+        story.admin().delete(kind, "", name).ok();
     }
 }
 

@@ -5,7 +5,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
-use crate::beside_others::nobody_fights;
+use crate::beside_others::{a_rewritten_copy_is_told, nobody_fights};
 use crate::template_races::a_tenant_who_is_quick_gets_nothing_more;
 use crate::templates::{
     a_binding_whose_role_left_the_list_can_only_go, a_starter_kit,
@@ -45,6 +45,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
     it_is_made_and_removed_over_http(&bed);
     it_comes_and_goes_with_a_label(&bed, &until_swept);
     nobody_fights(&bed, &until_swept);
+    a_rewritten_copy_is_told(&bed, &until_swept);
     a_binding_whose_role_left_the_list_can_only_go(&bed, &|| {
         let unbound = "copies.bind=[]";
         bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", unbound]);

@@ -67,6 +67,11 @@ impl Case {
         if self.incomplete {
             world.forget_listed(Store::Namespaces);
         }
+        if self.swept {
+            for (slot, object) in &server.objects {
+                world.assume_fingerprint(slot, object.fingerprint(slot.kind, &acting::digest_key()));
+            }
+        }
         let slots = slots(&world);
         for (slot, plan) in plan_slots(&world, &slots, at(self.now)) {
             let alone = plan_slot(&world, slot, at(self.now));
@@ -90,6 +95,7 @@ impl Case {
                     Need::Fingerprint(object) if object != slot && !self.unread => None,
                     Need::Fingerprint(object) => Some(format!("reads {}", name(object))),
                     Need::Deletion(rule, ..) => Some(format!("asks whether {rule} may delete there")),
+                    Need::Drift(object) => Some(format!("tries {}", name(object))),
                     other => panic!("{}: {other:?}", self.name),
                 }));
                 assert!(acting::fetch(server, world, &plan.needs), "{}: {:?}", self.name, plan.needs);
@@ -107,7 +113,7 @@ impl Case {
             written += 1;
             assert!(written <= WRITES, "{}: {slot} never rests: {text:?}", self.name);
             let outcome = acting::act(server, slot, action, &mut || true);
-            acting::remember(world, slot, action, &outcome, now);
+            acting::remember((server, world), slot, action, &outcome, now);
             acting::catch_up(server, world);
             match outcome {
                 Outcome::Done => {}

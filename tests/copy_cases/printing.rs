@@ -43,6 +43,7 @@ pub fn state(plan: &SlotPlan) -> Option<String> {
             let message: String = problem.message.chars().take_while(|c| *c != ':').collect();
             format!("Blocked {} ({message})", problem.reason.as_str())
         }
+        SlotState::Altered(problem) => format!("Altered {}", problem.reason.as_str()),
         SlotState::Braked(until) => format!("Braked until {}", until.as_second()),
         SlotState::Leaving(Some(after)) => format!("Leaving at {}", after.as_second()),
         SlotState::Leaving(None) => "Leaving".into(),

@@ -47,6 +47,9 @@ pub struct Case {
     /// `--copy-kinds`.
     #[serde(default)]
     pub copy_kinds: BTreeSet<Kind>,
+    /// A sweep has read every copy.
+    #[serde(default)]
+    pub swept: bool,
     /// From then on annotations do not count.
     #[serde(default)]
     pub without_annotations: bool,
@@ -74,6 +77,8 @@ pub struct Scene {
     anew: BTreeMap<String, Value>,
     /// Objects whose writes the API server refuses.
     refuses: Vec<String>,
+    /// What a mutating policy makes of leaves, or of labels as `label KEY`, from the next write on; nothing: the policy goes.
+    rewrites: BTreeMap<String, BTreeMap<String, Option<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -194,6 +199,16 @@ impl Scene {
         server.rights.extend(self.rights.iter().map(|(rule, places)| (rule_name(rule), places.clone())));
         server.answers.extend(self.authority.iter().map(|(rule, answer)| (rule_name(rule), *answer)));
         server.refuses.extend(self.refuses.iter().map(|name| object_key(name)));
+        for (object, fields) in &self.rewrites {
+            for (field, value) in fields {
+                let label = field.strip_prefix("label ").map(|key| Field::Label(key.into()));
+                let at = (object_key(object), label.unwrap_or_else(|| Field::Path(field.clone())));
+                match value {
+                    Some(value) => drop(server.rewrites.insert(at, value.clone().into_bytes())),
+                    None => drop(server.rewrites.remove(&at)),
+                }
+            }
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! What `act/copies.rs` does, on the model of the API server; and what watches and fetches then show of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use copyrator::{
     api::{ConfigPolicy, CopyratorRule},
@@ -8,13 +12,14 @@ use copyrator::{
     intake::{AsWritten, object::Slim, watched::Watched},
     marks,
     model::{
-        Authority, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason, Store, World,
+        Authority, Compared, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason,
+        Store, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     paths::is_within,
     plan::{
         Changed, Need,
-        copy::{CopyAction, CopyWrite, Version, settle_slot},
+        copy::{CopyAction, CopyWrite, Made, Version, as_declared, settle_examined, settle_slot},
     },
     testing::Outcome,
 };
@@ -195,8 +200,21 @@ pub fn manifest(slot: &ObjectKey, write: &CopyWrite, source: &Fields) -> Fields 
 pub const REFUSED_AGAIN: i64 = 300;
 
 /// What is kept of an attempt, but for the count of repairs: fights over an object are tried where they are counted.
-pub fn remember(world: &mut World, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome, now: i64) {
-    settle_slot(world, slot, action, outcome.of_slot(None), at(now));
+pub fn remember(
+    (server, world): (&Server, &mut World),
+    slot: &ObjectKey,
+    action: &CopyAction,
+    outcome: &Outcome,
+    now: i64,
+) {
+    let made = match action {
+        CopyAction::Write(write) if *outcome == Outcome::Done && slot.kind.data().is_none() => {
+            let object = hash(&server.objects[slot].values);
+            Some(Made { not_kept: lost(server, slot, write), object })
+        }
+        _ => None,
+    };
+    settle_slot(world, slot, action, outcome.of_slot(made), at(now));
     world.memory_mut().expire(at(now), |_| true, |_| false);
 }
 
@@ -236,6 +254,10 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
     needs.iter().all(|need| {
         let key = match need {
             Need::Fingerprint(key) => key,
+            Need::Drift(slot) => {
+                examine(server, world, slot);
+                return true;
+            }
             Need::Deletion(rule, kind, namespace) => {
                 ask_deletion(server, world, (rule, *kind, namespace));
                 return true;
@@ -247,6 +269,38 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
         world.assume_fingerprint(key, print);
         world.fingerprint(key).is_some()
     })
+}
+
+/// What a dry run of the write would come to.
+fn examine(server: &Server, world: &mut World, slot: &ObjectKey) {
+    let facts = world.object(slot).unwrap().clone();
+    let write = as_declared(world, slot, at(server.now)).unwrap();
+    let mut tried = server.clone();
+    let outcome = act(&mut tried, slot, &CopyAction::Write(write.clone()), &mut || true);
+    assert_eq!(outcome, Outcome::Done, "{slot}");
+    let (there, applied) = (&server.objects[slot].values, &tried.objects[slot].values);
+    let found = (there != applied, Some(Compared { object: hash(there), applied: hash(applied) }));
+    let lost = lost(server, slot, &write);
+    let differs = settle_examined(world, slot, &write.intent.marks.digest, found, lost);
+    world.note_drift(slot, facts.edition(), differs);
+}
+
+/// What is there otherwise than a write declares.
+fn lost(server: &Server, slot: &ObjectKey, write: &CopyWrite) -> Vec<String> {
+    let declared = manifest(slot, write, &server.objects[&write.source].values);
+    let there = &server.objects[slot].values;
+    let lost = declared.iter().filter(|(field, value)| there.get(*field) != Some(*value));
+    let path = |field: &Field| match field {
+        Field::Label(key) => format!("metadata.labels.{key}"),
+        other => format!("{other:?}"),
+    };
+    lost.map(|(field, _)| path(field)).collect()
+}
+
+fn hash(fields: &Fields) -> u64 {
+    let mut state = DefaultHasher::new();
+    fields.hash(&mut state);
+    state.finish()
 }
 
 fn ask_deletion(

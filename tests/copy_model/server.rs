@@ -71,6 +71,8 @@ pub struct Server {
     pub log: VecDeque<(Changed, Option<Value>)>,
     /// Objects that a quota or another webhook refuses to have written.
     pub refuses: BTreeSet<ObjectKey>,
+    /// What a mutating policy makes of a field that is there, whoever writes the object.
+    pub rewrites: BTreeMap<(ObjectKey, Field), Vec<u8>>,
     /// Writes, and everything else that has been given a number.
     pub versions: u64,
 }
@@ -272,6 +274,9 @@ impl Server {
         }
         if key.kind == Kind::Secret {
             new.values.entry(Field::Type).or_insert_with(|| b"Opaque".to_vec());
+        }
+        for ((_, field), value) in self.rewrites.iter().filter(|((object, _), _)| object == key) {
+            new.values.entry(field.clone()).and_modify(|there| there.clone_from(value));
         }
         new.entries.retain(|entry| !entry.fields.is_empty());
         new.entries.sort();

@@ -14,7 +14,7 @@ use copyrator::{
 };
 use serde_json::{Value, json};
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     Data(String),
     Binary(String),

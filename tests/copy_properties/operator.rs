@@ -97,7 +97,7 @@ impl Operator {
             Some(message) => Outcome::Refused { reason: WriteFault::RefusedByPolicy, message },
             None => act(server, slot, &action, leads),
         };
-        remember(&mut self.world, slot, &action, &outcome, now);
+        remember((server, &mut self.world), slot, &action, &outcome, now);
         Looked::Acted(action, outcome)
     }
 

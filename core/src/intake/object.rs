@@ -245,8 +245,8 @@ impl<F: Fields> Metadata<F> {
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
-        let is_declared = |marks: &&CopyMarks| kind.data().is_none() && marks.rule.template().is_some();
-        let examined = marks.as_deref().filter(is_declared).map(|_| Box::new(self.examined(kind)));
+        let examined =
+            marks.as_deref().filter(|_| kind.data().is_none()).map(|_| Box::new(self.examined(kind)));
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
@@ -303,14 +303,15 @@ fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectF
 }
 
 /// Somebody may have changed what a template declares, if the object has another edition than before and the same digest mark.
-/// With another digest we wrote it ourselves: only Copyrator can make its marks.
+/// With another digest we wrote it ourselves: only Copyrator can make its marks. Of a copy the content tells.
 fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
-    let is_ours = digest(known) != digest(facts);
+    let (is_ours, is_declared) = (digest(known) != digest(facts), facts.is_declared());
     let (Some(before), Some(after)) = (&known.examined, &mut facts.examined) else { return };
     after.drift = match (is_ours, before.edition == after.edition) {
-        (true, _) => Drift::None,
         (false, true) => before.drift,
+        _ if !is_declared => Drift::Unexamined,
+        (true, _) => Drift::None,
         (false, false) => Drift::Possible,
     };
 }

@@ -69,6 +69,11 @@ impl SlotMemory {
         false
     }
 
+    /// The object has all that it should have.
+    pub fn all_kept(&mut self) {
+        self.not_kept = None;
+    }
+
     /// The object is gone, and with it what the API server made of it.
     pub(super) fn gone(&mut self) {
         (self.not_kept, self.differed) = (None, None);

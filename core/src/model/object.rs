@@ -58,7 +58,7 @@ pub struct ObjectFacts {
     /// Which managers own which fields; only read for objects with marks. Copies whose managers wrote the same at the same
     /// time share it.
     pub ownership: Option<Arc<Ownership>>,
-    /// Of an object that a template declares, of a kind without data.
+    /// Of an object with marks, of a kind without data.
     pub examined: Option<Box<Examined>>,
 }
 
@@ -73,12 +73,19 @@ impl ObjectFacts {
         self.examined.as_ref().map_or(&self.resource_version, |examined| &examined.edition)
     }
 
-    /// Whether the object differs from what its template declares; [`Drift::None`] where it is compared by content.
+    /// Whether a template declares the object, and only a dry run tells whether it is as declared. All others are compared by
+    /// content; where that differs and nobody has written it, a dry run tells whether another write would change it.
+    pub fn is_declared(&self) -> bool {
+        let by_template = self.marks.as_deref().is_some_and(|marks| marks.rule.template().is_some());
+        self.examined.is_some() && by_template
+    }
+
+    /// Whether a write would change the object, as far as a dry run has told; [`Drift::None`] of a kind with data.
     pub fn drift(&self) -> Drift {
         self.examined.as_ref().map_or(Drift::None, |examined| examined.drift)
     }
 
-    /// Notes that; nothing where the object is compared by content.
+    /// Notes that; nothing of a kind with data.
     pub fn set_drift(&mut self, drift: Drift) {
         if let Some(examined) = &mut self.examined {
             examined.drift = drift;
@@ -163,7 +170,8 @@ pub struct Examined {
 pub enum Drift {
     /// The object has not changed since this process first saw it; earlier changes are unknown.
     Unexamined,
-    /// The object has not changed since Copyrator wrote or examined it.
+    /// The object has not changed since Copyrator wrote or examined it; of a copy: since a dry run, or a write in vain, has shown that
+    /// another write would not change it.
     #[default]
     None,
     /// Somebody else has changed the object; a dry run tells whether the change matters.

@@ -191,17 +191,20 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Notes whether an object differs from what is declared, in the edition that was examined.
+    /// Notes whether a write would change an object, in the edition that was examined. The content of a copy is forgotten where no
+    /// write changes it: it differs from that of the source, and is to be compared anew in the next sweep only.
     pub fn note_drift(&mut self, key: &ObjectKey, edition: &str, differs: bool) {
         let known = self.cluster.objects.get_mut(key).filter(|facts| facts.edition() == edition);
-        if let Some(facts) = known {
-            facts.set_drift(if differs { Drift::Certain } else { Drift::None });
+        let Some(facts) = known.filter(|facts| facts.examined.is_some()) else { return };
+        facts.set_drift(if differs { Drift::Certain } else { Drift::None });
+        if !differs && !facts.is_declared() {
+            self.cluster.fingerprints.remove(key);
         }
     }
 
     /// Has every object examined again that is not compared by content; returns which these are.
     pub fn doubt_declared(&mut self) -> Vec<ObjectKey> {
-        let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.examined.is_some());
+        let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.is_declared());
         objects
             .map(|(key, facts)| {
                 facts.set_drift(Drift::Possible);

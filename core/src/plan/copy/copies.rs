@@ -10,7 +10,7 @@ use super::{
     demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
-    not_kept::altered,
+    not_kept::{altered, loses_labels},
     problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
@@ -332,7 +332,7 @@ fn judge(
         return judge_foreign(world, slot, claim.conflict(), facts, intent);
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
-        && intent.same_labels(facts);
+        && (intent.same_labels(facts) || loses_labels(world, slot, intent));
     let ownership = facts.ownership.as_deref();
     // If our entry is missing, managedFields were emptied, and do not say who wrote what.
     let untouched = ownership.is_some_and(|owned| owned.ours.is_some() && owned.foreign.is_empty());
@@ -340,7 +340,7 @@ fn judge(
         .and_then(|owned| owned.ours.as_ref())
         .is_some_and(|owned| owned.are(&intent.own_fields(slot.kind)));
     let print = world.fingerprint(slot);
-    if facts.examined.is_some() {
+    if facts.is_declared() {
         let is_suspect = slot.kind.is_whole() && !(untouched && covered);
         let is_ours = same_marks && ownership.is_some_and(|owned| owned.ours.is_some());
         return match facts.drift() {
@@ -355,12 +355,19 @@ fn judge(
     if untouched && !same_marks && slot.kind.data().is_some() {
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
+    let seems_ours = untouched && covered && same_marks && facts.drift() != Drift::Certain;
+    // A write is known to change nothing.
+    let is_settled = same_marks && facts.examined.is_some() && facts.drift() == Drift::None;
     match print {
-        None if untouched && covered && same_marks => Verdict::InOrder,
+        None if seems_ours || is_settled => Verdict::InOrder,
         // Only the content can tell.
         None => Verdict::Unknown(Need::Fingerprint(slot.clone())),
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder
+        }
+        // The API server may have made this of our write: a dry run tells whether it would again.
+        Some(_) if facts.examined.is_some() && (seems_ours || is_settled) => {
+            Verdict::Unknown(Need::Drift(slot.clone()))
         }
         Some(print) => Verdict::Write { surplus: intent.surplus(slot.kind, print), take_over: None, anew },
     }

@@ -3,12 +3,15 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::problem::{CopyProblem, ProblemReason};
+use super::{
+    intent::Intent,
+    list_order::OwnedPlace,
+    problem::{CopyProblem, ProblemReason},
+    same_value::{is_same, scalar},
+};
 use crate::{
-    api::Span,
     model::{NotKept, ObjectFacts, World},
     names::ObjectKey,
 };
@@ -16,6 +19,8 @@ use crate::{
 /// Fields of an object's metadata that a write does not decide.
 const NOT_DECLARED: [&str; 7] =
     ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
+/// What the paths of labels begin with.
+const LABELS: &str = "metadata.labels";
 /// How many fields are looked for. A message names all of them but the last, of which it says that there are others.
 const MOST: usize = 9;
 /// How much of the name of a field or item a path quotes, in characters.
@@ -25,10 +30,11 @@ const SEARCHED: usize = 64;
 
 /// The paths of the fields of `declared` that `stored` does not have with these values, such as
 /// `spec.template.spec.containers[web].image`: the first `MOST`. What the API server writes differently is the same (quantities,
-/// durations, what is empty), and what it adds does not count.
+/// durations, what is empty), and what it adds does not count. The order of a list counts where the managedFields of `stored` say that
+/// the list is atomic; its path ends with `(order)` then.
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
     let mut lost = Vec::new();
-    compare("", declared, stored, &mut lost);
+    compare("", OwnedPlace::of_object(declared, stored), (declared, stored), &mut lost);
     lost
 }
 
@@ -43,31 +49,49 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
     let message = format!(
         "the API server took the object and does not keep what is declared for {named}{more}: a mutating webhook or policy changes it, or \
          the stored version of the kind leaves it out. It is not written again; have the webhook or policy leave this object out, or \
-         declare what it makes of it"
+         have the template or the source say what it makes of it"
     );
     Some(CopyProblem::new(slot, ProblemReason::NotKept, message))
 }
 
-fn compare(path: &str, declared: &Value, stored: &Value, lost: &mut Vec<String>) {
+/// Whether the API server is known to take labels off the object that are declared, or to change them.
+pub(super) fn loses_labels(world: &World, slot: &ObjectKey, intent: &Intent) -> bool {
+    let lost = world.memory().slot(slot).not_kept().filter(|lost| lost.digest == intent.marks.digest);
+    lost.is_some_and(|lost| lost.fields.iter().any(|field| field.starts_with(LABELS)))
+}
+
+fn compare(path: &str, owned: OwnedPlace<'_>, values: (&Value, &Value), lost: &mut Vec<String>) {
     if lost.len() == MOST {
         return;
     }
-    match (declared, stored) {
+    match values {
         (Value::Object(declared), Value::Object(stored)) => {
             let is_declared = |field: &str| path != "metadata" || !NOT_DECLARED.contains(&field);
             for (field, value) in declared.iter().filter(|(field, _)| is_declared(field)) {
-                compare(&inside(path, field), value, stored.get(field).unwrap_or(&Value::Null), lost);
+                let stored = stored.get(field).unwrap_or(&Value::Null);
+                compare(&inside(path, field), owned.field(field), (value, stored), lost);
             }
         }
-        (Value::Array(declared), Value::Array(stored)) => compare_lists(path, declared, stored, lost),
+        (Value::Array(declared), Value::Array(stored)) => {
+            let before = lost.len();
+            compare_items(path, owned, (declared, stored), lost);
+            if owned.is_ordered() && lost.len() == before && !is_in_order(declared, stored) {
+                lost.push(format!("{path} (order)"));
+            }
+        }
         (declared, stored) if is_same(declared, stored) => {}
         _ => lost.push(path.to_owned()),
     }
 }
 
-/// The order of items does not count, and there may be more: others add some. Each item is held against one other, so that the work
-/// grows with the size of the object only.
-fn compare_lists(path: &str, declared: &[Value], stored: &[Value], lost: &mut Vec<String>) {
+/// Wherever the items are. There may be more: others add some. Each item is held against one other, so that the work grows with the
+/// size of the object only.
+fn compare_items(
+    path: &str,
+    owned: OwnedPlace<'_>,
+    (declared, stored): (&[Value], &[Value]),
+    lost: &mut Vec<String>,
+) {
     let by_key: HashMap<String, &Value> =
         stored.iter().rev().filter_map(|item| Some((key(item)?, item))).collect();
     for (place, item) in declared.iter().enumerate() {
@@ -80,10 +104,24 @@ fn compare_lists(path: &str, declared: &[Value], stored: &[Value], lost: &mut Ve
             Some(own) => by_key.get(own).copied(),
             None => stored.iter().take(SEARCHED).find(|it| *it == item).or(opposite),
         });
+        let other = other.unwrap_or(&Value::Null);
         // Paths quote names and ports, and no other value.
         let name = item.as_object().and_then(name).unwrap_or_else(|| place.to_string());
-        compare(&format!("{path}[{}]", quoted(&name)), item, other.unwrap_or(&Value::Null), lost);
+        compare(&format!("{path}[{}]", quoted(&name)), owned.item(other), (item, other), lost);
     }
+}
+
+/// Whether the items come one after the other, with others between them or not. Lists within them are not asked for their order here,
+/// so that lists in lists do not take longer with each level.
+fn is_in_order(declared: &[Value], stored: &[Value]) -> bool {
+    let mut left = stored.iter();
+    declared.iter().all(|item| {
+        left.any(|it| {
+            let mut lost = Vec::new();
+            compare("[]", OwnedPlace::Unknown, (item, it), &mut lost);
+            lost.is_empty()
+        })
+    })
 }
 
 fn inside(path: &str, field: &str) -> String {
@@ -116,89 +154,12 @@ fn name(item: &Map<String, Value>) -> Option<String> {
     field("mountPath").or_else(|| field("devicePath")).or_else(port).or_else(|| field("name"))
 }
 
-fn scalar(value: &Value) -> Option<String> {
-    (value.is_string() || value.is_number()).then(|| text(value)).filter(|text| !text.is_empty())
-}
-
-/// What says nothing, so that the API server may leave it out or put something in its place.
-fn is_unset(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    }
-}
-
-/// What the API server leaves out where it is not there.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Bool(true) => false,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(is_empty),
-    }
-}
-
-fn is_same(declared: &Value, stored: &Value) -> bool {
-    let is_nested = |value: &Value| value.is_object() || value.is_array();
-    if is_unset(declared) || (stored.is_null() && is_empty(declared)) {
-        return true;
-    }
-    if stored.is_null() || is_nested(declared) || is_nested(stored) {
-        return false;
-    }
-    let (declared, stored) = (text(declared), text(stored));
-    let duration = |text: &str| Span::new(text).get().ok();
-    let time = |text: &str| text.parse::<Timestamp>().ok();
-    declared == stored
-        || duration(&declared).is_some_and(|it| duration(&stored) == Some(it))
-        || time(&declared).is_some_and(|it| time(&stored) == Some(it))
-        || quantity(&declared).zip(quantity(&stored)).is_some_and(|(one, other)| are_close(one, other))
-}
-
-/// A value as text: `1` for the number and for the text.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// Whether two quantities are the same: `0.7` and `700m` are not quite, as floats.
-fn are_close(one: f64, other: f64) -> bool {
-    (one - other).abs() <= 1e-12 * one.abs().max(other.abs())
-}
-
-/// A quantity, as exactly as a float has it
-/// (<https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>).
-fn quantity(text: &str) -> Option<f64> {
-    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match &text[number.len()..] {
-        "" => 1.0,
-        "n" => 1e-9,
-        "u" => 1e-6,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "P" => 1e15,
-        "E" => 1e18,
-        "Ki" => 1024.0,
-        "Mi" => 1_048_576.0,
-        "Gi" => 1_073_741_824.0,
-        "Ti" => 1_099_511_627_776.0,
-        "Pi" => 1_125_899_906_842_624.0,
-        "Ei" => 1_152_921_504_606_846_976.0,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * unit)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::marks::COPY_MANAGER;
 
     #[test]
     fn what_the_api_server_writes_differently_is_kept() {
@@ -226,6 +187,7 @@ mod tests {
             (json!({"memory": "1024Mi"}), json!({"memory": "1Gi"})),
             (json!({"memory": "1e3"}), json!({"memory": "1k"})),
             (json!({"every": "60s"}), json!({"every": "1m0s"})),
+            (json!({"every": "1.5h"}), json!({"every": "1h30m0s"})),
             (json!({"at": "2026-01-01T01:00:00+01:00"}), json!({"at": "2026-01-01T00:00:00Z"})),
             (json!({"env": [], "hostNetwork": false, "resources": {"limits": {}}, "note": null}), json!({})),
             (json!({"a": "1"}), json!({"a": "1", "b": "default"})),
@@ -269,6 +231,68 @@ mod tests {
         }
     }
 
+    /// A container as the API server stores it, with what it says of who owns which fields.
+    fn container(args: &Value) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "metadata": {"managedFields": [{
+                "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1",
+                "fieldsV1": {"f:spec": {
+                    "f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:name": {}, "f:args": {}, "f:env": {
+                        "k:{\"name\":\"A\"}": {}, "k:{\"name\":\"B\"}": {},
+                    }}},
+                    "f:rules": {},
+                    "f:finalizers": {"v:\"a\"": {}, "v:\"b\"": {}},
+                }},
+            }]},
+            "spec": {
+                "containers": [{"name": "proxy"}, {"name": "web", "args": args, "env": [{"name": "B"}, {"name": "A"}]}],
+                "rules": [{"to": ["x", "y"], "on": 1}, {"to": ["z"]}, {"to": ["x", "y"]}],
+                "finalizers": ["b", "a"],
+            },
+        })
+    }
+
+    #[test]
+    fn the_order_of_a_list_counts_where_the_list_is_atomic() {
+        let args = |args: Value| {
+            let env = json!([{"name": "A"}, {"name": "B"}]);
+            json!({"apiVersion": "v1", "spec": {"containers": [{"name": "web", "args": args, "env": env}], "finalizers": ["a", "b"]}})
+        };
+        let is = "spec.containers[web].args (order)";
+        for (declared, stored, lost) in [
+            (json!(["a", "b"]), json!(["a", "b"]), None),
+            (json!(["a", "b"]), json!(["b", "a"]), Some(is)),
+            (json!(["a", "b"]), json!(["first", "a", "between", "b", "last"]), None),
+            (json!(["a", "b"]), json!(["b", "between", "a"]), Some(is)),
+            (json!(["-v", "-v"]), json!(["-v", "other", "-v"]), None),
+            (json!(["a", "b", "a"]), json!(["a", "a", "b"]), Some(is)),
+            (json!(["1.5h", "b"]), json!(["1h30m", "b"]), None),
+            (json!(["a", "b"]), json!(["c", "a"]), Some("spec.containers[web].args[1]")),
+        ] {
+            let lost: Vec<_> = lost.into_iter().collect();
+            assert_eq!(not_kept(&args(declared.clone()), &container(&stored)), lost, "{declared} {stored}");
+            let mut unknown = container(&stored);
+            unknown["metadata"] = json!({});
+            let lost: Vec<_> = lost.into_iter().filter(|path| *path != is).collect();
+            assert_eq!(not_kept(&args(declared), &unknown), lost, "of what is not known no order is told");
+        }
+    }
+
+    #[test]
+    fn all_that_is_within_an_atomic_list_has_an_order() {
+        let stored = container(&json!([]));
+        let rules = |rules: Value| json!({"apiVersion": "v1", "spec": {"rules": rules}});
+        for (declared, lost) in [
+            (json!([{"to": ["x", "y"], "on": 1}, {"to": ["z"]}]), vec![]),
+            (json!([{"to": ["x", "y"]}, {"to": ["z"]}, {"to": ["x", "y"]}]), vec![]),
+            (json!([{"to": ["z"]}, {"to": ["x", "y"], "on": 1}]), vec!["spec.rules (order)"]),
+            (json!([{"to": ["y", "x"]}]), vec!["spec.rules[0].to (order)"]),
+        ] {
+            assert_eq!(not_kept(&rules(declared.clone()), &stored), lost, "{declared}");
+        }
+    }
+
     /// However large the lists are that somebody's object has.
     #[test]
     fn there_is_a_limit_to_what_is_named_and_to_what_is_looked_for() {
@@ -281,5 +305,11 @@ mod tests {
     fn an_object_of_lists_in_lists_takes_no_longer_than_it_is_deep() {
         let nested = |leaf: u8| (0..100).fold(json!(leaf), |inner, _| json!([{"in": inner}]));
         assert_eq!(not_kept(&nested(1), &nested(0)).len(), 1);
+        let ordered = |leaf: u8| {
+            let entry = json!({"manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:spec": {}}});
+            json!({"apiVersion": "v1", "spec": nested(leaf), "metadata": {"managedFields": [entry]}})
+        };
+        assert_eq!(not_kept(&ordered(1), &ordered(1)).len(), 0);
+        assert_eq!(not_kept(&ordered(1), &ordered(0)).len(), 1);
     }
 }

@@ -126,3 +126,11 @@ pub fn settle_examined(
 ) -> bool {
     world.memory_mut().at_slot(slot, |memory| memory.examined(digest, found, not_kept))
 }
+
+/// Remembers that a copy was read, and has the content that it should have.
+pub fn settle_compared(world: &mut World, slot: &ObjectKey) {
+    let is_compared = world.object(slot).is_some_and(|facts| !facts.is_declared());
+    if is_compared && world.memory().slot(slot).not_kept().is_some() {
+        world.memory_mut().at_slot(slot, SlotMemory::all_kept);
+    }
+}

@@ -33,4 +33,9 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
     let memory = world.memory().slot(&slot());
     assert_eq!(memory.repairs().map(|repairs| (repairs.made, repairs.count)), Some((1, 0)));
     assert_eq!(memory.not_kept().map(|it| it.fields.clone()), Some(vec!["data.a".into()]));
+    settle_compared(&mut world, &slot());
+    assert!(world.memory().slot(&slot()).not_kept().is_some(), "nothing is there that could have been read");
+    secret(&mut world, "shop", "app", json!({}));
+    settle_compared(&mut world, &slot());
+    assert_eq!(world.memory().slot(&slot()).not_kept(), None, "it has all that it should have");
 }
