@@ -127,37 +127,47 @@ fn the_steps_are_those_of_the_tools_that_were_found() {
     assert!(both.contains("Apply these rules") && both.contains("Apply these monitors"), "{both}");
 }
 
-/// A Namespace that each template of the cases with a `.rendered` beside them is rendered for, if it chooses it.
-fn sample() -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a",
-        "labels": {"team": "blue", "stage": "prod", "network": "closed", "multitenant": "true", "example.com/pods": "7"},
-        "annotations": {"example.com/owner": "alice", "starter": "yes", "tier": "gold", "gigabytes": "4"}}})
+/// What the templates of a case with a `.rendered` beside it are rendered for, where they choose it: a Namespace, and the objects in it
+/// that a `.given` lists after it.
+fn given(case: &Path) -> Vec<Value> {
+    match fs::read_to_string(case.with_extension("given")) {
+        Ok(text) => serde_saphyr::from_str(&text).unwrap(),
+        Err(_) => vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a",
+            "labels": {"team": "blue", "stage": "prod", "network": "closed", "multitenant": "true", "example.com/pods": "7"},
+            "annotations": {"example.com/owner": "alice", "starter": "yes", "tier": "gold", "gigabytes": "4"}}})],
+    }
 }
 
-/// `NAME.rendered` says, written by hand, what the other tool makes for the sample: the templates give the same, in their order.
+/// `NAME.rendered` says, written by hand, what the other tool makes for what is given: the templates give the same, in their order.
 #[test]
 fn templates_render_what_the_other_tool_makes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
-    let sample = sample();
-    for name in ["kyverno", "namespace-config"] {
-        let text = fs::read_to_string(folder.join(name).with_extension("yaml")).unwrap();
+    for name in ["kyverno", "kyverno-objects", "namespace-config"] {
+        let case = folder.join(name);
+        let text = fs::read_to_string(case.with_extension("yaml")).unwrap();
         let imported = import(&read(&text), &options(&text));
+        let given = given(&case);
+        let namespace = &given[0];
         let mut rendered = Vec::new();
         for made in imported.made() {
             let Made::Template(template) = made else { continue };
             let compiled = CompiledTemplate::compile_served(&template.spec).unwrap();
-            if !compiled.selects("platform", &sample, &sample) {
-                continue;
-            }
-            for object in &compiled.objects {
-                let instance = Instance { namespace: Some(&sample), ..Instance::default() };
-                match compiled.render(object, &instance).unwrap_or_else(|fault| panic!("{name}: {fault}")) {
-                    Rendering::Object(object) => rendered.push(object.body),
-                    other => panic!("{name}: {other:?}"),
+            let home = template.metadata.namespace.as_deref().unwrap();
+            for one in given.iter().filter(|one| compiled.selects(home, one, namespace)) {
+                for object in &compiled.objects {
+                    let of_object = compiled.instance_kind().is_some().then_some(one);
+                    let instance =
+                        Instance { namespace: Some(namespace), object: of_object, ..Instance::default() };
+                    match compiled.render(object, &instance).unwrap_or_else(|fault| panic!("{name}: {fault}"))
+                    {
+                        Rendering::Object(object) => rendered.push(object.body),
+                        Rendering::Excluded => {}
+                        other => panic!("{name}: {other:?}"),
+                    }
                 }
             }
         }
-        let expected = fs::read_to_string(folder.join(name).with_extension("rendered")).unwrap();
+        let expected = fs::read_to_string(case.with_extension("rendered")).unwrap();
         let expected: Vec<Value> = serde_saphyr::from_str(&expected).unwrap();
         assert_eq!(rendered, expected, "{name}: {}", json!(rendered));
     }
@@ -167,7 +177,7 @@ fn templates_render_what_the_other_tool_makes() {
 #[test]
 fn no_value_of_a_secret_is_kept() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_cases");
-    for name in ["kyverno-none.yaml", "namespace-config-none.yaml"] {
+    for name in ["kyverno-none.yaml", "kyverno-objects-none.yaml", "namespace-config-none.yaml"] {
         let text = fs::read_to_string(folder.join(name)).unwrap();
         assert!(text.contains(SECRET) && !format!("{:?}", read(&text)).contains(SECRET), "{name}");
     }
@@ -188,4 +198,15 @@ fn the_steps_name_what_the_templates_need() {
         assert!(next.contains(part), "{part} is missing in {next}");
     }
     assert!(!next.contains("scale deployment"), "{next}");
+    let text = fs::read_to_string(folder.join("kyverno-objects.yaml")).unwrap();
+    let next = json(&import(&read(&text), &options(&text)))["next"].to_string();
+    for part in [
+        "{apiVersion: apps/v1, kind: Deployment, resource: deployments, use: [forEach]}",
+        "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, resource: PLURAL, use: [forEach]}",
+        "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, resource: horizontalpodautoscalers, use: [render]}",
+        "kubectl api-resources has the plural",
+        "copies.kinds: [NetworkPolicy, PodDisruptionBudget, Service, ServiceAccount]",
+    ] {
+        assert!(next.contains(part), "{part} is missing in {next}");
+    }
 }

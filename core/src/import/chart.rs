@@ -1,15 +1,16 @@
 //! The values of the chart that what an import makes needs: no kind beside ConfigMap and Secret is granted by default.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Imported, Made, templates::kind};
+use super::{Imported, Made, kinds::plural, templates::kind};
 use crate::{api::TemplateObject, names::Kind};
 
 /// The step that grants what is needed; `None` where nothing is.
 pub(super) fn values(imported: &Imported) -> Option<String> {
-    let (mut kinds, mut bind, mut others) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut kinds, mut bind) = (BTreeSet::new(), BTreeSet::new());
+    let mut others: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     let mut granted = |kind: Kind| {
         if kind.data().is_none() {
             kinds.insert(kind.resource().kind);
@@ -19,10 +20,13 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
         match made {
             Made::Rule(rule) => granted(rule.spec.source.kind),
             Made::Template(template) => {
+                if let Some(of_kind) = &template.spec.for_each.objects {
+                    others.entry((&of_kind.api_version, &of_kind.kind)).or_default().insert("forEach");
+                }
                 for object in &template.spec.objects {
                     match kind(object) {
                         Some(kind) => granted(kind),
-                        None => drop(others.insert(entry(object))),
+                        None => drop(others.entry(names(object)).or_default().insert("render")),
                     }
                     let role = &object.template["roleRef"]["name"];
                     bind.extend(role.as_str().filter(|_| kind(object) == Some(Kind::RoleBinding)));
@@ -39,21 +43,29 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
         }
     }
     if !others.is_empty() {
-        let others = others.into_iter().collect::<Vec<_>>().join(", ");
-        values.push(format!("templates.kinds: [{others}] (kubectl api-resources has the plural)"));
+        let is_unknown = others.keys().any(|(api_version, kind)| plural(api_version, kind).is_none());
+        let others = others.iter().map(|(kind, uses)| entry(*kind, uses)).collect::<Vec<_>>().join(", ");
+        let hint = if is_unknown { " (kubectl api-resources has the plural)" } else { "" };
+        values.push(format!("templates.kinds: [{others}]{hint}"));
     }
     (!values.is_empty()).then(|| {
         format!(
             "Grant Copyrator the kinds, by values of its chart beside those that are set: {}. With each kind the reconciler gets the \
-             right to write all objects of it.",
+             right to write all objects of it; with use: [forEach] alone, to read them.",
             values.join("; ")
         )
     })
 }
 
-/// An entry of `templates.kinds`; the plural is for the administrator to say.
-fn entry(object: &TemplateObject) -> String {
+/// Group and version, and the kind, as an object has them.
+fn names(object: &TemplateObject) -> (&str, &str) {
     let text = |field: &str| object.template.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    format!("{{apiVersion: {api_version}, kind: {kind}, resource: PLURAL, use: [render]}}")
+    (text("apiVersion"), text("kind"))
+}
+
+/// An entry of `templates.kinds`; a plural that is not known is for the administrator to say.
+fn entry((api_version, kind): (&str, &str), uses: &BTreeSet<&str>) -> String {
+    let resource = plural(api_version, kind).unwrap_or("PLURAL");
+    let uses = uses.iter().copied().collect::<Vec<_>>().join(", ");
+    format!("{{apiVersion: {api_version}, kind: {kind}, resource: {resource}, use: [{uses}]}}")
 }

@@ -1,5 +1,6 @@
 //! Texts with another tool's expressions in `{{…}}`, as texts of a template, with expressions of CEL in `${…}`.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use serde_json::Value;
 
 /// How one tool's expressions are said in CEL, and which could not be.
@@ -77,15 +78,69 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
+/// The variable of the Namespace in whose namespace something is made.
+pub(super) const NAMESPACE: &str = "namespaceObject";
+/// The variable of the object for which something is made.
+pub(super) const OBJECT: &str = "object";
 /// The name of the namespace.
 pub(super) const NAME: &str = "namespaceObject.metadata.name";
 
-/// A label or annotation of the namespace; `or` stands for one that is missing.
-pub(super) fn entry(map: &str, key: &str, or: Option<&str>) -> String {
+/// A label or annotation of what the variable `of` holds; `or`, an expression, stands for one that is missing.
+pub(super) fn entry(of: &str, map: &str, key: &str, or: Option<&str>) -> String {
     let key = quoted(key);
     match or {
-        None => format!("namespaceObject.metadata.{map}[{key}]"),
-        Some(or) => format!("namespaceObject.metadata.?{map}[{key}].orValue({})", quoted(or)),
+        None => format!("{of}.metadata.{map}[{key}]"),
+        Some(or) => format!("{of}.metadata.?{map}[{key}].orValue({or})"),
+    }
+}
+
+/// Whether the labels or annotations of what the variable `of` holds meet a requirement.
+pub(super) fn required(of: &str, map: &str, one: &LabelSelectorRequirement) -> String {
+    let all = format!("{of}.metadata.{map}");
+    let key = quoted(&one.key);
+    let values = one.values.iter().flatten().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+    match one.operator.as_str() {
+        "In" => format!("{key} in {all} && {all}[{key}] in [{values}]"),
+        "NotIn" => format!("!({key} in {all} && {all}[{key}] in [{values}])"),
+        "Exists" => format!("{key} in {all}"),
+        "DoesNotExist" => format!("!({key} in {all})"),
+        // The API server refuses others; where it does not, nothing is chosen.
+        _ => "false".into(),
+    }
+}
+
+/// Whether a text is one of these names, or matches one of these globs, in which `*` and `?` alone are special.
+pub(super) fn one_of(text: &str, names: &[String]) -> String {
+    let (globs, literals): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.contains(['*', '?']));
+    let literals: Vec<String> = literals.into_iter().map(|name| quoted(name)).collect();
+    let globs = globs.into_iter().map(|glob| {
+        let pattern = glob.replace('.', "[.]").replace('*', ".*").replace('?', ".");
+        format!("{text}.matches('^{pattern}$')")
+    });
+    let listed = match literals.as_slice() {
+        [] => None,
+        [one] => Some(format!("{text} == {one}")),
+        several => Some(format!("{text} in [{}]", several.join(", "))),
+    };
+    listed.into_iter().chain(globs).collect::<Vec<_>>().join(" || ")
+}
+
+/// What holds where all of these conditions hold.
+pub(super) fn all_of(conditions: &[String]) -> Option<String> {
+    joined(conditions, " && ")
+}
+
+/// What holds where one of these conditions holds.
+pub(super) fn any_of(conditions: &[String]) -> Option<String> {
+    joined(conditions, " || ")
+}
+
+fn joined(conditions: &[String], by: &str) -> Option<String> {
+    match conditions {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(by)),
     }
 }
 
@@ -111,5 +166,17 @@ mod tests {
             assert_eq!(expressions.lost.len(), lost, "{text}: {:?}", expressions.lost);
         }
         assert_eq!(quoted("it's"), r#""it's""#);
+    }
+
+    #[test]
+    fn names_and_globs_are_one_condition() {
+        for (names, condition) in [
+            (&["a"][..], "x == 'a'"),
+            (&["a", "b"], "x in ['a', 'b']"),
+            (&["a", "k*", "b.?"], "x == 'a' || x.matches('^k.*$') || x.matches('^b[.].$')"),
+        ] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(one_of("x", &names), condition);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::expressions::{NAME, entry};
+use super::expressions::{NAME, NAMESPACE, entry};
 
 /// The action in CEL, where it is one of those.
 pub(super) fn cel(action: &str) -> Option<String> {
@@ -16,11 +16,11 @@ pub(super) fn cel(action: &str) -> Option<String> {
         let inner = |quote: char| key.trim().strip_prefix(quote)?.strip_suffix(quote);
         let key = inner('"').or_else(|| inner('`'))?;
         let is_plain = !key.contains(['"', '`', '\\', ' ']);
-        return is_plain.then_some(entry(map(of)?, key, Some("")));
+        return is_plain.then_some(entry(NAMESPACE, map(of)?, key, Some("''")));
     }
     let (of, key) = action.strip_prefix('.')?.split_once('.')?;
     let is_field = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_field.then_some(entry(map(&format!(".{of}"))?, key, None))
+    is_field.then_some(entry(NAMESPACE, map(&format!(".{of}"))?, key, None))
 }
 
 fn map(field: &str) -> Option<&'static str> {

@@ -1,24 +1,36 @@
-//! Kyverno's generate rules on Namespaces: `data` is what a template declares, `clone` and `cloneList` what a rule copies.
+//! Kyverno's generate rules: `data` is what a template declares for each Namespace, or for each object of a kind; `clone` and
+//! `cloneList` are what a rule copies.
 
+mod behaviour;
+mod blocks;
 mod choice;
+mod cloned;
+mod condition;
+mod exclude;
+mod preconditions;
 mod read;
+mod trigger;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-use self::choice::{Choice, choice};
 pub use self::read::{GenerateRule, PolicyException};
+use self::{
+    behaviour::behaviour,
+    choice::choice,
+    cloned::cloned,
+    trigger::{Choice, Owner, Trigger, triggers},
+};
 use super::{
-    assemble::{Draft, DraftRule},
+    assemble::Draft,
     expressions::Expressions,
     finding::{Finding, Origin, Tool, differs, none},
-    jmespath::cel,
+    kinds::known,
     namespace_config::SECRET,
     options::Options,
     templates::{DraftObject, DraftTemplate, TemplateDraft, lacks},
 };
 use crate::{
-    api::{DeletionPolicy, MetaShape},
+    api::{DeletionPolicy, InstanceSpec, TargetTerm},
     names::Kind,
 };
 
@@ -39,7 +51,7 @@ const KNOWN: [&str; 11] = [
 /// What Kyverno would read in a text beside `{{…}}`: a reference, and an expression that is none.
 const OTHERS: [&str; 2] = ["$(", "\\{{"];
 
-/// What a rule asks for.
+/// What a rule asks for: something for each kind that triggers it.
 pub(super) fn draft(
     rule: &GenerateRule,
     exceptions: &[PolicyException],
@@ -48,61 +60,116 @@ pub(super) fn draft(
     templates: &mut Vec<TemplateDraft>,
 ) {
     let generate = &rule.body["generate"];
-    let mut origin = Origin::new(Tool::Kyverno, "ClusterPolicy", "", &rule.policy);
+    let mut origin = Origin::new(Tool::Kyverno, rule.policy_kind(), rule.home(), &rule.policy);
     origin.rule = Some(rule.name.clone());
-    let mut findings = rule.lost.clone();
-    findings.extend(exceptions.iter().filter_map(|exception| exception.lost(rule)));
+    let mut of_rule = rule.lost.clone();
+    of_rule.extend(exceptions.iter().filter_map(|exception| exception.lost(rule)));
     for field in generate.as_object().into_iter().flat_map(|fields| fields.keys()) {
-        if !KNOWN.contains(&field.as_str()) {
-            findings.push(none(&format!("generate.{field}"), "is not understood, so nothing is made"));
+        if field == "foreach" {
+            let told = "makes an object for each entry of a list, and a template has a fixed number of objects, so nothing is made: write \
+                an object for each entry by hand, with includeWhen";
+            of_rule.push(none("generate.foreach", told));
+        } else if !KNOWN.contains(&field.as_str()) {
+            of_rule.push(none(&format!("generate.{field}"), "is not understood, so nothing is made"));
         }
     }
-    let choice = choice(&rule.body, &mut findings);
-    into_matched(generate, &mut findings);
+    let owner = Owner::of(&generate["data"]["metadata"]);
+    let (all, unsaid) = triggers(&rule.body["match"], owner.as_ref());
+    if !unsaid.is_empty() {
+        let findings = of_rule.iter().filter(|_| all.is_empty()).cloned().chain(unsaid).collect();
+        templates.push(TemplateDraft { origin: origin.clone(), findings, template: None });
+    }
     let is_clone = generate["clone"].is_object() || generate["cloneList"].is_object();
-    let choice = choice.filter(|_| !lacks(&findings));
-    if is_clone {
-        let cloned = choice.map(|choice| cloned(rule, &choice, &mut findings)).unwrap_or_default();
-        if !lacks(&findings) {
-            findings.extend(behaviour(rule, true));
+    for trigger in &all {
+        let mut findings = of_rule.clone();
+        let choice = choice(&rule.body, trigger, rule.namespace.as_deref(), &mut findings);
+        into_matched(rule, trigger, choice.as_ref(), &mut findings);
+        let choice = choice.filter(|_| !lacks(&findings));
+        if is_clone {
+            let copies =
+                choice.map(|choice| cloned(rule, trigger, &choice, &mut findings)).unwrap_or_default();
+            if !lacks(&findings) {
+                findings.extend(behaviour(rule, trigger, true, false));
+            }
+            if copies.is_empty() || lacks(&findings) {
+                drafts.push(Draft { origin: origin.clone(), findings, rule: None });
+                continue;
+            }
+            drafts.extend(copies.into_iter().map(|copy| Draft {
+                origin: origin.clone(),
+                findings: findings.clone(),
+                rule: Some(copy),
+            }));
+            continue;
         }
-        if cloned.is_empty() || lacks(&findings) {
-            return drafts.push(Draft { origin, findings, rule: None });
-        }
-        let copies = cloned.into_iter();
-        return drafts.extend(copies.map(|copy| Draft {
-            origin: origin.clone(),
-            findings: findings.clone(),
-            rule: Some(copy),
-        }));
+        let owner = owner.as_ref().filter(|owner| owner.is_of(trigger));
+        let declared = choice.and_then(|choice| declared(rule, trigger, choice, owner, &mut findings));
+        let template = declared.map(|mut template| {
+            template.deletion = rule.kept(owner.is_some());
+            template.home = rule.namespace.clone().or(options.home.clone());
+            if all.len() > 1 {
+                template.stem = format!("{}-{}", template.stem, trigger.kind().to_ascii_lowercase());
+            }
+            findings.extend(behaviour(rule, trigger, false, owner.is_some()));
+            template
+        });
+        templates.push(TemplateDraft { origin: origin.clone(), findings, template });
     }
-    let template = choice.and_then(|choice| declared(rule, choice, options, &mut findings));
-    if template.is_some() {
-        findings.extend(behaviour(rule, false));
-    }
-    templates.push(TemplateDraft { origin, findings, template });
 }
 
-/// Checks that the object goes into the Namespace that the rule matched.
-fn into_matched(generate: &Value, findings: &mut Vec<Finding>) {
-    let inner = |text: &str| Some(text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim().to_owned());
-    let is_matched =
-        |of: &str| ["request.object.metadata.name", "request.namespace", "request.name"].contains(&of);
-    match generate["namespace"].as_str() {
-        Some(text) if inner(text).is_some_and(|of| is_matched(&of)) => {}
-        Some(text) => findings.push(none(
-            "generate.namespace",
-            format!("{text:?} is not the namespace that the rule matches, and an object is made or copied there and nowhere else"),
-        )),
-        None => findings.push(none("generate.namespace", "is not said, as for objects that are in no namespace: these are not made")),
+/// Checks that the object goes into the Namespace that the rule matched, or into that of the object.
+fn into_matched(
+    rule: &GenerateRule,
+    trigger: &Trigger,
+    choice: Option<&Choice>,
+    findings: &mut Vec<Finding>,
+) {
+    if rule.body["generate"].get("foreach").is_some()
+        || rule.namespace.is_some() && *trigger == Trigger::Namespace
+    {
+        // It is told already that nothing is made.
+        return;
+    }
+    let about = "generate.namespace";
+    let Some(text) = rule.body["generate"]["namespace"].as_str() else {
+        return findings
+            .push(none(about, "is not said, as for objects that are in no namespace: these are not made"));
+    };
+    let inner = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}")).map(str::trim);
+    let is_only = |choice: &Choice| {
+        let names = |term: &TargetTerm| {
+            term.names.as_ref().is_some_and(|names| names.iter().all(|name| name == text))
+        };
+        !choice.terms.is_empty() && choice.terms.iter().all(names)
+    };
+    let (of_matched, told): (&[&str], String) = match trigger {
+        Trigger::Namespace => (
+            &["request.object.metadata.name", "request.namespace", "request.name"],
+            "the namespace that the rule matches, and an object is made or copied there and nowhere else"
+                .into(),
+        ),
+        Trigger::Objects(kind) => (
+            &["request.object.metadata.namespace", "request.namespace"],
+            format!(
+                "the namespace of the {} that the rule matches, and what a template makes for an object goes there and nowhere else: keep this \
+                 rule with Kyverno, or write a CopyratorTemplate with forEach.namespaces, or a CopyratorRule, for the other namespace",
+                kind.kind
+            ),
+        ),
+    };
+    let is_literal = *trigger != Trigger::Namespace
+        && (rule.namespace.as_deref() == Some(text) || choice.is_some_and(is_only));
+    if !is_literal && !inner.is_some_and(|inner| of_matched.contains(&inner)) {
+        findings.push(none(about, format!("{text:?} is not {told}")));
     }
 }
 
 /// The template of a rule with `data`.
 fn declared(
     rule: &GenerateRule,
+    trigger: &Trigger,
     choice: Choice,
-    options: &Options,
+    owner: Option<&Owner>,
     findings: &mut Vec<Finding>,
 ) -> Option<DraftTemplate> {
     let generate = &rule.body["generate"];
@@ -116,179 +183,89 @@ fn declared(
         findings.push(none("generate", "has neither data nor clone nor cloneList, so nothing is made"));
         return None;
     }
-    let known = || Kind::named(kind).map(|known| known.resource().api_version);
-    let Some(api_version) = text("apiVersion").or_else(known) else {
+    let of_kubernetes = || {
+        let named = Kind::named(kind).map(|known| known.resource().api_version);
+        named.or(known(kind).map(|known| known.api_version))
+    };
+    let Some(api_version) = text("apiVersion").or_else(of_kubernetes) else {
         let told = format!("is not said, and that of {kind:?} is not known here: write it, and import again");
         findings.push(none("generate.apiVersion", told));
         return None;
     };
-    let mut expressions = Expressions::new(cel, &OTHERS);
-    let mut body = expressions.value(&generate["data"]);
+    let mut data = generate["data"].clone();
+    if let (Some(_), Some(metadata)) = (owner, data["metadata"].as_object_mut()) {
+        metadata.remove("ownerReferences");
+        let told = match rule.kept(true) {
+            DeletionPolicy::Delete => "Copyrator itself makes it the owner (deletionPolicy: Delete)",
+            DeletionPolicy::Retain => "with deletionPolicy: Retain it is not the owner",
+        };
+        findings.push(differs(
+            "generate.data.metadata.ownerReferences",
+            format!("the {} is left out: {told}", trigger.one()),
+        ));
+    }
+    let mut expressions = Expressions::new(trigger.cel(), &OTHERS);
+    let mut body = expressions.value(&data);
     let name = expressions.value(&generate["name"]);
     if !expressions.lost.is_empty() {
         let lost = expressions.lost.join(", ");
+        let seen = match trigger {
+            Trigger::Namespace => "the Namespace's name, labels and annotations".into(),
+            Trigger::Objects(kind) => format!(
+                "the fields of the {0} by their paths, and those of metadata that Copyrator keeps (name, namespace, uid, labels, annotations)",
+                kind.kind
+            ),
+        };
         let told = format!(
-            "nothing is made, since these have no equivalent that is certain: {lost}. Expressions see the Namespace's name, labels and \
-             annotations; write the template by hand, with CEL in ${{…}}"
+            "nothing is made, since these have no equivalent that is certain: {lost}. Expressions \
+             see {seen}; write the template by hand, with CEL in ${{…}}"
         );
         findings.push(none("generate", told));
         return None;
     }
     body["apiVersion"] = json!(api_version);
     body["kind"] = json!(kind);
-    let mut draft = DraftTemplate::of(stem(rule), options);
-    let Choice { terms, exclude, conditions } = choice;
-    (draft.terms, draft.exclude, draft.conditions) = (terms, exclude, conditions);
+    let mut draft = DraftTemplate::of(rule.stem());
+    if let Trigger::Objects(kind) = trigger {
+        draft.instances = Some(InstanceSpec {
+            api_version: kind.api_version.to_string(),
+            kind: kind.kind.to_string(),
+            namespaces: Vec::new(),
+            names: choice.objects.names.clone(),
+            object_selector: choice.objects.namespace_selector.clone(),
+        });
+        draft.conditions = whole_maps(&body, findings);
+        let named = name.as_str().unwrap_or_default();
+        if !["name", "uid"].iter().any(|field| named.contains(&format!("object.metadata.{field}"))) {
+            let told = format!(
+                "{} in one namespace may give it one name: then it is made for the first of them, and another one is reported \
+                 (DuplicateName) until that goes; Kyverno writes it for each of them",
+                trigger.several()
+            );
+            findings.push(differs("generate.name", told));
+        }
+    }
+    (draft.terms, draft.exclude) = (choice.terms, choice.exclude);
+    draft.conditions.extend(choice.conditions);
     draft.objects = vec![DraftObject::of("generate.data", &body, name)];
-    draft.deletion = kept(generate);
     Some(draft)
 }
 
-/// What a policy and its rule are called in the name of what they become.
-fn stem(rule: &GenerateRule) -> String {
-    let letter = |one: char| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' };
-    let name = rule.name.chars().map(letter).collect::<String>();
-    format!("{}-{}", rule.policy, name).trim_matches('-').to_owned()
-}
-
-/// The rules that copy what is cloned: one for each kind of a list.
-fn cloned(rule: &GenerateRule, choice: &Choice, findings: &mut Vec<Finding>) -> Vec<DraftRule> {
-    if !choice.conditions.is_empty() {
-        let told = "a rule that copies chooses namespaces by name and label: give the namespaces a label, and select that";
-        findings.push(none("match", told));
-        return Vec::new();
+/// Conditions for labels and annotations that are read as a whole. Where there are none, Kyverno lets its rule fail, and here
+/// they would be empty, which as a selector means everything.
+fn whole_maps(body: &Value, findings: &mut Vec<Finding>) -> Vec<String> {
+    let text = body.to_string();
+    let read: Vec<&str> = ["labels", "annotations"]
+        .into_iter()
+        .filter(|map| text.contains(&format!("{{object.metadata.{map}}}")))
+        .collect();
+    if !read.is_empty() {
+        let told = format!(
+            "nothing is made for an object without {}, and what was made for it before is no longer wanted; Kyverno lets its rule fail, \
+             and keeps what it has made",
+            read.join(" or ")
+        );
+        findings.push(differs("includeWhen", told));
     }
-    let generate = &rule.body["generate"];
-    let (clone, list) = (&generate["clone"], &generate["cloneList"]);
-    let from = if list.is_object() { list } else { clone };
-    let literal =
-        |text: Option<&str>| text.filter(|text| !text.contains("{{") && !text.is_empty()).map(str::to_owned);
-    let Some(home) = literal(from["namespace"].as_str()) else {
-        findings.push(none(
-            "generate.clone.namespace",
-            "is not one namespace by name, and a rule that copies lives in that of its source",
-        ));
-        return Vec::new();
-    };
-    let kinds: Vec<&str> = match list["kinds"].as_array() {
-        Some(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-        None => generate["kind"].as_str().into_iter().collect(),
-    };
-    let mut rules = Vec::new();
-    for written in kinds {
-        let word = written.rsplit('/').next().unwrap_or_default();
-        let Some(kind) = Kind::named(word).filter(|kind| kind.is_copied()) else {
-            let told = format!(
-                "{written} is not copied: declare it by a CopyratorTemplate, or keep this rule with Kyverno"
-            );
-            findings.push(none("generate.kind", told));
-            continue;
-        };
-        let mut copy = DraftRule::of(kind, &home, "", choice.terms.clone());
-        copy.name = Some(format!("kyverno-{}", stem(rule)));
-        if list.is_object() {
-            copy.name = copy.name.map(|name| format!("{name}-{}", word.to_ascii_lowercase()));
-            copy.spec.source.names = None;
-            copy.spec.source.object_selector = match serde_json::from_value(list["selector"].clone()) {
-                Ok(selector) => Some(selector),
-                Err(_) if list["selector"].is_null() => Some(LabelSelector::default()),
-                Err(_) => {
-                    findings
-                        .push(none("generate.cloneList.selector", "is not a selector, so no rule is made"));
-                    return Vec::new();
-                }
-            };
-        } else {
-            let (source, name) = (literal(clone["name"].as_str()), literal(generate["name"].as_str()));
-            let (Some(source), Some(name)) = (source, name) else {
-                findings.push(none(
-                    "generate.clone.name",
-                    "is not one object by name, or its clone's name is an expression",
-                ));
-                return Vec::new();
-            };
-            copy.spec.source.names = Some(vec![source]);
-            copy.copied_as(&name);
-        }
-        copy.spec.exclude_targets = choice.exclude.clone();
-        copy.spec.deletion_policy = kept(generate);
-        copy.shape().labels = Some(MetaShape { keep: vec!["*".into()], ..MetaShape::default() });
-        rules.push(copy);
-    }
-    rules
-}
-
-/// What happens to an object that is no longer wanted.
-fn kept(generate: &Value) -> DeletionPolicy {
-    match generate["synchronize"] == true && generate["orphanDownstreamOnPolicyDelete"] != true {
-        true => DeletionPolicy::Delete,
-        false => DeletionPolicy::Retain,
-    }
-}
-
-/// The differences of a rule that something is made of.
-fn behaviour(rule: &GenerateRule, is_clone: bool) -> Vec<Finding> {
-    let generate = &rule.body["generate"];
-    let mut findings = vec![
-        differs(
-            "resourceFilters",
-            "the namespace kyverno is left out, as by Kyverno's default; what else the resourceFilters and webhooks of Kyverno's ConfigMap \
-             leave out is not read: exclude it here, too",
-        ),
-        differs(
-            "PolicyException",
-            "an exception that was not read with the policy does not count here: exclude what it means",
-        ),
-    ];
-    if !rule.existing {
-        findings.push(differs(
-            "generateExisting",
-            "namespaces that are there get it, too; Kyverno makes it where a namespace is created or changed after the policy. Look at \
-             copyrator plan before you unsuspend: a default-deny NetworkPolicy, say, closes each of them",
-        ));
-    }
-    let synchronized = generate["synchronize"] == true;
-    findings.push(match (synchronized, is_clone) {
-        (false, _) => differs(
-            "synchronize",
-            "Kyverno makes it once, and people own it afterwards; here it is kept: what is edited or deleted comes back, and a change of \
-             the source or text arrives. What people have changed by now is reported, not written over. It stays when the namespace is no \
-             longer chosen, as there (deletionPolicy: Retain)",
-        ),
-        (true, _) if generate["orphanDownstreamOnPolicyDelete"] == true => differs(
-            "orphanDownstreamOnPolicyDelete",
-            "deletionPolicy: Retain keeps it when the template goes, as there, and also when the namespace is no longer chosen, where \
-             Kyverno deletes it",
-        ),
-        (true, false) => differs(
-            "deletionGrace",
-            "what a namespace is to have no longer, or no template declares, goes after 5 minutes, not at once (deletionGrace: 0s)",
-        ),
-        (true, true) => differs(
-            "deletionPolicy",
-            "a copy goes 5 minutes after its source, its namespace's label or the rule; Kyverno deletes it at once with the first two, and \
-             keeps it when the policy goes (deletionPolicy: Retain keeps it always)",
-        ),
-    });
-    if is_clone {
-        findings.extend([
-            differs("copy.labels", "labels are carried over, but for the tracking marks of other tools (Argo CD, Flux, Helm, …)"),
-            differs("copy.annotations", "annotations are not carried over: name those that are needed in copy.annotations.keep"),
-            differs(
-                "conflictPolicy",
-                "what has the same content is taken over, the rest is reported and stays; Kyverno writes over it",
-            ),
-            differs(
-                "authority",
-                "the user who applies the rule must be allowed to read the source and to write in the targets; Kyverno uses the rights of its \
-                 own account",
-            ),
-        ]);
-    }
-    findings.push(differs(
-        "uninstall",
-        "set synchronize: false before the rule is taken out of its policy, so that Kyverno leaves what it has made; its labels stay and do \
-         nothing. What goes with a policy differs between Kyverno's versions: try it on one namespace",
-    ));
-    findings
+    read.into_iter().map(|map| format!("size(object.metadata.{map}) > 0")).collect()
 }

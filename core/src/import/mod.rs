@@ -1,7 +1,7 @@
 //! Other tools' annotations and manifests, as rules, templates and monitors of ours, with every difference in behaviour.
 //! Pure: values in, values out. Each tool has one file. `read` and `workload` know the shapes of the input,
 //! `pattern` and `targets` how tools select objects, `jmespath` and `go_template` how they write expressions;
-//! `assemble`, `templates` and `monitors` make what the validator accepts.
+//! `kinds` knows Kubernetes' own; `assemble`, `templates` and `monitors` make what the validator accepts.
 
 mod assemble;
 mod chart;
@@ -13,6 +13,7 @@ mod finding;
 mod go_template;
 mod imported;
 mod jmespath;
+mod kinds;
 mod kyverno;
 mod monitors;
 mod names;

@@ -1,11 +1,11 @@
 //! namespace-configuration-operator: a NamespaceConfig chooses namespaces by labels and annotations, and writes manifests
 //! that are texts of Go's templates.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::{
-    expressions::{Expressions, quoted},
+    expressions::{Expressions, NAMESPACE, required},
     finding::{Finding, Origin, Tool, differs, none},
     go_template::{Manifest, cel, manifest},
     options::Options,
@@ -60,7 +60,8 @@ impl NamespaceConfig {
 pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraft {
     let origin = Origin::new(Tool::NamespaceConfig, "NamespaceConfig", "", &config.name);
     let mut findings = Vec::new();
-    let mut draft = DraftTemplate::of(config.name.clone(), options);
+    let mut draft = DraftTemplate::of(config.name.clone());
+    draft.home = options.home.clone();
     let known = ["labelSelector", "annotationSelector"];
     for field in config.spec.as_object().into_iter().flat_map(|fields| fields.keys()) {
         if !known.contains(&field.as_str()) {
@@ -86,7 +87,8 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
     }
     draft.terms = vec![TargetTerm { namespace_selector: Some(labels), names: None }];
     draft.exclude = ["default", "kube-*", "openshift-*"].map(str::to_owned).to_vec();
-    draft.conditions = requirements(&annotations).iter().map(annotated).collect();
+    draft.conditions =
+        requirements(&annotations).iter().map(|one| required(NAMESPACE, "annotations", one)).collect();
     for (index, template) in config.templates.iter().enumerate() {
         let about = format!("spec.templates[{index}]");
         match template {
@@ -173,19 +175,4 @@ fn excluded(about: &str, paths: &[String]) -> Finding {
             all.join(", ")
         ),
     )
-}
-
-/// Whether the namespace's annotations meet a requirement, in CEL.
-fn annotated(one: &LabelSelectorRequirement) -> String {
-    let all = "namespaceObject.metadata.annotations";
-    let key = quoted(&one.key);
-    let values = one.values.iter().flatten().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
-    match one.operator.as_str() {
-        "In" => format!("{key} in {all} && {all}[{key}] in [{values}]"),
-        "NotIn" => format!("!({key} in {all} && {all}[{key}] in [{values}])"),
-        "Exists" => format!("{key} in {all}"),
-        "DoesNotExist" => format!("!({key} in {all})"),
-        // The API server refuses others; where it does not, no namespace is chosen.
-        _ => "false".into(),
-    }
 }

@@ -130,7 +130,10 @@ impl ImportInput {
                 self.seed_monitors.push(SeedMonitor::read(&document, meta.namespace, meta.name));
             }
             ("kyverno.io", "ClusterPolicy") => {
-                self.generate_rules.extend(GenerateRule::all(&document, &meta.name))
+                self.generate_rules.extend(GenerateRule::all(&document, None, &meta.name))
+            }
+            ("kyverno.io", "Policy") => {
+                self.generate_rules.extend(GenerateRule::all(&document, Some(&meta.namespace), &meta.name));
             }
             ("kyverno.io", "PolicyException") => {
                 self.policy_exceptions.extend(PolicyException::all(&document, &meta.namespace, &meta.name));
@@ -142,7 +145,7 @@ impl ImportInput {
             ("apps", "Deployment") => self.workload(WorkloadKind::Deployment, document, meta),
             ("apps", "StatefulSet") => self.workload(WorkloadKind::StatefulSet, document, meta),
             ("apps", "DaemonSet") => self.workload(WorkloadKind::DaemonSet, document, meta),
-            _ => match elsewhere::unsaid(group, &kind, &document, &meta.namespace, &meta.name) {
+            _ => match elsewhere::unsaid(group, &kind, &meta.namespace, &meta.name) {
                 Some(unsaid) if self.others.contains(&unsaid) => {}
                 Some(unsaid) => self.others.push(unsaid),
                 None => self.other(&kind, &document, meta),

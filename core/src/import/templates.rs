@@ -1,19 +1,20 @@
 //! From what policies make in namespaces to templates that can be applied: each object is put to the validator, and none
 //! is given out that it would refuse.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::{
+    expressions::all_of,
     finding::{Finding, Level, Origin, Tool, differs, none},
     imported::{Made, Proposal},
     names::{Names, is_name, is_namespace},
-    options::Options,
-    targets::{MOST, listed, without_system},
+    targets::{MOST, listed, named, without_system},
 };
 use crate::{
     api::{
-        ConflictPolicy, CopyratorTemplate, CopyratorTemplateSpec, DeletionPolicy, ForEach, Problem,
-        TargetTerm, TemplateObject,
+        ConflictPolicy, CopyratorTemplate, CopyratorTemplateSpec, DeletionPolicy, ForEach, InstanceSpec,
+        Problem, TargetTerm, TemplateObject,
     },
     marks::never_carried,
     names::Kind,
@@ -33,9 +34,12 @@ pub(super) struct DraftTemplate {
     pub(super) stem: String,
     /// The namespace that it will be in, if the user named one.
     pub(super) home: Option<String>,
+    /// The namespaces, or those of the objects.
     pub(super) terms: Vec<TargetTerm>,
     pub(super) exclude: Vec<String>,
-    /// Conditions on the namespace in CEL, all of which must hold.
+    /// The objects that it is rendered for, without their namespaces; `None` where it is rendered for namespaces.
+    pub(super) instances: Option<InstanceSpec>,
+    /// Conditions on the namespace or object in CEL, all of which must hold.
     pub(super) conditions: Vec<String>,
     pub(super) objects: Vec<DraftObject>,
     pub(super) deletion: DeletionPolicy,
@@ -51,12 +55,13 @@ pub(super) struct DraftObject {
 }
 
 impl DraftTemplate {
-    pub(super) fn of(stem: String, options: &Options) -> Self {
+    pub(super) fn of(stem: String) -> Self {
         Self {
             stem,
-            home: options.home.clone(),
+            home: None,
             terms: Vec::new(),
             exclude: Vec::new(),
+            instances: None,
             conditions: Vec::new(),
             objects: Vec::new(),
             deletion: DeletionPolicy::Delete,
@@ -64,10 +69,21 @@ impl DraftTemplate {
     }
 
     fn spec(&self, objects: Vec<TemplateObject>) -> CopyratorTemplateSpec {
-        let for_each = ForEach {
-            namespaces: Some(self.terms.clone()),
-            exclude_namespaces: self.exclude.clone(),
-            objects: None,
+        let for_each = match &self.instances {
+            None => ForEach {
+                namespaces: Some(self.terms.clone()),
+                exclude_namespaces: self.exclude.clone(),
+                objects: None,
+            },
+            Some(of_kind) => {
+                let own = named(self.home.iter().cloned().collect());
+                // The template's own namespace need not be named.
+                let namespaces = self.terms.iter().filter(|_| !self.terms.iter().eq(&own)).cloned().collect();
+                ForEach {
+                    objects: Some(InstanceSpec { namespaces, ..of_kind.clone() }),
+                    ..ForEach::default()
+                }
+            }
         };
         CopyratorTemplateSpec {
             for_each,
@@ -150,11 +166,7 @@ fn checked(
         findings.push(none("namespaces", "no namespace is chosen, so that no template is made"));
         return None;
     }
-    let condition = match draft.conditions.as_slice() {
-        [] => None,
-        [one] => Some(one.clone()),
-        several => Some(several.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" && ")),
-    };
+    let condition = all_of(&draft.conditions);
     if let Some(wrong) = bounds(&draft, condition.as_deref()) {
         findings.push(none("template", format!("no template is made: {wrong}")));
         return None;
@@ -188,11 +200,15 @@ fn checked(
         findings.push(none("metadata.namespace", told));
         return None;
     };
-    findings.extend(behaviour(&objects, tool));
     let mut spec = draft.spec(objects);
-    if spec.objects.iter().all(is_taken_over) {
+    if let Some(of_kind) = &mut spec.for_each.objects {
+        of_kind.object_selector.take_if(|labels| *labels == LabelSelector::default());
+    }
+    // What is taken over has no owner, so that it would not go with its object.
+    if spec.for_each.objects.is_none() && spec.objects.iter().all(is_taken_over) {
         spec.conflict_policy = ConflictPolicy::Adopt;
     }
+    findings.extend(behaviour(&spec, tool));
     match CompiledTemplate::compile_served(&spec) {
         Ok(_) => Some((home, draft.stem, spec)),
         Err(problems) => {
@@ -207,11 +223,15 @@ fn checked(
 
 /// What the schema and the API server would refuse and the validator leaves to them.
 fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str> {
-    let mut globs = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten().chain(&draft.exclude);
+    let of_objects = draft.instances.iter().filter_map(|of_kind| of_kind.names.as_ref()).flatten();
+    let names = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten();
+    let mut globs = names.chain(&draft.exclude).chain(of_objects.clone());
     if !is_name(&draft.stem) {
         Some("its name would not be an object's name")
     } else if draft.terms.len() > MOST || draft.exclude.len() > MOST {
         Some("it has more than 64 terms or exclusions: choose the namespaces by label")
+    } else if of_objects.count() > MOST {
+        Some("it has more than 64 names of objects: choose the objects by label")
     } else if globs.any(|glob| glob.len() > 253) {
         Some("a glob in it has more than 253 characters")
     } else if condition.is_some_and(|condition| condition.len() > 4096) {
@@ -245,60 +265,91 @@ fn id(template: &Value, others: &[TemplateObject]) -> String {
 }
 
 /// The differences that apply to every template, and those that its expressions make.
-fn behaviour(objects: &[TemplateObject], tool: Tool) -> Vec<Finding> {
-    let mut findings = vec![differs(
-        "authority",
-        format!(
-            "the user who applies the template must be allowed to create, patch and delete the objects in every namespace that it \
-             chooses; {tool} uses the rights of its own account"
-        ),
-    )];
-    let foreign: Vec<&str> = objects
-        .iter()
-        .filter(|one| !is_taken_over(one))
-        .filter_map(|one| one.template["kind"].as_str())
-        .collect();
-    findings.push(match foreign.is_empty() {
-        true => differs(
-            "conflictPolicy",
-            format!("an object that is there and holds the same is taken over; what holds something else is reported and stays. \
-                {tool} writes over it"),
-        ),
-        false => differs(
-            "conflictPolicy",
-            format!(
-                "what is there is not taken over, since a template has a {} in it: it is reported (Conflict) until you delete it, once \
-                 {tool} has let it go; ours is made after that, five minutes later at most",
-                foreign.join(", ")
-            ),
-        ),
-    });
+fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
+    let (objects, of_kind) = (&spec.objects, spec.for_each.objects.as_ref());
     let of = |object: &TemplateObject| {
         object.template.to_string() + object.include_when.as_deref().unwrap_or_default()
     };
     let text = objects.iter().map(of).collect::<String>();
-    if text.contains(".labels[") || text.contains(".annotations[") {
+    let rights = match of_kind {
+        None => "create, patch and delete the objects in every namespace that it chooses".into(),
+        Some(of_kind) => {
+            let place = if of_kind.namespaces.is_empty() { "in its namespace" } else { "where it reaches" };
+            format!(
+                "get and list the objects of kind {} {place}, and to create, patch and delete what it makes there",
+                of_kind.kind
+            )
+        }
+    };
+    let rights = format!(
+        "the user who applies the template must be allowed to {rights}; {tool} uses the rights of its own account"
+    );
+    let mut findings = vec![differs("authority", rights), conflict(spec, tool)];
+    let reads_entries = text.contains(".labels[") || text.contains(".annotations[");
+    // Every object has these three.
+    let is_always = |path: &str| {
+        ["name", "namespace", "uid"].iter().any(|field| path.starts_with(&format!("metadata.{field}")))
+    };
+    let reads_fields =
+        |path: &str| !["?", "kind", "apiVersion", "metadata."].iter().any(|start| path.starts_with(start));
+    let mut paths = text.split("object.").skip(1).filter(|path| !is_always(path));
+    if reads_entries || of_kind.is_some() && paths.any(reads_fields) {
         let there = match tool {
             Tool::NamespaceConfig => {
                 "writes <no value>, or nothing for an annotation or label that is read by index"
             }
             _ => "lets its rule fail",
         };
-        findings.push(differs(
-            "expressions",
-            format!(
-                "in a namespace that lacks a label or annotation which an expression reads without a default, the template keeps \
-                 everything as it is and says so (RenderFailed); {tool} {there}"
+        let told = match of_kind {
+            None => "in a namespace that lacks a label or annotation which an expression reads without a default, the template keeps \
+                everything as it is and says so (RenderFailed)"
+                .into(),
+            Some(of_kind) => format!(
+                "for a {} that lacks a label, annotation or field which an expression reads without a default, the template keeps what is \
+                 there as it is and says so (RenderFailed)",
+                of_kind.kind
             ),
-        ));
+        };
+        findings.push(differs("expressions", format!("{told}; {tool} {there}")));
     }
     if text.split(".orValue(").skip(1).any(|rest| !rest.starts_with("'')")) {
         findings.push(differs(
             "expressions",
-            "a default is for what is missing; in JMESPath also for an empty label",
+            match of_kind {
+                None => "a default is for what is missing; in JMESPath also for an empty label",
+                Some(_) => "a default is for what is missing; in JMESPath also for what is empty or false",
+            },
         ));
     }
     findings
+}
+
+/// What becomes of objects that are there already.
+fn conflict(spec: &CopyratorTemplateSpec, tool: Tool) -> Finding {
+    if spec.conflict_policy == ConflictPolicy::Adopt {
+        let told = format!(
+            "an object that is there and holds the same is taken over; what holds something else is reported and stays. \
+                {tool} writes over it"
+        );
+        return differs("conflictPolicy", told);
+    }
+    let foreign: Vec<&str> = spec
+        .objects
+        .iter()
+        .filter(|one| !is_taken_over(one))
+        .filter_map(|one| one.template["kind"].as_str())
+        .collect();
+    let why = match foreign.as_slice() {
+        [] => "what a template makes for an object has that as its owner".into(),
+        foreign => format!("a template has a {} in it", foreign.join(", ")),
+    };
+    differs(
+        "conflictPolicy",
+        format!(
+            "what is there is not taken over, since {why}: it is reported (Conflict) until you delete it, once \
+             {tool} has let it go; ours is made after that, five minutes later at most"
+        ),
+    )
 }
 
 /// Whether any finding says that something has no equivalent.

@@ -27,8 +27,8 @@ enum Output {
 /// named. Reads the given manifests, or the cluster; changes nothing.
 ///
 /// It understands the annotations of kubernetes-reflector, kubernetes-replicator, config-syncer (kubed),
-/// Reloader and wave, ClusterSecrets, the generate rules of Kyverno's ClusterPolicies, NamespaceConfigs, and the rules and monitors of
-/// the first Copyrator.
+/// Reloader and wave, ClusterSecrets, the generate rules of Kyverno's ClusterPolicies and Policies, NamespaceConfigs, and the rules and
+/// monitors of the first Copyrator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  copyrator import > rules.yaml\n  copyrator import -n platform\n  \
     copyrator import -f manifests/ -n platform\n  helm template my-chart | copyrator import -f - -n shop\n  \

@@ -1,17 +1,22 @@
-//! The rules of a ClusterPolicy that generate objects; values of Secrets are dropped here.
+//! The rules of a ClusterPolicy or Policy that generate objects; values of Secrets are dropped here.
 
 use serde_json::Value;
 
-use crate::import::finding::{Finding, none};
+use crate::{
+    api::DeletionPolicy,
+    import::finding::{Finding, none},
+};
 
-/// A rule of a ClusterPolicy that generates objects.
+/// A rule of a ClusterPolicy or Policy that generates objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateRule {
     /// The name of the policy.
     pub(super) policy: String,
+    /// The namespace of a Policy, for whose objects alone it generates; `None` for a ClusterPolicy.
+    pub(super) namespace: Option<String>,
     /// The name of the rule.
     pub(super) name: String,
-    /// Whether namespaces that are there when the policy comes get the object, too.
+    /// Whether what is there when the policy comes gets the object, too.
     pub(super) existing: bool,
     /// What its policy says that keeps the rule from being imported.
     pub(super) lost: Vec<Finding>,
@@ -20,8 +25,8 @@ pub struct GenerateRule {
 }
 
 impl GenerateRule {
-    /// All of a policy.
-    pub(in super::super) fn all(document: &Value, policy: &str) -> Vec<Self> {
+    /// All of a policy. `namespace` is that of a Policy.
+    pub(in super::super) fn all(document: &Value, namespace: Option<&str>, policy: &str) -> Vec<Self> {
         let spec = &document["spec"];
         let rules = spec["rules"].as_array().into_iter().flatten();
         let generating: Vec<&Value> = rules.filter(|rule| rule["generate"].is_object()).collect();
@@ -38,8 +43,13 @@ impl GenerateRule {
             if [&generate["kind"], &generate["data"]["kind"]].iter().any(|kind| **kind == "Secret") {
                 body["generate"]["data"] = Value::Null;
             }
+            // It is not translated, and may hold Secrets.
+            if let Some(each) = body["generate"].get_mut("foreach") {
+                *each = Value::Null;
+            }
             Self {
                 policy: policy.to_owned(),
+                namespace: namespace.map(str::to_owned),
                 name: rule["name"].as_str().unwrap_or_default().to_owned(),
                 existing: yes(&generate["generateExisting"])
                     || yes(&spec["generateExisting"])
@@ -50,6 +60,34 @@ impl GenerateRule {
         };
         generating.iter().map(read).collect()
     }
+
+    /// The kind of its policy.
+    pub(super) fn policy_kind(&self) -> &'static str {
+        if self.namespace.is_some() { "Policy" } else { "ClusterPolicy" }
+    }
+
+    /// The namespace of its policy; empty for a ClusterPolicy.
+    pub(super) fn home(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// What policy and rule are called in the name of what they become.
+    pub(super) fn stem(&self) -> String {
+        let letter = |one: char| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' };
+        let name = self.name.chars().map(letter).collect::<String>();
+        format!("{}-{}", self.policy, name).trim_matches('-').to_owned()
+    }
+
+    /// What happens to an object that is no longer wanted. `is_owned` is whether it has what triggers the rule as its owner.
+    pub(super) fn kept(&self, is_owned: bool) -> DeletionPolicy {
+        let generate = &self.body["generate"];
+        let is_synchronized = generate["synchronize"] == true;
+        match (is_synchronized, generate["orphanDownstreamOnPolicyDelete"] == true) {
+            (true, false) => DeletionPolicy::Delete,
+            (false, _) if is_owned => DeletionPolicy::Delete,
+            _ => DeletionPolicy::Retain,
+        }
+    }
 }
 
 /// What a policy says of all its rules that has no equivalent.
@@ -58,7 +96,7 @@ fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     if spec["applyRules"] == "One" && generating > 1 {
         lost.push(none(
             "spec.applyRules",
-            "is One, so that a namespace gets the object of the first rule that matches it, and nothing is made: make a policy of each \
+            "is One, so that only the first rule that matches makes its object, and nothing is made: make a policy of each \
              rule, and exclude what the earlier ones match",
         ));
     }
@@ -66,7 +104,7 @@ fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     if !conditions.is_null() && conditions.as_array().is_none_or(|all| !all.is_empty()) {
         lost.push(none(
             "spec.webhookConfiguration.matchConditions",
-            "are not read, so nothing is made: they may choose fewer namespaces",
+            "are not read, so nothing is made: they may choose less",
         ));
     }
     lost
@@ -97,11 +135,16 @@ impl PolicyException {
     /// What it takes from a rule, if it names it. A glob is taken to mean every name.
     pub(super) fn lost(&self, rule: &GenerateRule) -> Option<Finding> {
         let means = |written: &String, name: &str| written == name || written.contains(['*', '?']);
+        // That of a Policy is named with its namespace.
+        let policy = match &rule.namespace {
+            Some(namespace) => format!("{namespace}/{}", rule.policy),
+            None => rule.policy.clone(),
+        };
         let named =
-            means(&self.policy, &rule.policy) && self.rules.iter().any(|written| means(written, &rule.name));
+            means(&self.policy, &policy) && self.rules.iter().any(|written| means(written, &rule.name));
         named.then(|| {
             let told = format!(
-                "{} makes an exception of this rule, so nothing is made: leave out the same namespaces by exclude, and import \
+                "{} makes an exception of this rule, so nothing is made: leave out the same by exclude, and import \
                  again without it",
                 self.by
             );
