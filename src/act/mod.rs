@@ -18,6 +18,7 @@ pub(crate) mod report;
 pub(crate) mod restart;
 pub(crate) mod restart_report;
 mod restarts_reported;
+mod scratch;
 pub(crate) mod source_index;
 pub(crate) mod stamp_guard;
 pub(crate) mod status;
