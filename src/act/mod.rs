@@ -5,6 +5,7 @@ pub(crate) mod as_caller;
 mod ca_secret;
 pub(crate) mod canary;
 pub(crate) mod certificates;
+mod conflict;
 pub(crate) mod copies;
 mod dedup;
 pub(crate) mod dry_run;

@@ -19,6 +19,7 @@ pub mod rule_status;
 mod slot_plan;
 pub mod source_index;
 mod spread;
+pub mod status_kept;
 pub mod targets;
 mod template_status;
 pub mod templates;
