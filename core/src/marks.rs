@@ -358,21 +358,26 @@ pub fn is_mark(key: &str) -> bool {
 /// Labels and annotations that no copy ever gets, whatever its rule says: other tools would take the copy for
 /// theirs (ClusterSecret#146, replicator#151, config-syncer#509).
 pub fn never_carried(key: &str) -> bool {
-    const EXACT: [&str; 5] = [
+    const EXACT: [&str; 7] = [
         "kubectl.kubernetes.io/last-applied-configuration",
         // They speak of the Secrets of a ServiceAccount, which are its own in each namespace.
         "kubernetes.io/enforce-mountable-secrets",
         "openshift.io/internal-registry-pull-secret-ref",
         "app.kubernetes.io/instance",
         "app.kubernetes.io/managed-by",
+        "addonmanager.kubernetes.io/mode",
+        "config.kubernetes.io/owning-inventory",
     ];
-    const DOMAINS: [&str; 9] = [
+    const DOMAINS: [&str; 12] = [
         "argocd.argoproj.io",
         "toolkit.fluxcd.io",
         "meta.helm.sh",
         "helm.sh",
         "config.k8s.io",
         "applyset.kubernetes.io",
+        "kapp.k14s.io",
+        "cli-utils.sigs.k8s.io",
+        "objectset.rio.cattle.io",
         "velero.io",
         "reloader.stakater.com",
         "copyrator.dev",
@@ -383,4 +388,29 @@ pub fn never_carried(key: &str) -> bool {
         || DOMAINS.contains(&domain)
         || SUFFIXES.iter().any(|suffix| domain.ends_with(suffix))
         || domain == "replicator.v1.mittwald.de"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_tools_track_objects_by_is_never_carried() {
+        for key in [
+            "kapp.k14s.io/app",
+            "objectset.rio.cattle.io/hash",
+            "addonmanager.kubernetes.io/mode",
+            "config.kubernetes.io/owning-inventory",
+            "config.k8s.io/owning-inventory",
+            "cli-utils.sigs.k8s.io/inventory-id",
+            "kustomize.toolkit.fluxcd.io/name",
+            "app.kubernetes.io/instance",
+        ] {
+            assert!(never_carried(key), "{key}");
+        }
+        for key in ["app.kubernetes.io/name", "example.com/kapp.k14s.io", "config.kubernetes.io/local-config"]
+        {
+            assert!(!never_carried(key), "{key}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use super::{
     dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
+    scratch::{scratch_name, without_node_ports},
     writer::Writer,
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
         REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
     },
     model::{ForeignField, WriteFault},
-    names::ObjectKey,
+    names::{Kind, ObjectKey},
     observe::content::Contents,
     paths::{managed, place},
     plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
@@ -33,9 +34,6 @@ use crate::{
 
 /// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
-
-/// What the name of an object ends with that is tried by a dry run only; a Service's name has 63 characters at most.
-const SCRATCH: &str = "-copyrator-tries";
 
 /// What an action on a slot came to.
 pub(crate) struct CopyOutcome {
@@ -136,8 +134,16 @@ impl CopyWriter {
 
     /// Has the API server say whether it would accept the object, under a name that no object has.
     async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
-        let name: String = slot.name.chars().take(63 - SCRATCH.len()).collect();
-        let name = &format!("{}{SCRATCH}", name.trim_end_matches(['-', '.']));
+        if slot.kind == Kind::Service {
+            let held = self.writer.send(|client| async move {
+                let services: Api<DynamicObject> =
+                    Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
+                services.get_opt(&slot.name).await
+            });
+            let held = held.await.map_err(Outcome::from)?;
+            without_node_ports(&mut body, &held.map_or(Value::Null, |service| service.data));
+        }
+        let name = &scratch_name(&slot.name);
         body["metadata"]["name"] = json!(name);
         let params = &PatchParams { dry_run: true, ..PatchParams::apply(COPY_MANAGER).force() };
         let patch = &Patch::Apply(body);
@@ -362,7 +368,6 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-    use crate::names::Kind;
 
     #[test]
     fn what_no_watch_will_tell_of_is_a_conflict() {

@@ -8,6 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
+    conflict::Conflict,
     outcome::Outcome,
     writer::{WriteError, Writer},
 };
@@ -20,9 +21,17 @@ use crate::{
 /// What became of a write.
 #[derive(Debug)]
 pub(crate) enum StatusWritten {
-    Done,
-    /// Somebody else owns a field; the API server's message names whom.
-    Owned(String),
+    /// The status that the object has now.
+    Done(Value),
+    /// Somebody else owns a field.
+    Owned {
+        /// What the API server says, which names whom.
+        message: String,
+        /// Whether the other fields were written, and are other than before.
+        changed: bool,
+    },
+    /// The API server serves no such subresource, or the object is gone: it answers both alike.
+    Nowhere,
     /// It was not written for another reason.
     Failed(Outcome),
 }
@@ -36,7 +45,7 @@ pub(crate) struct InstanceVersion<'v> {
 }
 
 /// Writes a status by server-side apply, to the subresource or to the object itself; without one, what the template has written is
-/// taken back.
+/// taken back. Where somebody else owns some of its fields, the others are written.
 pub(crate) async fn write_instance_status(
     writer: &Writer,
     (kind, place): (&TemplateKind, StatusPlace),
@@ -44,58 +53,62 @@ pub(crate) async fn write_instance_status(
     of: InstanceVersion<'_>,
     status: Option<&Value>,
 ) -> StatusWritten {
-    let resource = resource(kind);
-    let (namespace, name) = (&*of.name.namespace, &*of.name.name);
+    let resource = &resource(kind);
     let mut body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {"namespace": namespace, "name": name, "uid": of.uid, "resourceVersion": of.resource_version},
+        "metadata": {
+            "namespace": &*of.name.namespace, "name": &*of.name.name, "uid": of.uid, "resourceVersion": of.resource_version,
+        },
     });
     if let Some(status) = status {
         body["status"] = status.clone();
     }
-    let params = PatchParams::apply(&status_manager(template));
-    let (patch, resource) = (Patch::Apply(&body), &resource);
-    let written = writer.send(|client| {
-        let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, resource);
-        let (params, patch) = (&params, &patch);
-        async move {
-            match place {
-                StatusPlace::Subresource => api.patch_status(name, params, patch).await,
-                StatusPlace::Object => api.patch(name, params, patch).await,
+    let params = &PatchParams::apply(&status_manager(template));
+    let apply = |body: Value| {
+        writer.send(move |client| {
+            let api: Api<DynamicObject> = Api::namespaced_with(client, &of.name.namespace, resource);
+            let (name, patch) = (&of.name.name, Patch::Apply(body));
+            async move {
+                match place {
+                    StatusPlace::Subresource => api.patch_status(name, params, &patch).await,
+                    StatusPlace::Object => api.patch(name, params, &patch).await,
+                }
             }
-        }
-    });
-    match written.await {
-        Ok(_) => StatusWritten::Done,
-        Err(WriteError::Api(error)) => match owned(&error) {
-            Some(message) => StatusWritten::Owned(message),
-            None => StatusWritten::Failed((*error).into()),
+        })
+    };
+    let (conflict, others) = match apply(body.clone()).await {
+        Ok(object) => return StatusWritten::Done(object.data["status"].clone()),
+        Err(WriteError::Api(error)) => match Conflict::of(&error) {
+            Some(conflict) => {
+                let others = conflict.others(&body);
+                (conflict, others)
+            }
+            None if is_nowhere(&error, place) => return StatusWritten::Nowhere,
+            None => return StatusWritten::Failed((*error).into()),
         },
+        Err(error) => return StatusWritten::Failed(error.into()),
+    };
+    let written = match others.get("status") {
+        Some(_) => apply(others).await,
+        None => return StatusWritten::Owned { message: conflict.message, changed: false },
+    };
+    match written {
+        Ok(object) => {
+            let changed = object.metadata.resource_version.as_deref() != Some(of.resource_version);
+            StatusWritten::Owned { message: conflict.message, changed }
+        }
+        // Somebody has taken another one in between; it is tried again.
+        Err(WriteError::Api(error)) if Conflict::of(&error).is_some() => {
+            StatusWritten::Owned { message: conflict.message, changed: false }
+        }
         Err(error) => StatusWritten::Failed(error.into()),
     }
 }
 
-/// The API server's message, if a field is somebody else's.
-fn owned(error: &kube::Error) -> Option<String> {
-    let kube::Error::Api(status) = error else { return None };
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    let is_owned = status.code == 409 && causes.any(|cause| cause.reason == "FieldManagerConflict");
-    is_owned.then(|| status.message.chars().take(512).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_of_somebody_else_is_told_from_an_old_version() {
-        let error = |json: Value| {
-            kube::Error::Api(serde_json::from_value::<kube::core::Status>(json).unwrap().boxed())
-        };
-        assert_eq!(owned(&error(json!({"code": 409, "reason": "Conflict", "message": "modified"}))), None);
-        let conflict = json!({"code": 409, "reason": "Conflict", "message": "conflict with \"kubectl\" using a/v1: .status.nodes",
-            "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".status.nodes"}]}});
-        assert!(owned(&error(conflict)).unwrap().contains("kubectl"));
-    }
+/// Whether the API server has no such subresource, or no such object.
+fn is_nowhere(error: &kube::Error, place: StatusPlace) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let is_of_namespace = status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
+    place == StatusPlace::Subresource && status.code == 404 && !is_of_namespace
 }

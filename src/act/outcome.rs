@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kube::{Error, error::Status};
 
+use kube::core::response::StatusCause;
+
 use crate::{
     cluster::is_refusal,
     model::WriteFault,
@@ -115,7 +117,7 @@ fn api_outcome(status: &Status) -> Outcome {
             || about_field("type")
             || about_field("roleRef")
             || is_immutable_data(status)
-            || is_immutable_spec(status) =>
+            || causes.iter().any(never_changes) =>
         {
             Outcome::NeedsReplacing(readable(status))
         }
@@ -166,11 +168,25 @@ fn is_immutable_data(status: &Status) -> bool {
     })
 }
 
-fn is_immutable_spec(status: &Status) -> bool {
-    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    causes
-        .iter()
-        .any(|cause| cause.field.starts_with("spec.") && cause.message.ends_with("field is immutable"))
+/// Whether a field is as it was made for good. There is no reason of its own for that: these are the words of the API server (1.36.3), and
+/// those that definitions of kinds use for it, by convention; the rule stands where it has no words.
+fn never_changes(cause: &StatusCause) -> bool {
+    const ENDS: [&str; 7] = [
+        "is immutable",
+        "are immutable",
+        "immutable once set",
+        "immutable after creation",
+        "may not change once set",
+        "cannot be changed",
+        "failed rule: self == oldSelf",
+    ];
+    const BEGINS: [&str; 2] = [
+        "Forbidden: updates to statefulset spec for fields other than ",
+        "Forbidden: spec is immutable after creation except ",
+    ];
+    let said = cause.message.trim_end_matches('.');
+    !cause.field.starts_with("metadata")
+        && (ENDS.iter().any(|end| said.ends_with(end)) || BEGINS.iter().any(|begin| said.starts_with(begin)))
 }
 
 /// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"),
@@ -210,6 +226,23 @@ mod tests {
         for (field, said, is_stuck) in [
             ("spec.scopes", "Invalid value: [\"BestEffort\"]: field is immutable", true),
             ("spec.selector", "Invalid value: {\"matchLabels\":{\"app\":\"b\"}}: field is immutable", true),
+            ("spec.clusterIPs[0]", "Invalid value: [\"10.96.0.78\"]: may not change once set", true),
+            ("spec.told", "Invalid value: \"b\": told is immutable", true),
+            ("spec.fixed", "Invalid value: \"b\": failed rule: self == oldSelf", true),
+            ("spec", "Invalid value: spec cannot be changed.", true),
+            (
+                "spec",
+                "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template' are forbidden",
+                true,
+            ),
+            (
+                "spec",
+                "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+                 claims\n@@ -1,6 +1,6 @@\n",
+                true,
+            ),
+            ("metadata.labels", "Invalid value: \"b\": label is immutable", false),
+            ("spec.mode", "Invalid value: \"b\": mode is immutable while pods run", false),
             ("spec.replicas", "Invalid value: -1: must be greater than or equal to 0", false),
         ] {
             let causes =

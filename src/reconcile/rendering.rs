@@ -24,9 +24,9 @@ use std::{
 };
 
 pub(crate) use all::render_everything;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::{existing::Existing, inputs::Inputs};
 use super::{
@@ -44,8 +44,12 @@ use crate::{
     names::{InstanceName, NamespacedName, ObjectKey},
     observe::made::ReadError,
     plan::{
-        Key,
-        copy::{templates::is_known, unstable::StatusTurn},
+        Key, at_after,
+        copy::{
+            status_kept::{status_lost, status_nowhere},
+            templates::is_known,
+            unstable::StatusTurn,
+        },
     },
 };
 
@@ -56,8 +60,13 @@ const NEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// The least time between two looks at pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// When to try again where somebody else owns a field of a status.
-const OWNED_AGAIN: Duration = Duration::from_secs(300);
+/// When to try again where somebody else owns a field of a status, or the API server does not keep it.
+const REFUSED_AGAIN: Duration = Duration::from_secs(300);
+
+/// How long it is until then.
+fn until(then: Timestamp) -> Duration {
+    then.duration_since(now()).unsigned_abs()
+}
 
 /// Reconciles what templates declare.
 pub(super) struct RenderingHandler {
@@ -156,6 +165,10 @@ impl RenderingHandler {
                 && set.status == before.status
             {
                 set.status_fault.clone_from(&before.status_fault);
+                let uid = |set: &RenderedSet| set.instance.as_ref().map(|instance| instance.uid.clone());
+                if set.template == before.template && uid(set) == uid(before) {
+                    set.status_answer.clone_from(&before.status_answer);
+                }
             }
             if before == set.as_ref() {
                 return Again::OnChange;
@@ -185,35 +198,61 @@ impl RenderingHandler {
     ) -> Option<Again> {
         let (kind, name) = (inputs.compiled.instance_kind()?, instance.object()?);
         let object = inputs.object.as_ref()?;
-        let (kind, place, status, is_current, turn) = {
+        let (kind, place, seen, status, is_current, turn, told) = {
             let world = self.context.world();
             let set = world.rendered(template, instance)?;
             let granted = world.settings().template_kind(kind)?.clone();
             let seen = serde_json::from_str::<Value>(object.body.as_ref()?.expose()).ok()?;
             let turn = StatusTurn::of(&world, template, instance, &seen);
+            let told = set.answered(&seen).and_then(|answer| answer.fault.clone());
+            let is_due = told.as_ref().is_some_and(|(_, again)| *again <= now());
             // Of a text without a value nothing is taken back.
-            let is_current = set.is_written(&seen) && !(inputs.has_left_over && set.status.is_some());
+            let is_current =
+                set.is_written(&seen) && !is_due && !(inputs.has_left_over && set.status.is_some());
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
-            (granted.clone(), granted.status?, status, is_current, turn)
+            (granted.clone(), granted.status?, seen, status, is_current, turn, told)
         };
         self.looked().insert((template.clone(), instance.clone()), Instant::now());
-        if is_current {
-            return self.settled(template, instance, (turn.as_ref(), false));
+        match told {
+            Some((_, again)) if is_current => return Some(Again::After(until(again))),
+            None if is_current => {
+                self.remember(turn.as_ref(), false);
+                return self.told(template, instance, turn.as_ref());
+            }
+            _ => {}
         }
-        if let Some(until) = turn.as_ref().and_then(|turn| turn.braked(&self.context.world(), now())) {
+        if let Some(over) = turn.as_ref().and_then(|turn| turn.braked(&self.context.world(), now())) {
             self.told(template, instance, turn.as_ref());
-            return Some(Again::After(until.duration_since(now()).unsigned_abs()));
+            return Some(Again::After(until(over)));
         }
         let version =
             InstanceVersion { name: &name, uid: &object.uid, resource_version: &object.resource_version };
         let status = status.as_ref();
         match write_instance_status(&self.writer, (&kind, place), template, version, status).await {
-            StatusWritten::Done => return self.settled(template, instance, (turn.as_ref(), true)),
-            StatusWritten::Owned(message) => {
+            StatusWritten::Done(stored) => {
+                let fault = status_lost((&kind, place), status.unwrap_or(&Value::Null), &stored);
+                self.answered((template, instance), &json!({"status": stored}), fault.clone(), REFUSED_AGAIN);
+                self.remember(turn.as_ref(), true);
+                let Some(fault) = fault else { return self.told(template, instance, turn.as_ref()) };
+                self.note(template, instance, Some(fault));
+                return Some(Again::After(REFUSED_AGAIN));
+            }
+            StatusWritten::Owned { message, changed } => {
+                self.remember(turn.as_ref().filter(|_| changed), true);
                 let message = format!("{message}: leave the field out, or have its owner let it go");
                 self.note(template, instance, Some(StatusFault { kind: StatusFaultKind::Owned, message }));
-                return Some(Again::After(OWNED_AGAIN));
+                return Some(Again::After(REFUSED_AGAIN));
+            }
+            // Either the object or its status subresource is not there. Of an object that has gone an event is on its way.
+            StatusWritten::Nowhere => {
+                let (fault, is_first) = (status_nowhere(&kind), told.is_none());
+                let wait = if is_first { LOOK_AGAIN } else { REFUSED_AGAIN };
+                self.answered((template, instance), &seen, Some(fault.clone()), wait);
+                if !is_first {
+                    self.note(template, instance, Some(fault));
+                }
+                return Some(Again::After(wait));
             }
             // An event of a newer version is on its way; where it is no news, it asks for nothing.
             StatusWritten::Failed(Outcome::Stale) => return Some(Again::After(LOOK_AGAIN)),
@@ -231,17 +270,24 @@ impl RenderingHandler {
         None
     }
 
-    /// Notes that a status is as it should be, or was written.
-    fn settled(
+    /// Notes what became of a write that left the object as `seen`, so that it is not repeated before that, or what is to be written, is
+    /// another one, or this time has passed.
+    fn answered(
         &self,
-        template: &NamespacedName,
-        instance: &InstanceName,
-        (turn, is_written): (Option<&StatusTurn>, bool),
-    ) -> Option<Again> {
+        (template, instance): (&NamespacedName, &InstanceName),
+        seen: &Value,
+        fault: Option<StatusFault>,
+        wait: Duration,
+    ) {
+        let fault = fault.map(|fault| (fault, at_after(now(), wait)));
+        self.context.world_mut().set_status_answer(template, instance, seen, fault);
+    }
+
+    /// Remembers a look at a status, which was as it should be, or was written.
+    fn remember(&self, turn: Option<&StatusTurn>, is_written: bool) {
         if let Some(turn) = turn {
             turn.remember(&mut self.context.world_mut(), is_written, now());
         }
-        self.told(template, instance, turn)
     }
 
     /// Tells of templates that drive each other, or that there is nothing to tell. Returns when to look whether they have come to rest.
@@ -252,9 +298,9 @@ impl RenderingHandler {
         turn: Option<&StatusTurn>,
     ) -> Option<Again> {
         let fault = turn.and_then(|turn| turn.fault(&self.context.world(), now()));
-        let (fault, until) = fault.unzip();
+        let (fault, over) = fault.unzip();
         self.note(template, instance, fault);
-        until.map(|until| Again::After(until.duration_since(now()).unsigned_abs()))
+        over.map(|over| Again::After(until(over)))
     }
 
     /// Notes why a status is not as it should be, and has that told.

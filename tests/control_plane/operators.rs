@@ -21,17 +21,19 @@ pub const FLAGS: [&str; 4] = [
     "--template-kinds",
     "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+statusField,\
      web.example.com/v1/NginxServer/nginxservers/forEach+statusField,\
-     pairs.example.com/v1/Pair/pairs/forEach+status",
+     pairs.example.com/v1/Pair/pairs/forEach+status,\
+     bares.example.com/v1/Bare/bares/forEach+status,\
+     fulls.example.com/v1/Full/fulls/forEach+statusField",
 ];
 
 #[test]
 fn operators_without_code() {
     let bed = enforcing_owners("operators");
-    let kinds = json!([
+    let mut kinds = json!([
         { "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "statusField"] },
         { "apiVersion": "web.example.com/v1", "kind": "NginxServer", "resource": "nginxservers", "use": ["forEach", "statusField"] },
-        statuses::granted(),
     ]);
+    kinds.as_array_mut().expect("it is a list").extend(statuses::granted());
     let granted = format!("templates.kinds={kinds}");
     let args = [
         "upgrade",
@@ -54,6 +56,7 @@ fn operators_without_code() {
     statuses::fields_that_are_written_no_more_go(&bed);
     statuses::templates_write_one_status_beside_each_other(&bed);
     statuses::templates_that_drive_each_other_are_braked(&bed);
+    statuses::a_status_that_has_its_place_elsewhere_is_told(&bed);
     let crew = killed_at_any_of_its_writes(&bed, crew);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
@@ -191,6 +194,16 @@ fn nginx(bed: &Bed) {
             story.admin().get("CopyratorTemplate", &story.home, "nginx-server").ok_or("it is gone")?;
         let said = template["status"]["problems"].to_string();
         if said.contains("FieldOwned") { Ok(()) } else { Err(said) }
+    });
+    // The other field goes on.
+    let fewer = json!({ "spec": { "replicas": 2 } });
+    story.admin().merge("NginxServer", &place, "example-nginx", &fewer).ok();
+    eventually("podNames names the pods that are left", || {
+        let server = story.admin().get("NginxServer", &place, "example-nginx").ok_or("it is gone")?;
+        same(server["status"]["availableReplicas"].clone(), json!(9))?;
+        let pods = pods(&story, &place, "nginx=example-nginx");
+        same(pods.as_array().map(Vec::len), Some(2))?;
+        same(server["status"]["podNames"].clone(), pods)
     });
     story.admin().delete("NginxServer", &place, "example-nginx").ok();
     story.until_gone("Deployment", &place, "example-nginx");

@@ -6,20 +6,29 @@ use crate::bed::objects::{condition, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, same};
 use crate::plan::run;
 
-/// What the chart grants.
-pub fn granted() -> Value {
-    json!({ "apiVersion": "pairs.example.com/v1", "kind": "Pair", "resource": "pairs", "use": ["forEach", "status"] })
+/// What the chart grants. Of the last two it says that the status is where it is not.
+pub fn granted() -> [Value; 3] {
+    [("pairs", "Pair", "status"), ("bares", "Bare", "status"), ("fulls", "Full", "statusField")].map(
+        |(plural, kind, status)| {
+            json!({ "apiVersion": format!("{plural}.example.com/v1"), "kind": kind, "resource": plural, "use": ["forEach", status] })
+        },
+    )
 }
 
 fn definition(status: &Value) -> Value {
+    definition_of("pairs", "Pair", json!({ "status": {} }), status)
+}
+
+fn definition_of(plural: &str, kind: &str, subresources: Value, status: &Value) -> Value {
     let spec = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
     let schema = json!({ "type": "object", "properties": { "spec": spec, "status": { "type": "object", "properties": status } } });
     json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "pairs.pairs.example.com" },
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{plural}.example.com") },
         "spec": {
-            "group": "pairs.example.com", "scope": "Namespaced",
-            "names": { "plural": "pairs", "singular": "pair", "kind": "Pair" },
-            "versions": [{ "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+            "group": format!("{plural}.example.com"), "scope": "Namespaced",
+            "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "subresources": subresources,
                 "schema": { "openAPIV3Schema": schema } }],
         },
     })
@@ -197,6 +206,43 @@ pub fn no_type_error_is_one_that_the_api_server_takes(bed: &Bed) {
             said.text,
             said.notes
         );
+    }
+}
+
+/// The chart says `status` of a kind without the subresource, and `statusField` of one with it. Each is told with the other word, once.
+pub fn a_status_that_has_its_place_elsewhere_is_told(bed: &Bed) {
+    let story = Story::new(bed, "elsewhere");
+    let (admin, place) = (story.admin(), story.target("a"));
+    let number = json!({ "a": { "type": "integer" } });
+    for (plural, kind, subresources, entry) in [
+        ("bares", "Bare", json!({}), "kind: Bare, resource: bares, use: [forEach, statusField]}"),
+        ("fulls", "Full", json!({ "status": {} }), "kind: Full, resource: fulls, use: [forEach, status]}"),
+    ] {
+        admin.create(&definition_of(plural, kind, subresources, &number)).ok();
+        eventually("the kind is served", || {
+            let listed = admin.try_list(kind);
+            if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
+        });
+        let mut instance = pair(&place);
+        let mut text = template(&story, plural, config_map(plural), json!({ "a": "${object.spec.size}" }));
+        for object in [&mut instance, &mut text["spec"]["forEach"]["objects"]] {
+            object["apiVersion"] = format!("{plural}.example.com/v1").into();
+            object["kind"] = kind.into();
+        }
+        admin.create(&instance).ok();
+        admin.create(&text).ok();
+        let told = story.until_condition("CopyratorTemplate", plural, "Degraded", "True", "NotKept");
+        assert!(told["status"].to_string().contains(entry), "{}", told["status"]);
+        let statuses = || {
+            let uris = bed.our_writes_in(&place).into_iter().map(|(_, uri)| uri);
+            uris.filter(|uri| uri.contains(plural) && uri.contains("copyrator-status-")).count()
+        };
+        story.marker(&format!("{plural}-told"));
+        let before = statuses();
+        admin.merge(kind, &place, "one", &json!({ "metadata": { "labels": { "seen": "yes" } } })).ok();
+        story.marker(&format!("{plural}-quiet"));
+        assert!(before > 0 && statuses() == before, "it was written again: {before}");
+        admin.delete("CopyratorTemplate", &story.home, plural).ok();
     }
 }
 

@@ -209,6 +209,27 @@ fn what_no_update_can_change_is_told(story: &Story<'_>, place: &str) {
         same(there["spec"]["selector"]["matchLabels"]["app"].clone(), json!("another-app"))
     });
     story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
+    a_service_is_made_anew_with_the_port_that_it_had(story, place);
+}
+
+/// An address never changes, and the port of the nodes is taken, by the Service itself, until that is gone.
+fn a_service_is_made_anew_with_the_port_that_it_had(story: &Story<'_>, place: &str) {
+    let before = story.admin().get("Service", place, NAME).expect("it is there");
+    let port = before["spec"]["ports"][0]["nodePort"].clone();
+    let mut spec = template(story, &deployment("another-app"), "OnImmutable")["spec"].clone();
+    spec["objects"][1]["recreate"] = "OnImmutable".into();
+    let service = &mut spec["objects"][1]["template"]["spec"];
+    // The API server gives addresses from the other end.
+    service["clusterIP"] = "10.96.0.77".into();
+    service["ports"][0]["nodePort"] = port.clone();
+    story.admin().merge("CopyratorTemplate", &story.home, "stub", &json!({ "spec": spec })).ok();
+    eventually("the Service is made anew", || {
+        let there = story.admin().get("Service", place, NAME).ok_or("it is gone")?;
+        same(there["spec"]["clusterIP"].clone(), json!("10.96.0.77"))?;
+        same(there["spec"]["ports"][0]["nodePort"].clone(), port.clone())?;
+        if uid(&there) == uid(&before) { Err("it is the same".to_owned()) } else { Ok(()) }
+    });
+    story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
 }
 
 fn until_there(story: &Story<'_>, place: &str) -> Value {

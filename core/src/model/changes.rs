@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult,
-    StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
+    StatusAnswer, StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -206,6 +206,19 @@ impl World {
     ) {
         if let Some(set) = self.cluster.rendered.set_mut(template, instance) {
             set.status_fault = fault;
+        }
+    }
+
+    /// Notes what became of a write of that status, which left the object as `seen`.
+    pub fn set_status_answer(
+        &mut self,
+        template: &NamespacedName,
+        instance: &InstanceName,
+        seen: &Value,
+        fault: Option<(StatusFault, Timestamp)>,
+    ) {
+        if let Some(set) = self.cluster.rendered.set_mut(template, instance) {
+            set.status_answer = Some(StatusAnswer { fields: set.status_fields(seen), fault });
         }
     }
 

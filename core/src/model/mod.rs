@@ -51,7 +51,8 @@ pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::STAMPED_AGAIN;
 pub use rendered::{
-    Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusFault, StatusFaultKind, hash_of,
+    Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusAnswer, StatusFault,
+    StatusFaultKind, hash_of,
 };
 pub use restart_fields::{RareRestartFields, RestartFields};
 pub use restart_memory::{MonitorMemory, RestartMemory};

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{NamespaceFacts, room::Room};
@@ -39,6 +40,17 @@ pub struct RenderedSet {
     pub status: Option<Body>,
     /// Why that is not there.
     pub status_fault: Option<StatusFault>,
+    /// What became of the last write of that status, where it was answered.
+    pub status_answer: Option<StatusAnswer>,
+}
+
+/// What the API server has made of a status that was written: writing the same over the same comes to the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusAnswer {
+    /// What the object then had in the fields that are written, as a hash ([`RenderedSet::status_fields`]).
+    pub fields: u64,
+    /// What is to be told of it, and when it is tried again all the same.
+    pub fault: Option<(StatusFault, Timestamp)>,
 }
 
 /// Why the status of an object is not as a template says.
@@ -59,15 +71,36 @@ pub enum StatusFaultKind {
     Owned,
     /// Templates drive each other to ever new values.
     Unstable,
+    /// The API server does not keep it.
+    NotKept,
 }
 
 impl RenderedSet {
-    /// Whether an object has the status that is to be written; `seen` is what expressions see of it.
+    /// Whether an object has the status that is to be written, or what the API server makes of it: others may add to its maps and
+    /// lists, and a null may be left out. `seen` is what expressions see of the object.
     pub fn is_written(&self, seen: &Value) -> bool {
-        let Some(status) = &self.status else { return true };
-        let wanted: Value = serde_json::from_str(status.expose()).unwrap_or_default();
+        let wanted = self.wanted_status();
         let mut fields = wanted.as_object().into_iter().flatten();
-        fields.all(|(name, value)| seen["status"].get(name) == Some(value))
+        fields.all(|(name, value)| seen["status"].get(name) == Some(value)) || self.answered(seen).is_some()
+    }
+
+    /// What became of the last write, if the object still is as it was left then.
+    pub fn answered(&self, seen: &Value) -> Option<&StatusAnswer> {
+        self.status_answer.as_ref().filter(|answer| answer.fields == self.status_fields(seen))
+    }
+
+    /// What an object has in the fields that are to be written, as a hash.
+    pub fn status_fields(&self, seen: &Value) -> u64 {
+        let wanted = self.wanted_status();
+        let mut hasher = DefaultHasher::new();
+        for name in wanted.as_object().into_iter().flat_map(|fields| fields.keys()) {
+            (name, seen["status"].get(name).map(Value::to_string)).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn wanted_status(&self) -> Value {
+        self.status.as_ref().and_then(|status| serde_json::from_str(status.expose()).ok()).unwrap_or_default()
     }
 }
 

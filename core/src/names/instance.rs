@@ -130,6 +130,16 @@ pub enum NoTemplateKind {
 }
 
 impl TemplateKind {
+    /// What it is granted for, in the words of the chart's value.
+    pub fn uses(&self) -> impl Iterator<Item = &'static str> {
+        let status = self.status.map(|place| match place {
+            StatusPlace::Subresource => "status",
+            StatusPlace::Object => "statusField",
+        });
+        let render = self.rendered.map(|_| "render");
+        render.into_iter().chain(self.for_each.then_some("forEach")).chain(status)
+    }
+
     /// Reads each of these, as [`Self::read`] does.
     ///
     /// # Errors
@@ -217,6 +227,7 @@ mod tests {
             ("web.example.com", "v1", "nginxservers")
         );
         assert!(nginx.for_each && nginx.status == Some(StatusPlace::Object));
+        assert_eq!(nginx.uses().collect::<Vec<_>>(), ["forEach", "statusField"]);
         let core = read("v1/ConfigMap/configmaps/forEach").unwrap();
         assert_eq!((core.kind.group(), core.kind.version(), core.status), ("", "v1", None));
         assert_eq!(nginx.rendered, None);

@@ -154,7 +154,16 @@ impl Inputs {
             read,
         });
         let (template, namespace) = (self.version.clone(), hash_of(&self.facts, &self.compiled));
-        RenderedSet { template, namespace, instance, objects, faults, status: None, status_fault: None }
+        RenderedSet {
+            template,
+            namespace,
+            instance,
+            objects,
+            faults,
+            status: None,
+            status_fault: None,
+            status_answer: None,
+        }
     }
 
     /// The object as the API server would give it, reduced to digests.

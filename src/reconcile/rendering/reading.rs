@@ -91,7 +91,10 @@ fn a_status_is_rendered_from_what_is_there_and_its_drift_is_news() {
     let objects = json!([config_map("first", json!({}))]);
     let each =
         template_for_each(&mut world, ("each", 1, 1), json!({"objects": objects, "writeStatus": status}));
-    assert_eq!(condition(&world, &each, "Ready").0, "KindNotGranted", "nothing may write the status");
+    let (reason, message) = condition(&world, &each, "Ready");
+    assert_eq!(reason, "KindNotGranted", "nothing may write the status");
+    let entry = "{apiVersion: cache.example.com/v1, kind: Memcached, resource: memcacheds, use: [forEach, status]} (statusField in";
+    assert!(message.contains(entry) && message.contains(" instead of the entry of this kind"), "{message}");
     let granted = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField";
     let granted = TemplateKind::read(granted, &GrantedKinds::default()).unwrap();
     world.settings_mut().template_kinds = [granted].into();

@@ -80,6 +80,8 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("Ingress", "ingresses", "/apis/networking.k8s.io/v1", true),
     ("Memcached", "memcacheds", "/apis/cache.example.com/v1alpha1", true),
     ("Pair", "pairs", "/apis/pairs.example.com/v1", true),
+    ("Bare", "bares", "/apis/bares.example.com/v1", true),
+    ("Full", "fulls", "/apis/fulls.example.com/v1", true),
     ("NginxServer", "nginxservers", "/apis/web.example.com/v1", true),
 ];
 

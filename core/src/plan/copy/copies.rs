@@ -24,6 +24,7 @@ use crate::{
     model::{Deletion, Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
+    validate::keeps_data,
 };
 
 /// How long a deletion takes, unless a finalizer delays it.
@@ -287,8 +288,16 @@ fn not_replaced(
     let was_refused = || last_attempt(world, slot, existing, intent).is_some_and(|last| last.replace);
     let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || was_refused());
     is_stuck.then(|| {
-        let message = "no update turns the object into what the template declares: set recreate: OnImmutable, which deletes it and \
-                       makes it anew, or delete it";
+        let message = match keeps_data(slot.kind.resource().kind) {
+            false => {
+                "no update turns the object into what the template declares: set recreate: OnImmutable, which deletes it and makes it \
+                 anew, or delete it"
+            }
+            true => {
+                "no update turns the object into what the template declares, and it is not made anew, since its data would go with it: \
+                 have the template declare what is there, or delete the object"
+            }
+        };
         CopyProblem::fault(slot, WriteFault::Refused, message)
     })
 }

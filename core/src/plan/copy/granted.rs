@@ -4,7 +4,7 @@ use super::templates::{not_granted_object, not_read_kind, unknown_kind};
 use crate::{
     api::Problem,
     model::{InstancesRead, World},
-    names::{InstanceKind, Kind},
+    names::{InstanceKind, Kind, TemplateKind},
     plan::Reason,
     validate::{CompiledObject, CompiledTemplate},
 };
@@ -17,30 +17,55 @@ pub(crate) fn not_granted(kind: Kind) -> String {
     )
 }
 
+/// An entry of the chart's value `templates.kinds`.
+pub(super) fn entry(kind: &InstanceKind, plural: &str, uses: &[&str]) -> String {
+    let InstanceKind { api_version, kind } = kind;
+    format!("{{apiVersion: {api_version}, kind: {kind}, resource: {plural}, use: [{}]}}", uses.join(", "))
+}
+
+/// What to do so that a kind is granted for this, beside what it is granted for.
+fn grant(world: &World, kind: &InstanceKind, lacking: &[&str]) -> String {
+    let all = &world.settings().template_kinds;
+    let is_it = |one: &&TemplateKind| one.kind == *kind;
+    // Its versions have one plural.
+    let is_version = |one: &&TemplateKind| one.kind.group() == kind.group() && one.kind.kind == kind.kind;
+    let (plural, hint) = match all.iter().find(is_version) {
+        Some(known) => (known.plural.as_str(), ""),
+        None => ("…", ", whose resource `kubectl api-resources` names"),
+    };
+    let before = all.iter().filter(is_it).flat_map(TemplateKind::uses);
+    let mut uses: Vec<&str> = before.filter(|one| !lacking.contains(one)).collect();
+    let place = match all.iter().any(|one| is_it(&one)) {
+        false => "added to the chart's value templates.kinds (--template-kinds)",
+        true => "instead of the entry of this kind in the chart's value templates.kinds (--template-kinds)",
+    };
+    let has_place = uses.contains(&"statusField");
+    uses.extend(lacking.iter().filter(|one| **one != "status" || !has_place));
+    let other = match uses.contains(&"status") {
+        true => {
+            " (statusField in the place of status, where the definition of the kind has no status subresource)"
+        }
+        false => "",
+    };
+    let entry = entry(kind, plural, &uses);
+    format!("have {entry}{other} {place}{hint}; until then nothing is written or removed here")
+}
+
 /// Why a template's kinds are not granted, with the way out; `None` where they are.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
     let unwritten = |object: &CompiledObject| match Kind::written_as(&object.api_version, &object.kind) {
         Some(kind) => not_granted(kind),
         None => {
-            let CompiledObject { api_version, kind, .. } = object;
-            format!(
-                "this Copyrator writes no {kind} of {api_version}: have {{apiVersion: {api_version}, kind: {kind}, resource: …, \
-                 use: [render]}} added to the chart's value templates.kinds (--template-kinds); until then nothing is written or \
-                 removed here"
-            )
+            let kind = InstanceKind::new(object.api_version.as_str(), object.kind.as_str());
+            format!("this Copyrator writes no {kind}: {}", grant(world, &kind, &["render"]))
         }
     };
-    let unread = |kind: &InstanceKind| {
-        let (what, used) = match compiled.writes_status() {
-            true => ("reads no {kind}, or writes no status of it", "forEach, status"),
-            false => ("reads no {kind}", "forEach"),
-        };
-        let what = what.replace("{kind}", &kind.to_string());
-        format!(
-            "this Copyrator {what}: have {{apiVersion: {}, kind: {}, resource: …, use: [{used}]}} added to the chart's value \
-             templates.kinds (--template-kinds); until then nothing is written or removed here",
-            kind.api_version, kind.kind
-        )
+    let unread = |kind: &InstanceKind| match compiled.writes_status() {
+        true => {
+            let grant = grant(world, kind, &["forEach", "status"]);
+            format!("this Copyrator reads no {kind}, or writes no status of it: {grant}")
+        }
+        false => format!("this Copyrator reads no {kind}: {}", grant(world, kind, &["forEach"])),
     };
     let unwritten = not_granted_object(world, compiled).map(unwritten);
     unwritten.or_else(|| not_read_kind(world, compiled).map(unread))

@@ -21,6 +21,7 @@ mod same_value;
 mod slot_plan;
 pub mod source_index;
 mod spread;
+pub mod status_kept;
 pub mod targets;
 mod template_status;
 pub mod templates;

@@ -89,6 +89,7 @@ fn counted(
                 StatusFaultKind::Failed => ProblemReason::RenderFailed,
                 StatusFaultKind::Owned => ProblemReason::FieldOwned,
                 StatusFaultKind::Unstable => ProblemReason::Unstable,
+                StatusFaultKind::NotKept => ProblemReason::NotKept,
             };
             let problem = Problem {
                 namespace: instance.namespace.to_string(),

@@ -143,8 +143,8 @@ fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) ->
     flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
-/// What other templates have written into the status of an object, from what is in it. A template whose field somebody else owns never
-/// gets to write.
+/// What other templates have written into the status of an object, from what is in it. A field that somebody else owns is never
+/// written.
 fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
     let of =
         |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::node::{MUST_BE_LITERAL, below};
 use crate::{
     api::{GROUP, Problem},
-    marks::never_carried,
+    marks::{PREFIX, never_carried},
     validate::{
         invalid,
         rule::is_object_name,
@@ -121,7 +121,7 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
     if object.get("stringData").is_some() {
         say("stringData", "is not taken: write data, in base64");
     }
-    for (field, what) in metadata_faults(&object["metadata"], true) {
+    for (field, what) in metadata_faults(&object["metadata"], true).into_iter().chain(nested_faults(object)) {
         say(&field, &what);
     }
     let mut literal: Vec<&str> = Vec::new();
@@ -188,6 +188,44 @@ pub(super) fn metadata_faults(metadata: &Value, is_written: bool) -> Vec<(String
     faults
 }
 
+/// What is wrong with the metadata in an object, such as that of pods, by field: Copyrator writes labels and annotations of its own there,
+/// and what a template says of them it would put back after each restart.
+pub(super) fn nested_faults(object: &Value) -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata") {
+        find_own_keys(name.clone(), value, &mut faults);
+    }
+    faults
+}
+
+fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let at = below(&at, name);
+                let maps = ["labels", "annotations"].into_iter().filter(|_| name == "metadata");
+                for (field, entries) in maps.filter_map(|field| Some((field, value[field].as_object()?))) {
+                    let own = entries.keys().filter(|key| key.starts_with(PREFIX));
+                    faults.extend(own.map(|key| {
+                        let key = crate::validate::printable(key.as_str(), 64);
+                        (
+                            format!("{at}.{field}[{key}]"),
+                            "is not taken: Copyrator writes it itself".to_owned(),
+                        )
+                    }));
+                }
+                find_own_keys(at, value, faults);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find_own_keys(format!("{at}[{index}]"), item, faults);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// What is wrong with a label or annotation of another tool, or of Copyrator.
 const NEVER_CARRIED: &str =
     "is not taken: the tool that the key belongs to would take the object for its own";
@@ -206,6 +244,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A restart writes it, and putting the template's text back would be another rollout.
+    #[test]
+    fn keys_of_ours_are_refused_in_metadata_of_pods_too() {
+        let metadata = json!({"labels": {"app": "a"}, "annotations": {"copyrator.dev/restarted-for": "x", "example.com/a": "b"}});
+        let job = json!({"metadata": {"labels": {"copyrator.dev/a": "b"}}});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"template": {"metadata": metadata}, "claims": [job]}});
+        let mut problems = Vec::new();
+        check("a", &object, false, &mut problems);
+        let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        let of = |place: &str| format!("a.spec.{place}: is not taken: Copyrator writes it itself");
+        let first = of("claims[0].metadata.labels[copyrator.dev/a]");
+        assert_eq!(told, [first, of("template.metadata.annotations[copyrator.dev/restarted-for]")]);
+    }
 
     /// The author is asked about writing the object; the API server, or a webhook, asks more of the user of the request.
     #[test]

@@ -21,7 +21,7 @@ use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
 pub use mistyped::Typed;
-pub use object::CompiledObject;
+pub use object::{CompiledObject, keeps_data};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{declared_kind, unserved, written_kind};

@@ -44,9 +44,7 @@ impl CompiledObject {
             .and_then(|source| compiler.condition(&format!("{at}.includeWhen"), source));
         let text = |field: &str| spec.template[field].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        if spec.recreate == Recreate::OnImmutable
-            && ["PersistentVolumeClaim", "StatefulSet"].contains(&&*kind)
-        {
+        if spec.recreate == Recreate::OnImmutable && keeps_data(&kind) {
             let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
             compiler.problems.push(invalid(&format!("{at}.recreate"), why));
         }
@@ -75,6 +73,11 @@ impl CompiledObject {
     pub(super) fn is_read_by(&self, formula: &Formula) -> bool {
         formula.expression.reads(&self.id) || formula.expression.reads(&self.pods)
     }
+}
+
+/// Whether the data of an object of this kind goes with it, so that it is never made anew.
+pub fn keeps_data(kind: &str) -> bool {
+    ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }
 
 /// The variable with the pods of a workload, which an expression reads by the call `pods(id)`.

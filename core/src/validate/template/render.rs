@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     CompiledObject, CompiledTemplate,
     literal::smuggled,
-    manifest::metadata_faults,
+    manifest::{metadata_faults, nested_faults},
     node::{Formula, Node, Segment},
     visible::visible,
 };
@@ -114,7 +114,8 @@ impl CompiledTemplate {
             DependencyState::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
         }
         let body = renderer.node("", &object.body)?;
-        if let Some((path, what)) = metadata_faults(&body["metadata"], false).into_iter().next() {
+        let mut faults = metadata_faults(&body["metadata"], false).into_iter().chain(nested_faults(&body));
+        if let Some((path, what)) = faults.next() {
             return Err(RenderFault { path, expression: None, what });
         }
         let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -1,0 +1,104 @@
+//! What is said where the API server does not keep the status that a template writes. The usual cause: what the chart grants and the
+//! definition of the kind disagree about where its status is.
+
+use serde_json::{Value, json};
+
+use super::{granted::entry, not_kept};
+use crate::{
+    model::{StatusFault, StatusFaultKind},
+    names::{StatusPlace, TemplateKind},
+};
+
+/// How many fields a message names.
+const MOST_NAMED: usize = 8;
+
+/// What is said where the API server has no such place: a subresource that it does not serve.
+pub fn status_nowhere(kind: &TemplateKind) -> StatusFault {
+    let TemplateKind { kind: named, plural, .. } = kind;
+    fault(format!(
+        "the API server serves no {plural}/status: the definition of {named} has no status subresource, and its entry in the chart's value \
+         templates.kinds (--template-kinds) says status; have it say statusField: {}, or have the definition say subresources: \
+         {{status: {{}}}}",
+        granted_otherwise(kind, StatusPlace::Object)
+    ))
+}
+
+/// What is to be told of a status that was written, of which the API server has answered that this is `stored`; `None` where that has it.
+pub fn status_lost(
+    (kind, place): (&TemplateKind, StatusPlace),
+    wanted: &Value,
+    stored: &Value,
+) -> Option<StatusFault> {
+    let fields = || wanted.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let is_nothing_kept =
+        fields().all(|(name, value)| stored.get(name) != Some(value)) && fields().count() > 0;
+    let lost = not_kept(&json!({"status": wanted}), &json!({"status": stored}));
+    let is_absent = fields().any(|(name, _)| stored.get(name).is_none());
+    if place == StatusPlace::Object && is_nothing_kept && (is_absent || !lost.is_empty()) {
+        let TemplateKind { kind: named, .. } = kind;
+        return Some(fault(format!(
+            "the API server takes the status and keeps nothing of it: the definition of {named} has a status subresource, and its entry \
+             in the chart's value templates.kinds (--template-kinds) says statusField; have it say status: {}",
+            granted_otherwise(kind, StatusPlace::Subresource)
+        )));
+    }
+    if lost.is_empty() {
+        return None;
+    }
+    let named = lost.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if lost.len() > MOST_NAMED { " and others" } else { "" };
+    Some(fault(format!(
+        "the API server takes the status and does not keep what is written to {named}{more}: a mutating webhook or policy changes it, or the \
+         definition of the kind leaves it out; have them leave these fields alone, or write what they make of it"
+    )))
+}
+
+fn fault(message: String) -> StatusFault {
+    StatusFault { kind: StatusFaultKind::NotKept, message }
+}
+
+/// The kind's entry with its status in another place.
+fn granted_otherwise(kind: &TemplateKind, place: StatusPlace) -> String {
+    let other = TemplateKind { status: Some(place), ..kind.clone() };
+    entry(&other.kind, &other.plural, &other.uses().collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::GrantedKinds;
+
+    fn kind(uses: &str) -> TemplateKind {
+        let text = format!("pairs.example.com/v1/Pair/pairs/{uses}");
+        TemplateKind::read(&text, &GrantedKinds::default()).unwrap()
+    }
+
+    #[test]
+    fn each_of_the_two_words_is_told_where_the_other_one_is_granted() {
+        let told = status_nowhere(&kind("render+forEach+status")).message;
+        let entry = "{apiVersion: pairs.example.com/v1, kind: Pair, resource: pairs, use: [render, forEach, statusField]}";
+        assert!(told.contains(entry) && told.contains("says status;"), "{told}");
+        let granted = kind("forEach+statusField");
+        let told = |stored: Value| {
+            let lost = status_lost((&granted, StatusPlace::Object), &json!({"a": 0, "b": "x"}), &stored);
+            lost.map(|fault| fault.message).unwrap_or_default()
+        };
+        for stored in [Value::Null, json!({"c": 1}), json!({"b": "another"})] {
+            assert!(told(stored.clone()).contains("resource: pairs, use: [forEach, status]}"), "{stored}");
+        }
+        assert_eq!(told(json!({"a": 0, "b": "x", "c": 1})), "");
+        assert!(told(json!({"a": 0, "b": "y"})).contains("status.b:"), "{}", told(json!({"a": 0, "b": "y"})));
+    }
+
+    #[test]
+    fn what_others_add_is_no_loss() {
+        let granted = kind("forEach+status");
+        let lost = |wanted: Value, stored: Value| {
+            status_lost((&granted, StatusPlace::Subresource), &wanted, &stored).map(|fault| fault.message)
+        };
+        assert_eq!(lost(json!({"m": {"a": "1"}, "n": null}), json!({"m": {"a": "1", "b": "2"}})), None);
+        assert_eq!(lost(json!({"n": null}), Value::Null), None);
+        let told = lost(json!({"m": {"a": "1"}}), json!({"m": {"a": "2"}})).unwrap();
+        assert!(told.contains("status.m.a:"), "{told}");
+    }
+}
