@@ -334,6 +334,11 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }
+    // The status of a rule that does not want the object any more says what keeps it.
+    let deleted = facts.filter(|facts| facts.deletion.is_some()).and_then(|facts| facts.marks.as_deref());
+    if let Some(marks) = deleted.filter(|marks| world.declaration(&marks.rule).is_some()) {
+        keys.insert(Key::RuleStatus(marks.rule.clone()));
+    }
     if let Some(facts) = facts {
         for (rule, compiled) in world.rules().copying_from(&key.name) {
             if is_source(world, rule, compiled, key, facts) {

@@ -22,6 +22,7 @@ mod spread;
 pub mod targets;
 mod template_status;
 pub mod templates;
+mod terminating;
 #[cfg(test)]
 mod tests;
 pub mod unstable;

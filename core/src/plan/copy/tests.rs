@@ -9,6 +9,7 @@ mod guard;
 mod namespace_scope;
 mod ready;
 mod remember;
+mod terminating;
 
 use super::{
     claims::{claims_on, is_source, slots_of, sources_of},
