@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     copy::{
-        claims::{authority, inert, is_source, is_wanted, slots_in, slots_of, sources_of},
+        claims::{
+            authority, inert, is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of,
+        },
         demand::{shared, shared_of, taken_over},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
@@ -279,7 +281,10 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
             keys.insert(Key::Rule(template.clone()));
         }
     }
-    let Some(facts) = world.namespaces().get(name) else { return keys };
+    let Some(facts) = world.namespaces().get(name) else {
+        keys.extend(sources_waiting_in(world, name).map(Key::Slot));
+        return keys;
+    };
     if !takes_copies(world, name, facts) {
         return keys;
     }
@@ -295,6 +300,17 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
         }
     }
     keys
+}
+
+/// The slots of sources in a namespace that is not known, or not any more: they are copied once it is.
+fn sources_waiting_in<'w>(world: &'w World, name: &'w str) -> impl Iterator<Item = ObjectKey> {
+    let rules =
+        world.rules().iter().filter_map(|(rule, facts)| Some((rule, facts.compiled.as_deref().ok()?)));
+    let here = rules.filter(|(rule, compiled)| is_source_namespace(rule, compiled, name));
+    here.filter(|(rule, _)| making(world, rule).is_some()).flat_map(move |(rule, compiled)| {
+        let inside = sources_of(world, rule, compiled).filter(|(source, _)| *source.namespace == *name);
+        inside.flat_map(|(source, _)| slots_in(compiled, source, targets(world, compiled)))
+    })
 }
 
 fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {

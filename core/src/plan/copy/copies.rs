@@ -286,10 +286,14 @@ fn not_replaced(
     })
 }
 
-/// The version of what the object is made from; `None` where the source is gone.
+/// The version of what the object is made from; `None` where the source is gone, or where its namespace is not known: what was allowed
+/// in an earlier namespace of that name is not allowed in this one.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
     match &claim.wants {
-        Wants::Copy { .. } => world.object(&claim.source).map(Version::of),
+        Wants::Copy { .. } => {
+            let source = world.object(&claim.source);
+            source.filter(|_| world.namespaces().contains_key(&claim.source.namespace)).map(Version::of)
+        }
         Wants::Object { object, .. } => Some(Version {
             uid: object.print.uid.clone(),
             resource_version: object.print.resource_version.clone(),
