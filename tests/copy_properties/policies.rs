@@ -41,7 +41,7 @@ pub fn any_policy() -> impl Strategy<Value = Policy> {
     let kind = select(&[Kind::ConfigMap, Kind::ConfigMap, Kind::ConfigMap, Kind::Secret][..]);
     let names = select(&[None, None, Some("x")][..]);
     let excluded = select(&[None, None, Some("a"), Some("b")][..]);
-    let labelled = select(&[None, None, Some("app"), Some("theirs")][..]);
+    let labelled = select(&[None, Some("app"), Some("theirs")][..]);
     (kind, names, excluded, any::<bool>(), labelled).prop_map(
         |(kind, names, excluded, is_of_blue, labelled)| Policy {
             kind,
