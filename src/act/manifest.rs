@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Everything that a copy should be. Fields that are not in it are not ours.
-pub(crate) fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
+fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
     let mut body = object(slot, metadata, values, intent.type_.as_deref(), intent.immutable);
@@ -35,6 +35,22 @@ pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -
     body
 }
 
+/// The object as it will be once `write` is made over what is there now: with the labels and annotations that others put on it and the
+/// write leaves. Without anything there, what the copy should be.
+pub(crate) fn as_it_will_be(
+    slot: &ObjectKey,
+    write: &CopyWrite,
+    content: &Content,
+    existing: Option<(&ObjectFacts, &Content)>,
+) -> Value {
+    let mut body = manifest(slot, &write.intent, content);
+    if let Some((facts, now)) = existing {
+        body["metadata"]["labels"] = json!(write.labels_after(Some(facts)));
+        body["metadata"]["annotations"] = json!(write.annotations_after(facts, annotations(facts, now)));
+    }
+    body
+}
+
 /// Nulls fields, as a merge patch does that takes them off.
 pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
     for field in fields {
@@ -49,11 +65,15 @@ pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
 
 /// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.
 pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
+    let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
+    let metadata = (json!(*facts.labels), json!(annotations(facts, content)));
+    object(slot, metadata, values, content.type_.as_deref(), content.immutable)
+}
+
+fn annotations(facts: &ObjectFacts, content: &Content) -> BTreeMap<String, String> {
     let mut annotations = content.annotations.clone();
     annotations.extend(facts.marks.iter().flat_map(|marks| marks.annotations()));
-    let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
-    let metadata = (json!(*facts.labels), json!(annotations));
-    object(slot, metadata, values, content.type_.as_deref(), content.immutable)
+    annotations
 }
 
 fn object<'c>(

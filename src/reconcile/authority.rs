@@ -21,14 +21,14 @@ use crate::{
         Identity, Question, Subject, TrustedWriters, author, impersonation, monitor_questions,
         rule_questions_within, template_questions,
     },
-    model::{Authority, Declaration, Declared, Refusal, RefusalReason, World},
+    model::{Authority, Declaration, Declared, Refusal, RefusalReason, TemplateFacts, World},
     names::NamespacedName,
     plan::copy::{
         claims::unseen_source,
         targets::{bounds, within},
         templates::{not_read_kind, template_bounds},
     },
-    validate::{CompiledObject, declared_kind},
+    validate::{CompiledObject, CompiledTemplate, declared_kind},
 };
 
 /// How old an answer may be that can be withdrawn, when something is written by it.
@@ -200,10 +200,9 @@ pub fn about_rule(
     // with it.
     let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
-        is_there(&question.namespace)
-            && (account.is_some() || question.verb == "get" && question.namespace != *rule.namespace)
+        is_there(&question.namespace) && (account.is_some() || reads_elsewhere(rule, question))
     };
-    let standing = can_be_withdrawn(rule, Declaration::Rule(facts))
+    let standing = can_be_withdrawn(world, rule, Declaration::Rule(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(rule, facts, account, granted, known, standing);
     if stamp_must_be_guarded(world, rule) && !asking.is_granted() && !world.stamps_guarded()? {
@@ -223,15 +222,36 @@ pub fn about_rule(
     })
 }
 
-/// Whether what a rule was allowed can be taken back: everything where it acts with an account, and what an
-/// author may read in other namespaces than the rule's own.
-pub(super) fn can_be_withdrawn(rule: &NamespacedName, declared: Declaration<'_>) -> bool {
-    let elsewhere = |name: &String| **name != *rule.namespace;
-    let reads_elsewhere = match declared {
-        Declaration::Rule(facts) => facts.spec.source.namespaces.iter().any(elsewhere),
-        Declaration::Template(_) => false,
-    };
-    declared.account().is_some() || reads_elsewhere
+/// Whether what a rule or template was allowed can be taken back: everything where it acts with an account, and what an
+/// author may read in other namespaces than the rule's or template's own.
+pub(super) fn can_be_withdrawn(world: &World, of: &NamespacedName, declared: Declaration<'_>) -> bool {
+    declared.account().is_some()
+        || match declared {
+            Declaration::Rule(facts) => {
+                facts.spec.source.namespaces.iter().any(|name| **name != *of.namespace)
+            }
+            Declaration::Template(facts) => {
+                let compiled = facts.compiled.as_deref().ok();
+                let questions = questions_of(world, of, facts, compiled, &Subject::default());
+                questions.iter().any(|question| reads_elsewhere(of, question))
+            }
+        }
+}
+
+/// Whether a question is about reading in another namespace than the rule's or template's own, or in all of them.
+fn reads_elsewhere(of: &NamespacedName, question: &Question) -> bool {
+    ["get", "list"].contains(&question.verb) && *question.namespace != *of.namespace
+}
+
+fn questions_of(
+    world: &World,
+    template: &NamespacedName,
+    facts: &TemplateFacts,
+    compiled: Option<&CompiledTemplate>,
+    subject: &Subject,
+) -> Vec<Question> {
+    let granted = &world.settings().template_kinds;
+    template_questions(&template.namespace, (&facts.spec, compiled), subject, granted)
 }
 
 /// The same about a template.
@@ -255,16 +275,13 @@ pub(crate) fn about_template(
     let is_there = |question: &Question| {
         question.namespace.is_empty() || world.namespaces().contains_key(question.namespace.as_str())
     };
-    let standing = account.map(|_| &is_there as &dyn Fn(&Question) -> bool);
-    let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
-    let declared = |subject: &_| {
-        template_questions(
-            &template.namespace,
-            (&facts.spec, Some(compiled)),
-            subject,
-            &world.settings().template_kinds,
-        )
+    let is_standing = |question: &Question| {
+        is_there(question) && (account.is_some() || reads_elsewhere(template, question))
     };
+    let standing = can_be_withdrawn(world, template, Declaration::Template(facts))
+        .then_some(&is_standing as &dyn Fn(&Question) -> bool);
+    let asking = Asking::of(template, facts, account, granted, world.rule_authority(template), standing);
+    let declared = |subject: &_| questions_of(world, template, facts, Some(compiled), subject);
     Some(asking.decide(trusted, declared, now))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::context::{Context, now};
 use crate::{
     act::{
-        manifest::{as_it_is, manifest},
+        manifest::{as_it_is, as_it_will_be},
         outcome::Outcome,
     },
     model::WriteFault,
@@ -44,8 +44,7 @@ impl CopyGuard {
             error => Outcome::retry(error.to_string()),
         };
         let source = self.contents.of_write(slot, write).await.map_err(lost)?.ok_or(Outcome::Stale)?;
-        let new = manifest(slot, &write.intent, &source).to_string();
-        let old = match &write.replaces {
+        let existing = match &write.replaces {
             None => None,
             Some(version) => {
                 let content = self.contents.fetch(slot).await.map_err(lost)?;
@@ -55,9 +54,12 @@ impl CopyGuard {
                 {
                     return Err(Outcome::Stale);
                 }
-                Some(as_it_is(slot, &facts, &content).to_string())
+                Some((facts, content))
             }
         };
+        let existing = existing.as_ref().map(|(facts, content)| (facts, content));
+        let new = as_it_will_be(slot, write, &source, existing).to_string();
+        let old = existing.map(|(facts, content)| as_it_is(slot, facts, content).to_string());
         // It can take half a second for each policy, and ends by its own budget. A panic could quote values,
         // so it is not kept.
         let judge = move || guards.refusal(&new, old.as_deref(), now());

@@ -43,7 +43,7 @@ impl RuleHandler {
         let (withdrawable, after) = {
             let world = self.context.world();
             let declared = world.declaration(rule);
-            let withdrawable = declared.is_some_and(|declared| can_be_withdrawn(rule, declared));
+            let withdrawable = declared.is_some_and(|declared| can_be_withdrawn(&world, rule, declared));
             (withdrawable, world.rule_authority(rule).cloned())
         };
         if says_otherwise(before.as_ref(), after.as_ref()) {

@@ -85,7 +85,7 @@ impl SlotHandler {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.context.world();
-        world.declaration(&rule).filter(|declared| can_be_withdrawn(&rule, *declared))?;
+        world.declaration(&rule).filter(|declared| can_be_withdrawn(&world, &rule, *declared))?;
         let asked = world.rule_authority(&rule)?.asked;
         (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
     }

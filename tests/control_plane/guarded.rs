@@ -123,6 +123,62 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     story.admin().delete("ConfigPolicy", "", "guarded").ok();
 }
 
+/// Our write leaves on a copy what others put there: a policy finds the copy by their label, and their label is one that it has.
+#[test]
+fn a_copy_is_judged_with_the_labels_that_others_put_on_it() {
+    let story = Story::new(peaceful(), "labelled");
+    let (prod, bed) = (story.target("prod"), story.bed);
+    for namespace in [&story.home, &prod] {
+        story.admin().create(&binding(namespace, "bob", "edit")).ok();
+    }
+    for name in ["app", "owned"] {
+        bed.bob.create(&config_map(&story.home, name, [("url", "https://example.com")])).ok();
+        let rule = rule(&story, name, "ConfigMap", &[&prod], json!({}));
+        eventually("bob declares it", || match bed.bob.create(&rule) {
+            answer if answer.code < 300 => Ok(()),
+            answer => Err(answer.refused()),
+        });
+        story.until("ConfigMap", &prod, name, [("url", "https://example.com")]);
+    }
+    let label = |name: &str, key: &str| {
+        let labels = json!({ "metadata": { "labels": { key: "prod" } } });
+        bed.bob.merge("ConfigMap", &prod, name, &labels).ok();
+    };
+    label("app", "tier");
+    label("owned", "owner");
+    let spec = json!({
+        "match": { "objectSelector": { "matchLabels": { "tier": "prod" } } },
+        "data": [{ "name": "address", "keys": ["url"], "format": "url" }],
+    });
+    story.admin().create(&story.policy(&["ConfigMap"], spec)).ok();
+    let spec = json!({ "match": { "names": ["owned", "probe"] }, "labels": { "required": ["owner"] } });
+    let mut required = story.policy(&["ConfigMap"], spec);
+    required["metadata"]["name"] = json!("labelled-owner");
+    story.admin().create(&required).ok();
+    eventually("bob is refused what breaks either policy", || {
+        let mut probe = config_map(&prod, "probe", [("url", "nonsense")]);
+        probe["metadata"]["labels"] = json!({ "tier": "prod" });
+        let answer = bed.bob.try_create(&probe);
+        let said = answer.body.to_string();
+        let is_both = said.contains("policy labelled,") && said.contains("policy labelled-owner,");
+        if answer.code == 403 && is_both { Ok(()) } else { Err(said) }
+    });
+
+    let set = |name: &str, url: &str| {
+        bed.bob.merge("ConfigMap", &story.home, name, &json!({ "data": { "url": url } })).ok();
+    };
+    set("app", "nonsense");
+    let message = until_refused(&story, "app");
+    assert!(message.contains("policy labelled, rule address"), "{message}");
+    story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
+    // The rule gives no owner, and the copy has one.
+    set("owned", "https://example.org");
+    story.until("ConfigMap", &prod, "owned", [("url", "https://example.org")]);
+    for policy in ["labelled", "labelled-owner"] {
+        story.admin().delete("ConfigPolicy", "", policy).ok();
+    }
+}
+
 /// A type is its writer's choice, and pods use a Secret of any type.
 #[test]
 fn a_type_exempts_nobody_by_itself() {

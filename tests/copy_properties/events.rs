@@ -166,8 +166,10 @@ pub fn policies_story() -> impl Strategy<Value = Vec<Event>> {
     let change = (source(), select(&["1", "2", BAD, BAD][..])).prop_map(|(which, value)| {
         Event::Edit(which, How::Patch("kubectl"), vec![Change::Data("a", Some(value))])
     });
+    let label = ((0..99_usize).prop_map(Which::Nth), select(&["app", "theirs"][..]), any::<bool>())
+        .prop_map(|(which, key, on)| Event::Edit(which, How::Patch("kubectl"), vec![Change::Label(key, on)]));
     let pass = select(&[0, 1, 40, 400][..]).prop_map(Event::Pass);
-    story_of(vec(prop_oneof![2 => policy, 4 => change, 2 => event(), 4 => pass], 0..40))
+    story_of(vec(prop_oneof![3 => policy, 6 => change, 6 => label, 2 => event(), 6 => pass], 0..60))
 }
 
 /// Of a few namespaces.

@@ -44,7 +44,10 @@ impl Cluster {
             let (rule, true) = copy_of(slot, old)? else { return None };
             let wishes = self.wishes(slot);
             let wish = wishes.iter().find(|wish| *wish.name == rule && !self.is_inert(wish.name))?;
-            let is_refused = self.refuses(slot, &wish.content(self)) && !self.refuses(slot, &old.values);
+            // What a policy finds by a label of the object as it is, it judges, too.
+            let mut wanted = labels(old);
+            wanted.extend(wish.content(self));
+            let is_refused = self.refuses(slot, &wanted) && !self.refuses(slot, &old.values);
             if !is_refused || old.deleting || before.wishers(slot) != self.wishers(slot) {
                 return None;
             }
@@ -58,8 +61,16 @@ impl Cluster {
 }
 
 fn data(object: &Stored) -> Fields {
-    let is_data = |(field, _): &(&Field, &Vec<u8>)| matches!(field, Field::Data(_) | Field::Binary(_));
-    object.values.iter().filter(is_data).map(|(field, value)| (field.clone(), value.clone())).collect()
+    fields(object, |field| matches!(field, Field::Data(_) | Field::Binary(_)))
+}
+
+fn labels(object: &Stored) -> Fields {
+    fields(object, |field| matches!(field, Field::Label(_)))
+}
+
+fn fields(object: &Stored, is_one: fn(&Field) -> bool) -> Fields {
+    let some = object.values.iter().filter(|(field, _)| is_one(field));
+    some.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
 /// A namespace is deleted and made anew for somebody else: what was allowed in the first is not in the second, whether one

@@ -33,26 +33,35 @@ pub struct Policy {
     excluded: Option<&'static str>,
     /// Only where `team: blue`.
     is_of_blue: bool,
+    /// Only objects with this label, which copies have from others or from their rule.
+    labelled: Option<&'static str>,
 }
 
 pub fn any_policy() -> impl Strategy<Value = Policy> {
     let kind = select(&[Kind::ConfigMap, Kind::ConfigMap, Kind::ConfigMap, Kind::Secret][..]);
     let names = select(&[None, None, Some("x")][..]);
     let excluded = select(&[None, None, Some("a"), Some("b")][..]);
-    (kind, names, excluded, any::<bool>()).prop_map(|(kind, names, excluded, is_of_blue)| Policy {
-        kind,
-        names,
-        excluded,
-        is_of_blue,
-    })
+    let labelled = select(&[None, Some("app"), Some("theirs")][..]);
+    (kind, names, excluded, any::<bool>(), labelled).prop_map(
+        |(kind, names, excluded, is_of_blue, labelled)| Policy {
+            kind,
+            names,
+            excluded,
+            is_of_blue,
+            labelled,
+        },
+    )
 }
 
 impl Policy {
     pub fn spec(&self) -> Value {
         let blue = self.is_of_blue.then(|| json!({"matchLabels": {"team": "blue"}}));
+        let labelled =
+            self.labelled.map(|key| json!({"matchExpressions": [{"key": key, "operator": "Exists"}]}));
         json!({
             "match": {"kinds": [self.kind.to_string()], "names": self.names.map(|name| [name]),
-                "excludeNamespaces": Vec::from_iter(self.excluded), "namespaceSelector": blue},
+                "excludeNamespaces": Vec::from_iter(self.excluded), "namespaceSelector": blue,
+                "objectSelector": labelled},
             "failurePolicy": "Fail", "data": [{"name": "good", "keys": ["a"], "pattern": "1|2"}],
         })
     }
@@ -68,6 +77,7 @@ impl Cluster {
                 && policy.names.is_none_or(|name| name == &*slot.name)
                 && policy.excluded.is_none_or(|excluded| excluded != &*slot.namespace)
                 && (is_blue || !policy.is_of_blue)
+                && policy.labelled.is_none_or(|key| values.contains_key(&Field::Label(key.into())))
         };
         values.get(&Field::Data("a".into())).is_some_and(|value| value == BAD.as_bytes())
             && self.policies.values().any(speaks)
@@ -85,7 +95,18 @@ pub fn refusal(
     let guards = Guards::of(world, slot, write, "system:serviceaccount:copyrator:copyrator")?;
     let source = server.objects.get(&write.source).filter(|it| it.version() == write.source_version)?;
     let old = write.replaces.as_ref().and_then(|_| server.objects.get(slot));
-    let new = text(slot, &manifest(slot, write, &source.values));
+    let mut new = manifest(slot, write, &source.values);
+    for (field, value) in old.iter().flat_map(|old| &old.values) {
+        let name = match field {
+            Field::Label(key) => format!("label/{key}"),
+            Field::Annotation(key) => format!("annotation/{key}"),
+            _ => continue,
+        };
+        if world.object(slot).is_some_and(|there| write.keeps(there, &name)) {
+            new.entry(field.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    let new = text(slot, &new);
     let old = old.map(|old| text(slot, &old.values));
     guards.refusal(&new, old.as_deref(), at(now)).unwrap()
 }

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -48,6 +49,9 @@ pub trait Fields: Default + DeserializeOwned {
     /// The fields of content and the marks of ours among them.
     fn touched(&self) -> Vec<ForeignField>;
 
+    /// The labels and annotations among them.
+    fn metadata(&self) -> &MetadataFields;
+
     /// Hashes all of them but the status.
     fn hash(&self, state: &mut DefaultHasher);
 }
@@ -68,7 +72,9 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let is_ours = |entry: &&ManagedFields<F>| {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
     };
-    let ours = entries.iter().find(is_ours).map(|entry| entry.fields.own());
+    let our_entry = entries.iter().find(is_ours);
+    let ours = our_entry.map(|entry| entry.fields.own());
+    let ours_alone = our_entry.map(|entry| alone(entries, entry)).unwrap_or_default();
     let by_our_patch = |entry: &&ManagedFields<F>| F::PATCHED && entry.manager == marks::COPY_MANAGER;
     let others = entries.iter().filter(|entry| !is_ours(entry) && !by_our_patch(entry));
     let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
@@ -81,7 +87,19 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let by_us =
         |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
     let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();
-    Ownership { ours, foreign, others, written }
+    Ownership { ours, ours_alone, foreign, others, written }
+}
+
+/// The labels and annotations, but for our marks, that this entry alone owns.
+fn alone<F: Fields>(entries: &[ManagedFields<F>], ours: &ManagedFields<F>) -> Vec<String> {
+    let mut alone: Vec<String> = ours.fields.metadata().unmarked().collect();
+    if !alone.is_empty() {
+        let others = entries.iter().filter(|entry| !std::ptr::eq(*entry, ours));
+        let others: BTreeSet<String> = others.flat_map(|entry| entry.fields.metadata().unmarked()).collect();
+        alone.retain(|field| !others.contains(field));
+        alone.sort();
+    }
+    alone
 }
 
 /// The fields of a ConfigMap or Secret.
@@ -102,9 +120,10 @@ pub struct DataFields {
     metadata: MetadataFields,
 }
 
+/// The labels and annotations of one entry.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct MetadataFields {
+pub struct MetadataFields {
     #[serde(rename = "f:labels")]
     labels: Names,
     #[serde(rename = "f:annotations")]
@@ -115,8 +134,18 @@ impl MetadataFields {
     /// Labels and annotations. The definition is no content of a copy, and copies that an earlier version
     /// wrote do not have it.
     fn names(&self) -> impl Iterator<Item = String> + '_ {
-        let labels = self.labels.0.iter().map(|key| format!("label/{key}"));
-        let annotations = self.annotations.0.iter().filter(|key| *key != marks::DEFINITION);
+        self.names_but(|_| false)
+    }
+
+    /// The same without our marks.
+    fn unmarked(&self) -> impl Iterator<Item = String> + '_ {
+        self.names_but(marks::is_mark)
+    }
+
+    fn names_but(&self, is_left_out: fn(&str) -> bool) -> impl Iterator<Item = String> + '_ {
+        let counts = move |key: &&String| !is_left_out(key);
+        let labels = self.labels.0.iter().filter(counts).map(|key| format!("label/{key}"));
+        let annotations = self.annotations.0.iter().filter(counts).filter(|key| *key != marks::DEFINITION);
         labels.chain(annotations.map(|key| format!("annotation/{key}")))
     }
 
@@ -163,6 +192,10 @@ impl Fields for DataFields {
         touched
     }
 
+    fn metadata(&self) -> &MetadataFields {
+        &self.metadata
+    }
+
     fn hash(&self, state: &mut DefaultHasher) {
         self.content().chain(self.metadata.names()).collect::<Vec<_>>().hash(state);
     }
@@ -192,6 +225,10 @@ impl Fields for PathFields {
 
     fn touched(&self) -> Vec<ForeignField> {
         self.content.iter().cloned().map(ForeignField::Path).chain(self.metadata.marks()).collect()
+    }
+
+    fn metadata(&self) -> &MetadataFields {
+        &self.metadata
     }
 
     fn hash(&self, state: &mut DefaultHasher) {
@@ -236,6 +273,10 @@ impl Fields for MarkFields {
 
     fn touched(&self) -> Vec<ForeignField> {
         self.metadata.marks().collect()
+    }
+
+    fn metadata(&self) -> &MetadataFields {
+        &self.metadata
     }
 
     fn hash(&self, state: &mut DefaultHasher) {
@@ -378,6 +419,31 @@ mod tests {
         assert_eq!(owned.foreign, [ingress, ForeignField::Mark(marks::RULE_LABEL.into())]);
         assert_eq!(owned.others, ["kubectl-edit"]);
         assert_eq!(owned.written, entries[0].time);
+    }
+
+    #[test]
+    fn a_label_is_ours_alone_until_another_manager_owns_it_too() {
+        let ours = json!({"manager": marks::COPY_MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {
+            "f:labels": {"f:app": {}, "f:tier": {}, "f:copyrator.dev/rule": {}},
+            "f:annotations": {"f:note": {}, "f:copyrator.dev/mark": {}, "f:copyrator.dev/definition": {}},
+        }}});
+        let theirs = |manager: &str, operation: &str, labels: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": labels}}});
+        let tier = json!({"f:tier": {}, "f:theirs": {}});
+        for (entries, alone) in [
+            (vec![ours.clone()], &["annotation/note", "label/app", "label/tier"][..]),
+            (
+                vec![theirs("kubectl", "Update", tier.clone()), ours.clone()],
+                &["annotation/note", "label/app"],
+            ),
+            (
+                vec![ours, theirs(marks::COPY_MANAGER, "Update", tier.clone())],
+                &["annotation/note", "label/app"],
+            ),
+            (vec![theirs("kubectl", "Apply", tier)], &[]),
+        ] {
+            let read: Vec<ManagedFields<DataFields>> = serde_json::from_value(json!(entries)).unwrap();
+            assert_eq!(ownership(&read).ours_alone, alone, "{entries:?}");
+        }
     }
 
     #[test]

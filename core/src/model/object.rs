@@ -146,6 +146,9 @@ impl Deletion {
 pub struct Ownership {
     /// The fields that our own Apply entry owns, if there is one.
     pub ours: Option<OwnFields>,
+    /// Labels and annotations, but for our marks, that our own Apply entry owns and no other manager does, as `label/KEY` and
+    /// `annotation/KEY`, sorted: an apply of ours that leaves them out takes them off (server-side apply, KEP-555).
+    pub ours_alone: Vec<String>,
     /// Content and marks that another manager owns, sorted.
     pub foreign: Vec<ForeignField>,
     /// The names of those managers, sorted.

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     copy::{
-        claims::{authority, inert, is_source, is_wanted, slots_in, slots_of, sources_of},
+        claims::{
+            authority, inert, is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of,
+        },
         demand::{shared, shared_of, taken_over},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
@@ -279,7 +281,10 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
             keys.insert(Key::Rule(template.clone()));
         }
     }
-    let Some(facts) = world.namespaces().get(name) else { return keys };
+    let Some(facts) = world.namespaces().get(name) else {
+        keys.extend(sources_waiting_in(world, name).map(Key::Slot));
+        return keys;
+    };
     if !takes_copies(world, name, facts) {
         return keys;
     }
@@ -295,6 +300,17 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
         }
     }
     keys
+}
+
+/// The slots of sources in a namespace that is not known, or not any more: they are copied once it is.
+fn sources_waiting_in<'w>(world: &'w World, name: &'w str) -> impl Iterator<Item = ObjectKey> {
+    let rules =
+        world.rules().iter().filter_map(|(rule, facts)| Some((rule, facts.compiled.as_deref().ok()?)));
+    let here = rules.filter(|(rule, compiled)| is_source_namespace(rule, compiled, name));
+    here.filter(|(rule, _)| making(world, rule).is_some()).flat_map(move |(rule, compiled)| {
+        let inside = sources_of(world, rule, compiled).filter(|(source, _)| *source.namespace == *name);
+        inside.flat_map(|(source, _)| slots_in(compiled, source, targets(world, compiled)))
+    })
 }
 
 fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
@@ -333,6 +349,11 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     let facts = world.object(key);
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
+    }
+    // The status of a rule that does not want the object any more says what keeps it.
+    let deleted = facts.filter(|facts| facts.deletion.is_some()).and_then(|facts| facts.marks.as_deref());
+    if let Some(marks) = deleted.filter(|marks| world.declaration(&marks.rule).is_some()) {
+        keys.insert(Key::RuleStatus(marks.rule.clone()));
     }
     if let Some(facts) = facts {
         for (rule, compiled) in world.rules().copying_from(&key.name) {

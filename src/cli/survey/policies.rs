@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::{SurveyError, content::AT_ONCE, lists};
 use crate::{
-    act::manifest::{as_it_is, manifest},
+    act::manifest::{as_it_is, as_it_will_be},
     api::ConfigPolicy,
     authority::Subject,
     cli::operator::ReadScope,
@@ -122,24 +122,28 @@ async fn refusal(
     guards: &Guards,
     now: Timestamp,
 ) -> Result<Option<String>, ContentError> {
+    let fetched;
+    let existing = match world.object(slot).filter(|_| write.replaces.is_some()) {
+        None => None,
+        Some(facts) => match contents_of_files.get(slot) {
+            Some(content) => Some((facts, content)),
+            None => {
+                fetched = contents.fetch(slot).await?;
+                Some((facts, &fetched))
+            }
+        },
+    };
+    let with = |source: &Content| as_it_will_be(slot, write, source, existing).to_string();
     let new = match contents_of_files.get(&write.source) {
-        Some(content) => manifest(slot, &write.intent, content),
+        Some(content) => with(content),
         None => {
             let source = contents.of_write(slot, write).await?;
-            let source = source.ok_or_else(|| ContentError::Gone(write.source.clone()))?;
-            manifest(slot, &write.intent, &source)
+            with(&*source.ok_or_else(|| ContentError::Gone(write.source.clone()))?)
         }
     };
-    let old = match world.object(slot).filter(|_| write.replaces.is_some()) {
-        None => None,
-        Some(facts) => Some(match contents_of_files.get(slot) {
-            Some(content) => as_it_is(slot, facts, content),
-            None => as_it_is(slot, facts, &contents.fetch(slot).await?),
-        }),
-    };
-    let old = old.map(|old| old.to_string());
+    let old = existing.map(|(facts, content)| as_it_is(slot, facts, content).to_string());
     // A copy that cannot be judged is not written either.
-    let refusal = guards.refusal(&new.to_string(), old.as_deref(), now);
+    let refusal = guards.refusal(&new, old.as_deref(), now);
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
 }
 

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    api::CopyratorRule,
+    api::{CopyratorRule, CopyratorTemplate},
     digest::DigestKey,
     intake::{AsWritten, watched::Watched},
+    names::{GrantedKinds, TemplateKind},
     plan::copy::rule_status,
 };
 
@@ -168,4 +169,53 @@ fn what_is_not_there_is_asked_about_as_what_is() {
     let asked = ["create none", "delete none", "get nowhere", "patch none"].map(str::to_owned).to_vec();
     assert_eq!(look(&mut world, &["create none"], 0), (asked.clone(), Some(false)));
     assert_eq!(look(&mut world, &["create none"], 20), (asked, Some(false)));
+}
+
+/// A template that is rendered for objects in `shop`, and for `home`, where it is.
+fn template(world: &mut World, namespaces: &Value) -> NamespacedName {
+    let stamp = json!({"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"});
+    let objects = json!([{"id": "a", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}]);
+    let for_each = match namespaces {
+        Value::Null => json!({"namespaces": [{"names": ["shop"]}]}),
+        namespaces => json!({"objects": {"apiVersion": "a.b/v1", "kind": "Nginx", "namespaces": namespaces}}),
+    };
+    let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
+        "metadata": {"namespace": "home", "name": "t", "uid": "t", "generation": 1, "annotations": stamp},
+        "spec": {"forEach": for_each, "objects": objects}});
+    serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
+    let granted = TemplateKind::read("a.b/v1/Nginx/nginxes/forEach", &GrantedKinds::default()).unwrap();
+    world.settings_mut().template_kinds = [granted].into();
+    NamespacedName::of_template("home", "t")
+}
+
+/// As of a rule: what the author of a template may read in other namespaces is taken back with the right.
+#[test]
+fn what_the_author_of_a_template_may_read_elsewhere_is_asked_again() {
+    for (namespaces, again) in [
+        (json!([{"names": ["shop"]}]), &["get shop", "list shop"][..]),
+        (json!([{"namespaceSelector": {}}]), &["get ", "list "]),
+        (json!([]), &[]),
+        // It reads nothing.
+        (Value::Null, &[]),
+    ] {
+        let mut world = world(&reads_home());
+        let name = template(&mut world, &namespaces);
+        let look = |world: &mut World, no: &[&'static str], now: i64| {
+            let says = Says { no: no.to_vec(), ..Says::default() };
+            let decided = about_template(world, &name, &TrustedWriters::default(), at(now)).unwrap();
+            if let Decided::Ask(inquiry) = decided {
+                let answer = inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap();
+                world.note_rule_authority(&name, answer);
+            }
+            let may = world.rule_authority(&name).map(|known| known.answer.is_ok());
+            (says.asked.into_inner().unwrap(), may)
+        };
+        let (asked, may) = look(&mut world, &[], 0);
+        assert!(asked.len() >= 3 && may == Some(true), "{namespaces}: {asked:?}");
+        let declared = world.declaration(&name).unwrap();
+        assert_eq!(can_be_withdrawn(&world, &name, declared), !again.is_empty(), "{namespaces}");
+        let lost = ["create shop", "create home", "create "];
+        assert_eq!(look(&mut world, &lost, 20).0, again, "{namespaces}: nothing else is asked again");
+        assert_eq!(look(&mut world, &["list shop", "list "], 40).1, Some(again.is_empty()), "{namespaces}");
+    }
 }

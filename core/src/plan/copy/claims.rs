@@ -467,7 +467,8 @@ pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Opti
     })
 }
 
-fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace: &str) -> bool {
+/// Whether a rule looks for sources in this namespace.
+pub(crate) fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule, namespace: &str) -> bool {
     match compiled.source_namespaces.as_slice() {
         [] => *rule.namespace == *namespace,
         namespaces => namespaces.iter().any(|one| one == namespace),

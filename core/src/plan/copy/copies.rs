@@ -1,7 +1,5 @@
 //! Plans one slot: create the copy, update it, leave it, or delete it.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use super::{
@@ -16,19 +14,17 @@ use super::{
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
     spread::{braked, follows, too_large},
     templates::is_rendered,
+    terminating::plan_terminating,
 };
 use crate::{
     api::{ConflictPolicy, Recreate},
     digest::Fingerprint,
     marks::Proof,
-    model::{Deletion, Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
+    model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
     validate::keeps_data,
 };
-
-/// How long a deletion takes, unless a finalizer delays it.
-const GOES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Plans one slot: how it stands, and the one write to make.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
@@ -178,11 +174,8 @@ fn plan_wanted(
         return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
-        let late = at_after(deletion.since, GOES_WITHIN);
-        return match now < late {
-            true => SlotPlan { recheck: Some(late), ..plan(SlotState::Outdated) },
-            false => plan(SlotState::Blocked(terminating(slot, deletion))),
-        };
+        let said = (SlotState::Outdated, "the copy is made anew once the object is gone");
+        return plan_terminating(claim.rule, slot, deletion, said, now);
     }
     let (Some(key), Some(source_version)) = (world.key(), source_version(world, claim)) else {
         return plan(SlotState::Outdated);
@@ -302,10 +295,14 @@ fn not_replaced(
     })
 }
 
-/// The version of what the object is made from; `None` where the source is gone.
+/// The version of what the object is made from; `None` where the source is gone, or where its namespace is not known: what was allowed
+/// in an earlier namespace of that name is not allowed in this one.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
     match &claim.wants {
-        Wants::Copy { .. } => world.object(&claim.source).map(Version::of),
+        Wants::Copy { .. } => {
+            let source = world.object(&claim.source);
+            source.filter(|_| world.namespaces().contains_key(&claim.source.namespace)).map(Version::of)
+        }
         Wants::Object { object, .. } => Some(Version {
             uid: object.print.uid.clone(),
             resource_version: object.print.resource_version.clone(),
@@ -439,21 +436,4 @@ fn judge_foreign(
     }
     let anew = intent.needs_replacing(print);
     Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)), anew }
-}
-
-/// An object whose deletion takes long: a write to it would not last, and nothing can be created in its
-/// place.
-fn terminating(slot: &ObjectKey, deletion: &Deletion) -> CopyProblem {
-    let kept = match deletion.finalizers.as_slice() {
-        [] => "something".to_owned(),
-        names => format!("finalizer {}", names.join(", ")),
-    };
-    let kind = slot.kind.resource().singular();
-    let message = format!(
-        "the object here was deleted at {}, and {kept} keeps it, with the content that it had: have the controller \
-         behind the finalizer finish, or take the finalizers off (kubectl -n {} patch {kind} {} --type merge -p \
-         '{{\"metadata\":{{\"finalizers\":null}}}}'); the copy is made anew once the object is gone",
-        deletion.since, slot.namespace, slot.name
-    );
-    CopyProblem::new(slot, ProblemReason::Terminating, message)
 }

@@ -1,5 +1,5 @@
-//! Judges a copy by the policies that cover it, as it will be and where it will be, before it is written. The
-//! webhook exempts our own writes. Judging only the source would not do: it may have another name, kind or
+//! Judges a copy by the policies that cover it, as it will be and where it will be, before it is written: with the labels and
+//! annotations that others put on it, which our write leaves there. The webhook exempts our own writes. Judging only the source would not do: it may have another name, kind or
 //! namespace, which the policies do not cover.
 
 use std::{
@@ -25,7 +25,7 @@ use crate::{
 /// How many violations a message names.
 const MOST_NAMED: usize = 3;
 
-/// The policies that cover one copy and refuse violations.
+/// The policies that cover one copy, as it is or as it will be, and refuse violations.
 pub struct Guards {
     kind: PolicyKind,
     guards: Vec<Guard>,
@@ -49,17 +49,20 @@ impl Guards {
         let kind = PolicyKind::from(slot.kind.data()?);
         let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
         let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
-        let new = object(write.intent.labels.clone());
-        let old = write.replaces.as_ref().and_then(|_| world.object(slot)).map(|facts| {
+        let existing = write.replaces.as_ref().and_then(|_| world.object(slot));
+        let new = object(write.labels_after(existing));
+        let old = existing.map(|facts| {
             object(facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
         });
         let guard = |(name, facts): (&Arc<str>, &PolicyFacts)| {
             let policy = facts.compiled.as_ref().ok().filter(|_| speaks_of_copies(facts))?;
             let covers = |object: &Candidate<'_>| policy.covers(object, namespace) != Some(false);
-            (policy.actions().contains(&Action::Deny) && covers(&new)).then(|| Guard {
+            let before = old.as_ref().is_some_and(covers);
+            // As for every writer: the label by which a policy finds the object does not go with the value.
+            (policy.actions().contains(&Action::Deny) && (before || covers(&new))).then(|| Guard {
                 name: name.clone(),
                 policy: policy.clone(),
-                before: old.as_ref().is_some_and(covers),
+                before,
             })
         };
         let guards: Vec<Guard> = world.policies().iter().filter_map(guard).collect();

@@ -25,6 +25,7 @@ pub mod status_kept;
 pub mod targets;
 mod template_status;
 pub mod templates;
+mod terminating;
 #[cfg(test)]
 mod tests;
 pub mod unstable;

@@ -18,6 +18,7 @@ use super::{
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},
     targets::was_asked_about,
     templates::{asks_about, is_rendered},
+    terminating::plan_terminating,
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
@@ -48,11 +49,23 @@ pub(super) fn plan_unwanted(
         Some(Proof::UnknownKey) | None => return plan(SlotState::Kept),
         Some(Proof::Ours) => {}
     }
-    let leaves_alone = facts.deletion.is_some()
-        || world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
+    let goes_anyway = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     let is_known = world.is_complete() && world.granted_read(slot.kind) == InstancesRead::Listed;
-    if leaves_alone || is_anothers(world, &marks.rule) || !is_known {
+    if goes_anyway || is_anothers(world, &marks.rule) || !is_known {
         return plan(SlotState::Kept);
+    }
+    if let Some(deletion) = facts.deletion.as_deref() {
+        let declared = declared_here(world, &marks.rule, slot);
+        let is_told = matches!(declared, Some(DeclaredRemoval::Known { .. }));
+        return match is_told && holds_back(world, &marks.rule).is_none() {
+            true => {
+                let noun = if marks.rule.template().is_some() { "template" } else { "rule" };
+                let then = format!("the {noun} does not want it any more");
+                plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
+            }
+            // A rule that is gone has no status, and one that does nothing may still want it.
+            false => plan(SlotState::Kept),
+        };
     }
     if world.is_in_doubt() {
         return SlotPlan { recheck: Some(at_after(now, IN_DOUBT)), ..plan(SlotState::Kept) };

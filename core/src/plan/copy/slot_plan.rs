@@ -1,5 +1,7 @@
 //! The plan of one slot: how it stands, and the one write to make.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::{claims::Inert, intent::Intent, problem::CopyProblem};
@@ -123,4 +125,40 @@ pub struct CopyWrite {
     pub follows: Option<String>,
     /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
+}
+
+impl CopyWrite {
+    /// Whether a label or annotation of the object that is there now, as `label/KEY` or `annotation/KEY`, outlives this write where the
+    /// write does not set it. An object made anew keeps nothing. An apply takes off what it alone owned and leaves out; of a foreign
+    /// object it owned nothing.
+    pub fn keeps(&self, existing: &ObjectFacts, field: &str) -> bool {
+        let is_ours_alone = existing
+            .ownership
+            .as_ref()
+            .is_some_and(|owned| owned.ours_alone.iter().any(|alone| alone == field));
+        !self.anew && (self.take_over.is_some() || !is_ours_alone)
+    }
+
+    /// The labels that the object has after this write: those that the copy is to have, and what the write leaves of those that are
+    /// there now.
+    pub fn labels_after(&self, existing: Option<&ObjectFacts>) -> BTreeMap<String, String> {
+        let now = existing.into_iter().flat_map(|facts| facts.labels.iter().map(move |label| (facts, label)));
+        let kept = now.filter(|(facts, (key, _))| self.keeps(facts, &format!("label/{key}")));
+        let mut labels: BTreeMap<String, String> =
+            kept.map(|(_, (key, value))| (key.to_string(), value.to_string())).collect();
+        labels.extend(self.intent.labels.clone());
+        labels
+    }
+
+    /// The same of annotations; `now` are those of what is there.
+    pub fn annotations_after(
+        &self,
+        existing: &ObjectFacts,
+        now: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let mut annotations = now;
+        annotations.retain(|key, _| self.keeps(existing, &format!("annotation/{key}")));
+        annotations.extend(self.intent.annotations.clone());
+        annotations
+    }
 }

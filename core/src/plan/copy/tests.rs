@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 mod demand;
 mod guard;
+mod made_anew;
 mod namespace_scope;
 mod ready;
 mod remember;
+mod terminating;
 
 use super::{
     claims::{claims_on, is_source, slots_of, sources_of},

@@ -124,3 +124,45 @@ fn what_a_policy_refused_waits_for_the_policy() {
     world.set_namespace("shop".into(), facts);
     written(&plan_slot(&world, &slot(), at(102)));
 }
+
+/// Others may label a copy, and a server-side apply leaves their labels there. What our own apply alone has put there goes with it.
+#[test]
+fn what_others_put_on_a_copy_is_judged_with_it() {
+    let (mut world, write) = writing();
+    policy(&mut world, json!({"match": {"objectSelector": {"matchLabels": {"tier": "prod"}}}}));
+    assert!(Guards::of(&world, &slot(), &write, "us").is_none(), "a new copy has no such label");
+    let by = |manager: &str, operation: &str| {
+        let fields = json!({"f:metadata": {"f:labels": {"f:tier": {}}}});
+        json!({"manager": manager, "operation": operation, "fieldsV1": fields})
+    };
+    let (us, kubectl) = (by(crate::marks::COPY_MANAGER, "Apply"), by("kubectl-label", "Update"));
+    let (anew, take_over) = (
+        |write| CopyWrite { anew: true, ..write },
+        |write| CopyWrite { take_over: Some(Vec::new()), ..write },
+    );
+    type Change = fn(CopyWrite) -> CopyWrite;
+    for (label, managers, change, stays, is_guarded, what) in [
+        (Some("prod"), json!([kubectl]), (|write| write) as Change, true, true, "another writer's label"),
+        (Some("prod"), json!([us, kubectl]), |write| write, true, true, "also another writer's"),
+        (Some("prod"), json!([us]), |write| write, false, true, "ours, which the rule gives no more"),
+        (Some("prod"), json!([us]), take_over, true, true, "a foreign object, of which nothing is taken off"),
+        (Some("prod"), json!([kubectl]), anew, false, true, "an object that is made anew"),
+        (Some("dev"), json!([kubectl]), |write| write, true, false, "another value"),
+        (None, json!([]), |write| write, false, false, "no label"),
+    ] {
+        let mut labels = write.intent.marks.labels();
+        labels.extend(label.map(|label| ("tier".to_owned(), label.to_owned())));
+        let annotations = write.intent.marks.annotations();
+        let metadata = json!({"annotations": annotations, "labels": labels, "managedFields": managers});
+        world.set_object(slot(), None);
+        secret(&mut world, "shop", "app", metadata);
+        let there = world.object(&slot()).unwrap();
+        let update = change(CopyWrite { replaces: Some(Version::of(there)), ..write.clone() });
+        let after = update.labels_after(Some(there));
+        assert_eq!(after.get("tier").map(String::as_str), label.filter(|_| stays), "{what}");
+        assert!(write.intent.labels.iter().all(|(key, value)| after.get(key) == Some(value)), "{what}");
+        let note = [("note".to_owned(), "x".to_owned())].into();
+        assert_eq!(update.annotations_after(there, note).contains_key("note"), !update.anew, "{what}");
+        assert_eq!(Guards::of(&world, &slot(), &update, "us").is_some(), is_guarded, "{what}");
+    }
+}

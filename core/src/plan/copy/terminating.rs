@@ -1,0 +1,49 @@
+//! An object in a slot that was deleted and that a finalizer keeps, with the content that it had.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    problem::{CopyProblem, ProblemReason},
+    slot_plan::{SlotPlan, SlotState},
+};
+use crate::{
+    model::Deletion,
+    names::{NamespacedName, ObjectKey},
+    plan::at_after,
+};
+
+/// How long a deletion takes, unless a finalizer delays it.
+const GOES_WITHIN: Duration = Duration::from_secs(60);
+
+/// Plans the slot of such an object. Nothing is written: a write to the object would not last, and nothing can be created in its place.
+/// At first the slot stands as `meanwhile` says. A deletion that takes longer is a problem, whose message ends with what comes `then`.
+pub(super) fn plan_terminating(
+    rule: &NamespacedName,
+    slot: &ObjectKey,
+    deletion: &Deletion,
+    (meanwhile, then): (SlotState, &str),
+    now: Timestamp,
+) -> SlotPlan {
+    let late = at_after(deletion.since, GOES_WITHIN);
+    match now < late {
+        true => SlotPlan { recheck: Some(late), ..SlotPlan::rest(Some(rule), meanwhile) },
+        false => SlotPlan::rest(Some(rule), SlotState::Blocked(problem(slot, deletion, then))),
+    }
+}
+
+fn problem(slot: &ObjectKey, deletion: &Deletion, then: &str) -> CopyProblem {
+    let kept = match deletion.finalizers.as_slice() {
+        [] => "something".to_owned(),
+        names => format!("finalizer {}", names.join(", ")),
+    };
+    let kind = slot.kind.resource().singular();
+    let message = format!(
+        "the object here was deleted at {}, and {kept} keeps it, with the content that it had: have the controller \
+         behind the finalizer finish, or take the finalizers off (kubectl -n {} patch {kind} {} --type merge -p \
+         '{{\"metadata\":{{\"finalizers\":null}}}}'); {then}",
+        deletion.since, slot.namespace, slot.name
+    );
+    CopyProblem::new(slot, ProblemReason::Terminating, message)
+}
