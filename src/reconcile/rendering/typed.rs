@@ -15,6 +15,7 @@ use crate::{
     names::InstanceName,
     plan::{Key, copy::template_report},
     reconcile::{
+        Again, Lane,
         tests::{Oracle, Server, reconciler},
         typed::judge_all,
     },
@@ -130,6 +131,9 @@ async fn a_template_is_judged_once_it_may_and_writes_nothing_before() {
     assert!(reconciler.context.world().typed(&each).is_none());
 
     answer(&mut reconciler.context.world_mut(), &each, true);
+    queue.add(Key::Rule(each.clone()), Lane::Change);
+    let told = reconciler.look_at(&Key::RuleStatus(each.clone())).await;
+    assert!(matches!(told, Again::After(_)), "its status waits for the verdict: {told:?}");
     reconciler.rules.types.judge(&each).await;
     assert_eq!(schemas(), 1);
     let rendering =
