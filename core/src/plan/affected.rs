@@ -178,7 +178,7 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
 
 /// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over
 /// if they were none. A rule that makes no copies has those that it made, and those that others may have
-/// because it makes none: the rest waits until it may, and its own key asks for it then. So does a template ([`Demand`]).
+/// because it makes none: the rest waits until it may, and its own key asks for it then. So does a template.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     if rule.template().is_some() {
         return template_keys(world, rule).into_iter().collect();

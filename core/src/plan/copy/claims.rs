@@ -165,7 +165,7 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
         }
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(compiled) if unknown_kind(world, compiled).is_some() => Some(Inert::NotListed),
-        Ok(_) if !authority(world, template, facts).is_some_and(|authority| authority.answer.is_ok()) => {
+        Ok(_) if authority(world, template, facts).is_none_or(|authority| authority.answer.is_err()) => {
             Some(Inert::Unauthorized)
         }
         // Last: only what may is judged, since that costs something.
