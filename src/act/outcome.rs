@@ -84,7 +84,7 @@ impl From<Error> for Outcome {
 }
 
 /// An error in a few words, without values.
-pub(super) fn brief(error: &Error) -> String {
+pub(crate) fn brief(error: &Error) -> String {
     match error {
         Error::Api(status) => readable(status),
         other => other.to_string(),

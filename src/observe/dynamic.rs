@@ -6,18 +6,22 @@ use std::{collections::BTreeSet, pin::pin, sync::PoisonError, time::Duration};
 use futures::{Stream, StreamExt};
 use kube::{
     Client,
+    api::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::watch::Observer;
+use super::{hindered::hindered, watch::Observer};
 use crate::{
     model::{InstancesRead, World},
     names::InstanceKind,
     plan::Changed,
 };
 
-/// How soon to look again for a kind that is not served, or not to be listed.
+#[cfg(test)]
+mod tests;
+
+/// How soon to look again for a kind that is not served, or not to be listed, and to list it anew after its watch has failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is kept of the objects of such a kind.
@@ -29,8 +33,8 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
 
     /// The kind, for people.
     fn kind(&self) -> InstanceKind;
-    /// Why its objects cannot be watched, if that is known before.
-    fn hindered(&self, client: &Client) -> impl Future<Output = Option<InstancesRead>> + Send;
+    /// Its names in the API.
+    fn resource(&self) -> ApiResource;
     /// Lists the objects of the kind and watches them, without end.
     fn events(
         &self,
@@ -81,11 +85,14 @@ pub(crate) async fn watch_kind<K: Kept>(
     }
 }
 
-/// Follows events, until it is not known any more what is there.
+/// Follows events, until it is not known any more what is there. Returns also when only a new list can tell that: nothing else says
+/// that a watch which has failed goes on.
 async fn follow<K: Kept>(client: &Client, config: watcher::Config, mut intake: Intake<K>) {
     let kept = intake.kept.clone();
-    if let Some(read) = kept.hindered(client).await {
-        return intake.set_read(read);
+    match hindered(client, &kept.resource()).await {
+        Some(InstancesRead::Failed(why)) => return intake.fail(why),
+        Some(read) => return intake.set_read(read),
+        None => {}
     }
     let mut events = pin!(kept.events(client, config).default_backoff());
     while let Some(event) = events.next().await {
@@ -98,23 +105,32 @@ async fn follow<K: Kept>(client: &Client, config: watcher::Config, mut intake: I
             Err(error) => error,
         };
         tracing::debug!(kind = %kept.kind(), %error, "a watch of objects for templates has failed");
-        let read = match code(&error) {
-            Some(404) => InstancesRead::NotServed,
-            Some(403) => InstancesRead::Failed(error.to_string()),
-            _ if intake.is_listed() => continue,
-            _ => InstancesRead::Failed(error.to_string()),
+        return match code(&error) {
+            Some(404) => intake.set_read(InstancesRead::NotServed),
+            Some(403) => intake.set_read(InstancesRead::Failed(error.to_string())),
+            // What has happened meanwhile is told by the watch that follows by itself, or by its list.
+            Some(410) | None if goes_on(&error) && intake.is_listed() => continue,
+            // The API server has not answered: it is not the objects of this kind that it fails at.
+            None if intake.is_known() => intake.doubt(),
+            _ => intake.fail(error.to_string()),
         };
-        return intake.set_read(read);
     }
 }
 
+/// What the API server has answered.
 fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
     }
+}
+
+/// Whether the watch has ended on its way, so that another one begins where it was, or with a list.
+fn goes_on(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_))
 }
 
 /// Takes in the events of one watch.
@@ -179,14 +195,36 @@ impl<K: Kept> Intake<K> {
     }
 
     fn is_listed(&self) -> bool {
-        let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
-        self.kept.read(&world) == InstancesRead::Listed
+        self.read() == InstancesRead::Listed
+    }
+
+    fn is_known(&self) -> bool {
+        self.read().is_known()
+    }
+
+    fn read(&self) -> InstancesRead {
+        self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that known objects may have been deleted, or changed: nothing is removed until they are listed anew. That asks for
+    /// nothing to be looked at.
+    fn doubt(&self) {
+        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+        self.kept.set_read(InstancesRead::Doubtful, &mut world);
+    }
+
+    /// Notes that the objects cannot be read: at the first failure, that they may be others by now; when listing them anew fails,
+    /// too, that they are not known.
+    fn fail(&self, why: String) {
+        match self.is_listed() {
+            true => self.doubt(),
+            false => self.set_read(InstancesRead::Failed(why)),
+        }
     }
 
     /// Notes whether the objects are known. What templates have made stays as it is while they are not.
     fn set_read(&self, read: InstancesRead) {
-        let was = self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner));
-        if was == read {
+        if self.read() == read {
             return;
         }
         match &read {
@@ -196,7 +234,7 @@ impl<K: Kept> Intake<K> {
             InstancesRead::Failed(why) => {
                 tracing::warn!(kind = %self.kept.kind(), why, "objects of a kind for templates cannot be listed");
             }
-            InstancesRead::NotYet | InstancesRead::Listed => {}
+            InstancesRead::NotYet | InstancesRead::Listed | InstancesRead::Doubtful => {}
         }
         self.observer.change(&self.kept.read_changed(), |world| self.kept.set_read(read, world));
     }

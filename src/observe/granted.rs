@@ -1,11 +1,12 @@
 //! The objects of a kind that templates declare and that is known at run time only: the metadata of those that bear our labels.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use futures::Stream;
 use jiff::Timestamp;
 use kube::{
     Api, Client,
+    api::ApiResource,
     core::{DynamicObject, PartialObjectMeta},
     runtime::watcher,
 };
@@ -18,9 +19,6 @@ use crate::{
     names::{InstanceKind, Kind},
     plan::Changed,
 };
-
-/// How long the API server may take to say which kinds it serves.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All such objects of a kind.
 #[derive(Clone)]
@@ -35,8 +33,8 @@ impl Kept for DeclaredOf {
         InstanceKind::new(resource.api_version, resource.kind)
     }
 
-    async fn hindered(&self, client: &Client) -> Option<InstancesRead> {
-        hindered(client, self.0).await
+    fn resource(&self) -> ApiResource {
+        self.0.resource().into()
     }
 
     fn events(
@@ -90,35 +88,5 @@ impl Kept for DeclaredOf {
 
     fn read_changed(&self) -> Changed {
         Changed::Granted(self.0)
-    }
-}
-
-/// Why the objects of a kind cannot be watched, if the API server says so before. It answers a list of objects that are in no
-/// namespace like any other; what is written into a namespace it would not find.
-pub(crate) async fn hindered(client: &Client, kind: Kind) -> Option<InstancesRead> {
-    let resource = kind.resource();
-    let served = async {
-        match resource.group {
-            "" => client.list_core_api_resources(resource.version).await,
-            _ => client.list_api_group_resources(resource.api_version).await,
-        }
-    };
-    let served = match tokio::time::timeout(TIMEOUT, served).await {
-        Ok(Ok(served)) => served.resources,
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Some(InstancesRead::NotServed),
-        Ok(Err(error)) => return Some(InstancesRead::Failed(error.to_string())),
-        Err(_) => return Some(InstancesRead::Failed(format!("no answer in {TIMEOUT:?}"))),
-    };
-    match served.iter().find(|one| one.name == resource.plural) {
-        None => Some(InstancesRead::NotServed),
-        Some(one) if one.kind != resource.kind => Some(InstancesRead::Failed(format!(
-            "{} of {} are of kind {}, not {}",
-            resource.plural, resource.api_version, one.kind, resource.kind
-        ))),
-        Some(one) if !one.namespaced => Some(InstancesRead::Failed(format!(
-            "a {} is in no namespace, and an object is rendered into the namespace that it is for",
-            resource.kind
-        ))),
-        Some(_) => None,
     }
 }

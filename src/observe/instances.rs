@@ -41,8 +41,8 @@ impl Kept for InstancesOf {
         self.0.kind.clone()
     }
 
-    async fn hindered(&self, _: &Client) -> Option<InstancesRead> {
-        None
+    fn resource(&self) -> ApiResource {
+        resource(&self.0)
     }
 
     fn events(

@@ -22,10 +22,10 @@ const MOST_PODS: u32 = 500;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     /// The API server refused, or could not be reached.
-    #[error("cannot read {0}")]
+    #[error("cannot {0}")]
     Read(String, #[source] Box<kube::Error>),
     /// The API server did not answer in time.
-    #[error("cannot read {0}: no answer in {TIMEOUT:?}")]
+    #[error("cannot {0}: no answer in {TIMEOUT:?}")]
     Timeout(String),
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum ReadError {
 pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Result<Option<Value>, ReadError> {
     let api =
         Api::<DynamicObject>::namespaced_with(client.clone(), &key.namespace, &key.kind.resource().into());
-    let found = within(key.to_string(), api.get_opt(&key.name)).await?;
+    let found = within(format!("get {key}"), api.get_opt(&key.name)).await?;
     let found = found.filter(|object| object.metadata.uid.as_deref() == Some(uid));
     Ok(found.and_then(|object| serde_json::to_value(object).ok()))
 }
@@ -59,7 +59,7 @@ pub(crate) async fn pods(
     }
     let params = ListParams::default().labels_from(&selector).limit(MOST_PODS);
     let api = Api::<Pod>::namespaced(client.clone(), &key.namespace);
-    let listed = within(format!("pods of {key}"), api.list(&params)).await?;
+    let listed = within(format!("list the pods of {key}"), api.list(&params)).await?;
     let is_there = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
     let there = listed.items.into_iter().filter(is_there);
     Ok(there.filter_map(|pod| serde_json::to_value(pod).ok()).collect())

@@ -8,6 +8,7 @@ pub(crate) mod decoded;
 pub(crate) mod dynamic;
 mod fingerprint;
 pub(crate) mod granted;
+pub(crate) mod hindered;
 pub(crate) mod hooks;
 pub(crate) mod instances;
 pub(crate) mod listing;

@@ -23,7 +23,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, Reason, StatusEvent,
-        copy::{RuleReport, Version, rule_report, targets::bounds},
+        copy::{RuleReport, Version, rule_report, says_too_many, targets::bounds},
         status_events,
     },
 };
@@ -78,7 +78,7 @@ impl AnnotatedHandler {
         self.tallies.set(rule, Some(tally));
         // Its status is in memory only, and always written.
         let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
-        note_room(&self.context, rule, Some(&before), Some(&after));
+        note_room(&self.context, rule, Some(&before), says_too_many(&after));
         let large = large.as_ref().filter(|_| is_news);
         let events = status_events((&before).into(), ((&after).into(), ready), large);
         self.tell(key, source, events, grant).await

@@ -2,6 +2,8 @@
 //! before and of what is declared now are looked at.
 
 mod all;
+#[cfg(test)]
+mod demand;
 mod existing;
 mod inputs;
 #[cfg(test)]
@@ -15,18 +17,21 @@ mod tests;
 #[cfg(test)]
 mod typed;
 #[cfg(test)]
+mod unread;
+#[cfg(test)]
 mod unstable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 pub(crate) use all::render_everything;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use self::{existing::Existing, inputs::Inputs};
 use super::{
@@ -42,12 +47,11 @@ use crate::{
     },
     model::{RenderedSet, StatusFault, StatusFaultKind},
     names::{InstanceName, NamespacedName, ObjectKey},
-    observe::made::ReadError,
     plan::{
         Key, at_after,
         copy::{
             status_kept::{status_lost, status_nowhere},
-            templates::is_known,
+            templates::{is_known, made_for_instance},
             unstable::StatusTurn,
         },
     },
@@ -93,41 +97,60 @@ impl RenderingHandler {
             let world = self.context.world();
             (Inputs::of(&world, template, instance).map(Arc::new), is_known(&world, template, instance))
         };
-        let wait = self.looked().get(&of).and_then(|at| LOOK_AGAIN.checked_sub(at.elapsed()));
-        let (set, lane) = match &inputs {
-            None => {
-                self.looked().remove(&of);
-                (None, Lane::Change)
-            }
-            Some(_) if is_whole && wait.is_some() => return Again::After(wait.unwrap_or_default()),
-            Some(inputs) => {
-                let is_new = now().duration_since(inputs.facts.created) < NEW;
-                let lane = if is_new { Lane::NewNamespace } else { Lane::Change };
-                match self.rendered(inputs, template, instance).await {
-                    Ok(set) => (Some(set), lane),
-                    Err(error) => {
-                        tracing::debug!(%template, %error, "what a template reads cannot be read");
-                        return Again::Backoff(None);
-                    }
-                }
-            }
+        let wait = self.wait(&of);
+        let Some(inputs) = inputs else {
+            self.looked().remove(&of);
+            return self.keep(template, instance, None, Lane::Change);
         };
-        let again = self.keep(template, instance, set, lane);
-        let Some(inputs) = inputs.filter(|inputs| inputs.compiled.writes_status()) else { return again };
-        match wait {
-            Some(wait) => Again::After(wait),
-            None => self.write_status(&inputs, template, instance).await.unwrap_or(again),
+        if let Some(wait) = wait.filter(|_| is_whole) {
+            return Again::After(wait);
         }
+        let is_new = now().duration_since(inputs.facts.created) < NEW;
+        let lane = if is_new { Lane::NewNamespace } else { Lane::Change };
+        let pods_later = wait.is_some() && inputs.compiled.reads_any_pods();
+        let (mut set, is_read) = self.rendered(&inputs, template, instance, pods_later).await;
+        if pods_later {
+            self.keep_status(template, instance, &mut set);
+        }
+        let again = self.keep(template, instance, Some(set), lane);
+        let again = match wait {
+            Some(wait) if pods_later || inputs.compiled.writes_status() => Again::After(wait),
+            None if inputs.compiled.writes_status() => {
+                self.write_status(&inputs, template, instance).await.unwrap_or(again)
+            }
+            _ => again,
+        };
+        // Pods are listed again when their time has come, also where that failed.
+        if is_read { again } else { Again::Backoff(self.wait(&of)) }
     }
 
-    /// Renders, reads what expressions read of rendered objects, and renders again, until nothing is lacking.
+    /// How long pods are not looked at, and a status is not written, for this object.
+    fn wait(&self, of: &(NamespacedName, InstanceName)) -> Option<Duration> {
+        let wait = self.looked().get(of).and_then(|at| LOOK_AGAIN.checked_sub(at.elapsed()));
+        wait.filter(|wait| !wait.is_zero())
+    }
+
+    /// What expressions read of pods stays in the status until they are looked at again.
+    fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
+        let world = self.context.world();
+        let uid = |set: &RenderedSet| set.instance.as_ref().map(|instance| instance.uid.clone());
+        let is_of_this = |before: &&RenderedSet| before.template == set.template && uid(before) == uid(set);
+        let before = world.rendered(template, instance).filter(is_of_this);
+        set.status = before.and_then(|before| before.status.clone());
+        set.status_fault = before.and_then(|before| before.status_fault.clone());
+        set.status_answer = before.and_then(|before| before.status_answer.clone());
+    }
+
+    /// Renders, reads what expressions read of rendered objects, and renders again, until nothing is lacking. With it, whether
+    /// everything could be read: a fault in the set says what could not.
     async fn rendered(
         &self,
         inputs: &Arc<Inputs>,
         template: &NamespacedName,
         instance: &InstanceName,
-    ) -> Result<RenderedSet, ReadError> {
-        let mut existing = Existing::default();
+        pods_later: bool,
+    ) -> (RenderedSet, bool) {
+        let mut existing = Existing { pods_later, ..Existing::default() };
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
             // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not kept.
@@ -135,16 +158,19 @@ impl RenderingHandler {
                 let (set, lacking) = shared.render(&existing);
                 (set, lacking, existing)
             });
-            let Ok((set, lacking, known)) = made.await else { return Ok(failed) };
+            let Ok((set, lacking, known)) = made.await else { return (failed, true) };
             existing = known;
             if lacking.is_empty() {
-                return Ok(set);
+                return (set, !existing.is_lacking());
             }
             let lacking = existing.of(&self.context.world(), (template, instance), lacking);
             if lacking.iter().any(|(.., reads_pods)| *reads_pods) {
                 self.looked().insert((template.clone(), instance.clone()), Instant::now());
             }
-            existing.read(&self.client, lacking).await?;
+            for error in existing.read(&self.client, lacking).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(%template, error, "what a template reads cannot be read");
+            }
         }
     }
 
@@ -180,7 +206,8 @@ impl RenderingHandler {
             has_room = world.rendered(template, instance).is_none_or(|set| set.objects.len() == objects);
             slots
         };
-        let marked = self.marked(template, instance);
+        let marked: Vec<ObjectKey> =
+            made_for_instance(&self.context.world(), template, instance).cloned().collect();
         for slot in slots.into_iter().chain(marked) {
             self.context.queue().add(Key::Slot(slot), lane);
         }
@@ -315,16 +342,5 @@ impl RenderingHandler {
 
     fn looked(&self) -> MutexGuard<'_, BTreeMap<(NamespacedName, InstanceName), Instant>> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The objects that were made for it. They may not be declared any more.
-    fn marked(&self, template: &NamespacedName, instance: &InstanceName) -> Vec<ObjectKey> {
-        let world = self.context.world();
-        let source = instance.object().unwrap_or_else(|| template.clone());
-        let is_its = |slot: &&ObjectKey| {
-            let marks = world.object(slot).and_then(|object| object.marks.as_deref());
-            marks.is_some_and(|marks| marks.rule == *template)
-        };
-        world.copies_of_source_in(&source, &instance.namespace).filter(is_its).cloned().collect()
     }
 }

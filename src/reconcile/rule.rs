@@ -1,5 +1,5 @@
-//! One rule or template: does its text have the right types, and is its identity allowed to? Where an answer is a new one, every one of
-//! its slots is looked at.
+//! One rule or template: is its identity allowed to, and does a template's text have the right types? Where an answer is a new one,
+//! every one of its slots is looked at.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
     asker::Asker,
     authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     context::{Context, now},
-    typed::{Judged, TypeJudge},
+    typed::TypeJudge,
 };
 use crate::{
     names::NamespacedName,
@@ -24,16 +24,13 @@ pub(super) struct RuleHandler {
 
 impl RuleHandler {
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
-        // First: nothing is written before it is known whether its identity may.
-        let typed = match rule.template() {
-            Some(_) => Some(self.types.judge(rule).await),
+        let again = self.authorize(rule).await;
+        // Nothing is written before either is known.
+        let judged = match rule.template() {
+            Some(_) => self.types.judge(rule).await,
             None => None,
         };
-        match typed {
-            Some(Judged { is_known: false, again }) => Again::After(again.unwrap_or_default()),
-            Some(Judged { again: Some(again), .. }) => self.authorize(rule).await.within(again),
-            Some(Judged { again: None, .. }) | None => self.authorize(rule).await,
-        }
+        judged.map_or(again, |judged| again.within(judged))
     }
 
     async fn authorize(&self, rule: &NamespacedName) -> Again {

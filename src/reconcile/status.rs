@@ -29,7 +29,7 @@ use crate::{
     names::NamespacedName,
     plan::{
         Key,
-        copy::{RuleReport, rule_report, says_too_many, template_report},
+        copy::{RuleReport, rule_report, says_too_many, template_report, templates::too_many_objects},
         policy::policy_status,
         slots_to_check,
     },
@@ -62,7 +62,7 @@ impl StatusHandler {
         };
         let Some(RuleReport { status, tally, large, .. }) = report else { return Again::OnChange };
         self.tallies.set(rule, Some(tally));
-        note_room(&self.context, rule, before.as_ref(), Some(&status));
+        note_room(&self.context, rule, before.as_ref(), says_too_many(&status));
         let of = StatusOf { namespace: Some(&rule.namespace), name: &rule.name, uid: &uid };
         let (again, status) = self.write::<CopyratorRule, _>(key, of, before, Some(status)).await;
         let is_news = self.large_spreads.is_news(rule, large.is_some(), status);
@@ -74,7 +74,7 @@ impl StatusHandler {
 
     /// The status of the template called `name`, which is `template` among rules.
     pub(super) async fn template(&self, key: &Key, template: &NamespacedName, name: &str) -> Again {
-        let (uid, before, report) = {
+        let (uid, before, is_too_many, report) = {
             let world = self.context.world();
             let Some(facts) = world.templates().get(template) else {
                 self.tallies.set(template, None);
@@ -83,11 +83,15 @@ impl StatusHandler {
             let begun = Instant::now();
             let report = template_report(&world, template, now());
             self.pace.planned(key, begun.elapsed());
-            (facts.uid.clone(), facts.status.clone(), report)
+            let compiled = facts.compiled.as_deref();
+            let is_too_many =
+                compiled.is_ok_and(|compiled| too_many_objects(&world, template, compiled).is_some());
+            (facts.uid.clone(), facts.status.clone(), is_too_many, report)
         };
+        // Before there is a report: that waits until what is lacking is rendered.
+        note_room(&self.context, template, before.as_ref(), is_too_many);
         let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
         self.tallies.set(template, Some(tally));
-        note_room(&self.context, template, before.as_ref(), Some(&status));
         let of = StatusOf { namespace: Some(&template.namespace), name, uid: &uid };
         let (before, after) =
             (before.map(CopyratorTemplateStatus::from), CopyratorTemplateStatus::from(status));
@@ -163,9 +167,9 @@ pub(super) fn note_room(
     context: &Context,
     rule: &NamespacedName,
     before: Option<&CopyratorRuleStatus>,
-    after: Option<&CopyratorRuleStatus>,
+    is_too_many: bool,
 ) {
-    if before.is_some_and(says_too_many) && after.is_some_and(|after| !says_too_many(after)) {
+    if before.is_some_and(says_too_many) && !is_too_many {
         let slots = slots_to_check(&context.world(), rule);
         slots.into_iter().for_each(|slot| context.queue().add(slot, Lane::Change));
     }

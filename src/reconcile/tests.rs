@@ -36,8 +36,10 @@ use crate::{
 const NAMESPACE: &str = "shop";
 
 #[derive(Clone, Default)]
-struct Server {
-    asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+pub(super) struct Server {
+    pub(super) asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+    /// What it has, by the end of the path, with the code; elsewhere a list of pods.
+    pub(super) found: Arc<Mutex<BTreeMap<String, (u16, Value)>>>,
     /// Answers to the next patches; 200 when there are none left.
     patches: Arc<Mutex<VecDeque<u16>>>,
 }
@@ -54,13 +56,16 @@ impl Server {
 
     async fn answer(&self, request: Request<Body>) -> Response<Full<Bytes>> {
         let (method, uri) = (request.method().clone(), request.uri().to_string());
+        let found = self.found(request.uri().path()).filter(|_| method == Method::GET);
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or_default();
         let code = match method {
             Method::PATCH => self.patches.lock().unwrap().pop_front().unwrap_or(200),
-            _ => 200,
+            _ => found.as_ref().map_or(200, |(code, _)| *code),
         };
-        let answer = if code != 200 {
+        let answer = if let Some((_, found)) = found {
+            found
+        } else if code != 200 {
             json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Conflict", "message": "no"})
         } else if method == Method::GET {
             let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true}]);
@@ -72,6 +77,12 @@ impl Server {
         };
         self.asked.lock().unwrap().push((method, uri, body));
         Response::builder().status(code).body(Full::from(answer.to_string())).unwrap()
+    }
+
+    fn found(&self, path: &str) -> Option<(u16, Value)> {
+        let found = self.found.lock().unwrap();
+        let mut found = found.iter().filter(|(end, _)| path.ends_with(end.as_str()));
+        found.next().map(|(_, found)| found.clone())
     }
 
     /// The patches so far, by field manager.
@@ -93,7 +104,7 @@ impl IsLeader for Always {
 
 /// Says what it is told to; `None` is no answer.
 #[derive(Default)]
-struct Oracle(Mutex<Option<bool>>);
+pub(super) struct Oracle(pub(super) Mutex<Option<bool>>);
 
 impl Authorizer for Oracle {
     fn allowed<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
@@ -183,7 +194,7 @@ fn web() -> WorkloadKey {
     WorkloadKey { kind, namespace: NAMESPACE.into(), name: "web".into() }
 }
 
-fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
+pub(super) fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) -> Reconciler {
     let client = server.client();
     let writer = Writer::new(WriteClient::of(client.clone()), Arc::new(Always));
     let config = Config {

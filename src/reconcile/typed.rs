@@ -1,6 +1,8 @@
 //! Whether the texts of templates have the types that the API server takes, by the schemas that it publishes. Where these are not
 //! known, nothing is judged, and nothing waits for them: the API server judges each write anyway.
 
+mod turns;
+
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -9,8 +11,8 @@ use std::{
 };
 
 use kube::Client;
-use tokio::sync::Mutex;
 
+use self::turns::Turns;
 use super::{Lane, context::Context};
 use crate::{
     api::Problem,
@@ -27,8 +29,8 @@ use crate::{
 
 /// When to look whether the schemas have changed by which a template is stopped.
 const STOPPED_AGAIN: Duration = Duration::from_secs(20);
-/// When to try again while another template is being judged: each that waited would keep a worker.
-const ITS_TURN: Duration = Duration::from_millis(200);
+/// When to try again while another template is being judged, if the turn was lost on its way: each that waited would keep a worker.
+const ITS_TURN: Duration = Duration::from_secs(5);
 /// When to look again for schemas that are not known.
 const UNKNOWN_AGAIN: Duration = Duration::from_secs(60);
 
@@ -39,32 +41,31 @@ const MOST_BYTES: usize = 16 << 20;
 pub(super) struct TypeJudge {
     context: Context,
     openapi: OpenApi,
-    turn: Mutex<()>,
+    turns: Turns,
 }
 
 impl TypeJudge {
     /// Reads schemas with this client.
     pub(super) fn new(context: Context, client: Client) -> Self {
-        Self { context, openapi: OpenApi::new(client), turn: Mutex::default() }
+        Self { context, openapi: OpenApi::new(client), turns: Turns::default() }
     }
 
-    /// Judges a template where it, or one of its schemas, is another one than the last time.
-    pub(super) async fn judge(&self, template: &NamespacedName) -> Judged {
+    /// Judges a template that may write, where it, or one of its schemas, is another one than the last time. Returns when to look
+    /// again.
+    pub(super) async fn judge(&self, template: &NamespacedName) -> Option<Duration> {
+        let ask = |next| self.context.queue().add(Key::Rule(next), Lane::Change);
+        if !may_write(&self.context.world(), template) {
+            return None;
+        }
+        let Some(_turn) = self.turns.begin(template, ask) else { return Some(ITS_TURN) };
         let (asked, before) = {
             let world = self.context.world();
-            let Some(asked) = Asked::of(&world, template) else {
-                return Judged { is_known: true, again: None };
-            };
-            (asked, world.typed(template).cloned())
+            (Asked::of(&world, template)?, world.typed(template).cloned())
         };
-        let known = before.as_ref().filter(|before| before.template == asked.version);
-        let Ok(_turn) = self.turn.try_lock() else {
-            return Judged { is_known: known.is_some(), again: Some(ITS_TURN) };
-        };
-        let (report, errors) = asked.judged(&self.openapi, known).await;
+        let (report, errors) = asked.judged(&self.openapi, before.as_ref()).await;
         for error in errors {
             let error = &error as &dyn std::error::Error;
-            match known.is_none_or(|known| known.is_whole) {
+            match before.as_ref().is_none_or(|before| before.is_whole) {
                 true => tracing::warn!(%template, error, "types are not judged"),
                 false => tracing::debug!(%template, error, "types are still not judged"),
             }
@@ -74,9 +75,7 @@ impl TypeJudge {
             (true, false) => Some(UNKNOWN_AGAIN),
             (true, true) => None,
         };
-        let faults =
-            |report: Option<&TypeReport>| report.map(|report| report.faults.clone()).unwrap_or_default();
-        let is_news = faults(before.as_ref()) != report.faults;
+        let is_news = before.is_none_or(|before| before.faults != report.faults);
         self.context.world_mut().set_typed(template, report);
         if is_news {
             let slots = slots_to_check(&self.context.world(), template);
@@ -84,7 +83,7 @@ impl TypeJudge {
                 self.context.queue().add(key, Lane::Change);
             }
         }
-        Judged { is_known: true, again }
+        again
     }
 
     /// Drops what nobody is using any more.
@@ -93,12 +92,11 @@ impl TypeJudge {
     }
 }
 
-/// What became of a look at a template's types.
-pub(super) struct Judged {
-    /// Whether they have been judged, as far as they can be. Nothing is to be written before.
-    pub(super) is_known: bool,
-    /// When to look again.
-    pub(super) again: Option<Duration>,
+/// Whether a template may write, as far as anything but its types decides that: no other one takes anybody's time.
+fn may_write(world: &World, template: &NamespacedName) -> bool {
+    let facts = world.templates().get(template);
+    let inert = facts.map(|facts| inert_template(world, template, facts));
+    matches!(inert, Some(None | Some(Inert::Unjudged | Inert::Mistyped)))
 }
 
 /// A template to be judged.

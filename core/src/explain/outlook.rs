@@ -17,7 +17,7 @@ use crate::{
         copy::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
             claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-            granted::{mistyped, not_granted, not_granted_to, not_listed},
+            granted::{UNJUDGED, mistyped, not_granted, not_granted_to, not_listed},
             targets::{is_named, takes_copies},
             templates::is_rendered,
         },
@@ -252,6 +252,7 @@ fn inert(
                 template.and_then(|it| not_listed(world, it)).unwrap_or((Reason::KindUnread, String::new()));
             outlook(Course::Unknown, reason, why)
         }
+        Inert::Unjudged => outlook(Course::Wait, Reason::Rendering, UNJUDGED.into()),
         Inert::Mistyped => {
             let report = rule.and_then(|rule| world.typed(rule));
             let why = report.map(|report| mistyped(&report.faults)).unwrap_or_default();

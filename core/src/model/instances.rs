@@ -37,10 +37,19 @@ pub enum InstancesRead {
     NotYet,
     /// All of them are known.
     Listed,
+    /// All of them were known until their watch failed: they are listed once more, and nothing is removed meanwhile.
+    Doubtful,
     /// The API server does not serve the kind.
     NotServed,
     /// They cannot be listed, and why.
     Failed(String),
+}
+
+impl InstancesRead {
+    /// Whether what is known of them is decided on.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Self::Listed | Self::Doubtful)
+    }
 }
 
 /// The objects of all kinds.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub copy_kinds: BTreeSet<Kind>,
     /// The kinds whose objects templates are rendered for (`--template-kinds`).
     pub template_kinds: BTreeSet<TemplateKind>,
+    /// Whether this process judges the types of templates: then a template writes nothing before it is judged.
+    pub judges_types: bool,
 }
 
 impl Settings {

@@ -8,7 +8,7 @@ use super::{
         claims::{
             authority, inert, is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of,
         },
-        demand::{shared, shared_of, taken_over},
+        demand::{Demand, shared, shared_of, taken_over},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
         templates::{instances, instances_in, selects},
@@ -180,7 +180,7 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
 
 /// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over
 /// if they were none. A rule that makes no copies has those that it made, and those that others may have
-/// because it makes none: the rest waits until it may, and its own key asks for it then.
+/// because it makes none: the rest waits until it may, and its own key asks for it then. So does a template.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     if rule.template().is_some() {
         return template_keys(world, rule).into_iter().collect();
@@ -271,11 +271,14 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     for (template, facts) in world.templates() {
         let Ok(compiled) = &facts.compiled else { continue };
         let before = world.rendered_in(template, name).map(|(instance, _)| instance.clone());
-        let mut touched = instances_in(world, template, compiled, name).chain(before).peekable();
-        if touched.peek().is_some() {
+        let mut before = before.peekable();
+        let mut selected = instances_in(world, template, compiled, name).peekable();
+        if selected.peek().is_some() || before.peek().is_some() {
             keys.insert(Key::RuleStatus(template.clone()));
+            let demand = Demand::of(world, template);
+            let touched = selected.filter(|instance| demand.has(world, template, instance)).chain(before);
+            keys.extend(touched.map(|instance| Key::Rendering(template.clone(), instance)));
         }
-        keys.extend(touched.map(|instance| Key::Rendering(template.clone(), instance)));
         // As of rules above.
         if compiled.names_namespace(name) && world.rule_authority(template).is_none() {
             keys.insert(Key::Rule(template.clone()));
@@ -398,11 +401,12 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
     let instance = InstanceName::of_object(name);
     let mut keys = BTreeSet::new();
     for (template, compiled) in of_kind(world, kind) {
-        if world.rendered(template, &instance).is_some() || selects(world, template, compiled, &instance) {
-            keys.extend([
-                Key::Rendering(template.clone(), instance.clone()),
-                Key::RuleStatus(template.clone()),
-            ]);
+        let was_rendered = world.rendered(template, &instance).is_some();
+        if was_rendered || selects(world, template, compiled, &instance) {
+            keys.insert(Key::RuleStatus(template.clone()));
+            if was_rendered || Demand::of(world, template).has(world, template, &instance) {
+                keys.insert(Key::Rendering(template.clone(), instance.clone()));
+            }
         }
     }
     let made = world.copies_of_source(name).filter(|slot| slot.namespace == name.namespace);
@@ -410,11 +414,14 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
     keys
 }
 
-/// Everything that has to be looked at when a template has changed: what it selects or was rendered for, and
-/// each object of it that is there.
+/// Everything that has to be looked at when a template has changed: what it is, or was, rendered for, and each object of it that
+/// is there.
 fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
+    let demand = Demand::of(world, template);
+    let compiled = compiled.filter(|_| demand != Demand::Nothing);
     let selected = compiled.into_iter().flat_map(|compiled| instances(world, template, compiled));
+    let selected = selected.filter(|instance| demand.has(world, template, instance));
     let before = world.rendered_of(template).map(|(instance, _)| instance.clone());
     let rendered = selected.chain(before).map(|instance| Key::Rendering(template.clone(), instance));
     let declared =

@@ -179,7 +179,7 @@ fn instance<'i>(
         namespace: Some(namespace),
         object: (!is_namespace(object)).then_some(object),
         existing: existing.iter().map(|(id, object)| (*id, object)).collect(),
-        pods: BTreeMap::new(),
         excluded: excluded.clone(),
+        ..Instance::default()
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     model::InstancesRead,
     names::Kind,
     observe::{
-        granted::hindered,
+        hindered::hindered,
         listing::{ListError, list_declared},
     },
 };
@@ -23,7 +23,9 @@ pub(super) async fn declared_objects(
     place: Option<&str>,
 ) -> Result<(Vec<Declared>, InstancesRead), ListError> {
     match list_declared(client, kind, place).await {
-        Ok(objects) => Ok((objects, hindered(client, kind).await.unwrap_or(InstancesRead::Listed))),
+        Ok(objects) => {
+            Ok((objects, hindered(client, &kind.resource().into()).await.unwrap_or(InstancesRead::Listed)))
+        }
         Err(ListError::NotServed { .. }) => Ok((Vec::new(), InstancesRead::NotServed)),
         Err(ListError::Failed { message, .. }) => Ok((Vec::new(), InstancesRead::Failed(message))),
         Err(error) => Err(error),

@@ -4,7 +4,11 @@ use kube::Client;
 
 use crate::{
     model::{InstancesRead, World},
-    observe::listing::{ListError, list_instances},
+    observe::{
+        hindered::hindered,
+        instances::resource,
+        listing::{ListError, list_instances},
+    },
 };
 
 /// Lists the objects of each kind that templates are granted into the world; returns what could not be listed, in words.
@@ -16,7 +20,7 @@ pub(super) async fn take(client: &Client, world: &mut World) -> Result<Vec<Strin
                 for object in objects {
                     object.put(&kind.kind, world);
                 }
-                InstancesRead::Listed
+                hindered(client, &resource(kind)).await.unwrap_or(InstancesRead::Listed)
             }
             Err(ListError::NotServed { .. }) => InstancesRead::NotServed,
             Err(error @ ListError::Refused { .. }) => {

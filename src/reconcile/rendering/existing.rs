@@ -7,6 +7,7 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::{
+    act::outcome::{brief, lacking},
     model::World,
     names::{InstanceName, NamespacedName, ObjectKey},
     observe::made::{ReadError, object, pods},
@@ -23,6 +24,12 @@ pub(super) struct Existing {
     pub(super) objects: BTreeMap<ObjectKey, Option<Value>>,
     /// The pods of workloads among them.
     pub(super) pods: BTreeMap<ObjectKey, Vec<Value>>,
+    /// Whether pods are read another time: they were a moment ago.
+    pub(super) pods_later: bool,
+    /// Why those could not be read that could not.
+    pub(super) unread: BTreeMap<ObjectKey, String>,
+    /// The same of pods.
+    pub(super) unread_pods: BTreeMap<ObjectKey, String>,
 }
 
 impl Existing {
@@ -44,19 +51,57 @@ impl Existing {
         there
     }
 
-    /// Reads these objects by name and UID, and the pods of the workloads among them that are asked for.
+    /// Reads these objects by name and UID, and the pods of the workloads among them that are asked for. Returns what could not be
+    /// read; the rest is.
     pub(super) async fn read(
         &mut self,
         client: &Client,
         there: Vec<(ObjectKey, String, bool)>,
-    ) -> Result<(), ReadError> {
+    ) -> Vec<ReadError> {
+        let mut errors = Vec::new();
         for (slot, uid, reads_pods) in there {
-            let found = object(client, &slot, &uid).await?;
+            let found = match object(client, &slot, &uid).await {
+                Ok(found) => found,
+                Err(error) => {
+                    self.unread.insert(slot, why(&error));
+                    errors.push(error);
+                    continue;
+                }
+            };
             if let (Some(workload), true) = (&found, reads_pods) {
-                self.pods.insert(slot.clone(), pods(client, &slot, workload).await?);
+                match pods(client, &slot, workload).await {
+                    Ok(pods) => drop(self.pods.insert(slot.clone(), pods)),
+                    Err(error) => {
+                        self.unread_pods.insert(slot.clone(), why(&error));
+                        errors.push(error);
+                    }
+                }
             }
             self.objects.insert(slot, found);
         }
-        Ok(())
+        errors
+    }
+
+    /// Takes what could not be read for absent.
+    pub(super) fn forgive(&mut self) {
+        let unread = std::mem::take(&mut self.unread).into_keys();
+        let pods = std::mem::take(&mut self.unread_pods).into_keys();
+        unread.chain(pods).for_each(|slot| drop(self.objects.insert(slot, None)));
+    }
+
+    /// Whether something could not be read.
+    pub(super) fn is_lacking(&self) -> bool {
+        !self.unread.is_empty() || !self.unread_pods.is_empty()
+    }
+}
+
+/// What was attempted and why it failed, with the way out.
+fn why(error: &ReadError) -> String {
+    match error {
+        ReadError::Read(_, source) => match lacking(source) {
+            Some(right) => format!("{error}: {right}"),
+            None => format!("{error}: {}; it is tried again", brief(source)),
+        },
+        ReadError::Timeout(_) => format!("{error}; it is tried again"),
     }
 }

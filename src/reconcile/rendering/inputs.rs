@@ -118,16 +118,22 @@ impl Inputs {
                 }
                 Ok(object) => {
                     if object.is_read {
-                        match existing.objects.get(&object.slot) {
-                            None => {
-                                lacking.insert(object.slot.clone(), self.compiled.reads_pods(&declared.id));
+                        let (id, slot) = (&*declared.id, &object.slot);
+                        let reads_pods = self.compiled.reads_pods(id);
+                        match (existing.objects.get(slot), existing.unread.get(slot)) {
+                            (_, Some(why)) => drop(instance.unread.insert(id, why)),
+                            (Some(found), None) => {
+                                instance.existing.extend(found.iter().map(|found| (id, found)));
                             }
-                            Some(found) => {
-                                instance.existing.extend(found.iter().map(|found| (&*declared.id, found)));
+                            (None, None) => {
+                                lacking.insert(slot.clone(), reads_pods && !existing.pods_later);
                             }
                         }
-                        let pods = existing.pods.get(&object.slot).into_iter().flatten().collect();
-                        instance.pods.insert(&declared.id, pods);
+                        if reads_pods && existing.pods_later {
+                            instance.pods_later.insert(id);
+                        }
+                        instance.unread_pods.extend(existing.unread_pods.get(slot).map(|why| (id, &**why)));
+                        instance.pods.insert(id, existing.pods.get(slot).into_iter().flatten().collect());
                     }
                     objects.push(object);
                 }

@@ -266,6 +266,27 @@ fn what_goes_is_removed_and_what_is_going_or_unknown_keeps_everything() {
     assert!(matches!(actions(&world)[..], [CopyAction::MarkRemoval(..)]), "{:?}", actions(&world));
 }
 
+/// What is gone by a watch that fails may be there.
+#[test]
+fn nothing_is_removed_while_the_watch_of_a_kind_is_in_doubt() {
+    let mut world = world_with_kind();
+    let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+    put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+    assert_eq!(settle(&mut world), ["ConfigMap shop/cache-a"]);
+    world.set_instances_read(&kind(), InstancesRead::Doubtful);
+    world.forget_instance(&kind(), &NamespacedName::new("shop", "a"));
+    render_all(&mut world);
+    assert_eq!(actions(&world), []);
+    let recheck = plans(&world)[&slot("cache-a")].recheck;
+    assert!(recheck.is_some(), "it is looked at again");
+    // What is wanted is made meanwhile.
+    put(&mut world, ("shop", "b"), 1, json!({"spec": {"size": 3}}));
+    assert_eq!(settle(&mut world), ["ConfigMap shop/cache-a", "ConfigMap shop/cache-b"]);
+    assert_eq!(ready(&world, &each).0, "True");
+    world.set_instances_read(&kind(), InstancesRead::Listed);
+    assert!(matches!(actions(&world)[..], [CopyAction::MarkRemoval(..)]), "{:?}", actions(&world));
+}
+
 #[test]
 fn of_two_objects_that_want_one_place_the_one_that_has_it_keeps_it() {
     let mut world = world_with_kind();

@@ -1,5 +1,7 @@
 //! Templates whose text does not have the types of a kind.
 
+use std::sync::{Arc, Mutex};
+
 use http::{Request, Response};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -7,9 +9,17 @@ use serde_json::{Value, json};
 use super::{
     all::render_all,
     instances::{actions, put, ready, settle, template_for_each, world_with_kind},
-    tests::at,
+    tests::{answer, at},
 };
-use crate::{plan::copy::template_report, reconcile::typed::judge_all};
+use crate::{
+    names::InstanceName,
+    plan::{Key, copy::template_report},
+    reconcile::{
+        Again, Lane,
+        tests::{Oracle, Server, reconciler},
+        typed::judge_all,
+    },
+};
 
 /// An API server that publishes the schemas of these groups and versions, and refuses to all others.
 fn publishing(schemas: Value) -> Client {
@@ -94,4 +104,42 @@ async fn where_schemas_are_not_known_nothing_waits_for_them() {
         settle(&mut world);
         assert_eq!(ready(&world, &each).1, "AllRendered");
     }
+}
+
+/// Schemas are large, and one template is judged at a time: one that may do nothing keeps back none of others.
+#[tokio::test]
+async fn a_template_is_judged_once_it_may_and_writes_nothing_before() {
+    let mut world = world_with_kind();
+    world.settings_mut().judges_types = true;
+    let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+    put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+    assert_eq!(settle(&mut world), [""; 0], "nothing is written before");
+    let (status, reason, message) = ready(&world, &each);
+    assert_eq!((&*status, &*reason), ("True", "Rendering"), "{message}");
+    assert!(message.contains("held against the schemas"), "{message}");
+    answer(&mut world, &each, false);
+    // Nobody knows who wrote it, so the answer is no without a question.
+    let server = Server::default();
+    server.found.lock().unwrap().insert("/openapi/v3".to_owned(), (200, json!({"paths": {}})));
+    let schemas =
+        || server.asked.lock().unwrap().iter().filter(|(_, uri, _)| uri.contains("openapi")).count();
+    let reconciler = reconciler(&server, &Arc::new(Oracle(Mutex::new(Some(true)))), world);
+    let queue = reconciler.context.queue();
+    queue.open();
+    reconciler.rules.handle(&each).await;
+    assert_eq!(schemas(), 0, "it may not");
+    assert!(reconciler.context.world().typed(&each).is_none());
+
+    answer(&mut reconciler.context.world_mut(), &each, true);
+    queue.add(Key::Rule(each.clone()), Lane::Change);
+    let told = reconciler.look_at(&Key::RuleStatus(each.clone())).await;
+    assert!(matches!(told, Again::After(_)), "its status waits for the verdict: {told:?}");
+    reconciler.rules.types.judge(&each).await;
+    assert_eq!(schemas(), 1);
+    let rendering =
+        Key::Rendering(each.clone(), InstanceName { namespace: "shop".into(), object: Some("a".into()) });
+    assert!(queue.is_at(&rendering), "that it is judged asks for what it declares");
+    let mut world = reconciler.context.world_mut();
+    assert_eq!(settle(&mut world), ["ConfigMap shop/cache-a"]);
+    assert_eq!(ready(&world, &each).1, "AllRendered");
 }

@@ -128,6 +128,8 @@ pub enum Inert {
     NotGranted,
     /// Objects that it is rendered for, or declares, are not known: they are not served, or could not be listed.
     NotListed,
+    /// Whether the API server would take a template's text is not known yet.
+    Unjudged,
     /// The API server would refuse a template's text for whatever it is rendered for: its schemas say so.
     Mistyped,
     /// The rule has `suspend: true`.
@@ -163,13 +165,14 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
         }
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(compiled) if unknown_kind(world, compiled).is_some() => Some(Inert::NotListed),
-        Ok(_) if world.typed(template).is_some_and(|report| !report.faults.is_empty()) => {
-            Some(Inert::Mistyped)
+        Ok(_) if authority(world, template, facts).is_none_or(|authority| authority.answer.is_err()) => {
+            Some(Inert::Unauthorized)
         }
-        Ok(_) => {
-            let may = authority(world, template, facts).is_some_and(|authority| authority.answer.is_ok());
-            (!may).then_some(Inert::Unauthorized)
-        }
+        // Last: only what may is judged, since that costs something.
+        Ok(_) => match world.typed(template) {
+            Some(report) => (!report.faults.is_empty()).then_some(Inert::Mistyped),
+            None => world.settings().judges_types.then_some(Inert::Unjudged),
+        },
     }
 }
 

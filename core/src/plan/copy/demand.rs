@@ -1,20 +1,20 @@
 //! How many slots a rule claims, and which of them other rules claim, too: computed from its sources and
-//! targets, without enumerating all pairs.
+//! targets, without enumerating all pairs. And how much of a template is rendered: one that may do nothing costs nothing.
 
 use std::collections::BTreeSet;
 
 use super::{
     claims::{
-        Claim, Wants, inert, objects_meant, possible_sources, slots_in, source_namespaces, sources_giving,
-        sources_of,
+        Claim, Wants, inert, inert_template, objects_meant, possible_sources, slots_in, source_namespaces,
+        sources_giving, sources_of,
     },
     targets::{at_most, is_named, targets},
-    templates::too_many_objects,
+    templates::{made_for_instance, too_many_objects},
 };
 use crate::{
     api::ConflictPolicy,
     model::World,
-    names::{NamespacedName, ObjectKey},
+    names::{InstanceName, NamespacedName, ObjectKey},
     validate::{CompiledRule, Globs},
 };
 
@@ -43,7 +43,40 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     (copies > most).then_some(copies)
 }
 
-/// The same of the rule or template behind a claim.
+/// How much of what a template selects is rendered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// Nothing: the template may do nothing at present. The key that learns that it may asks for all.
+    Nothing,
+    /// That for which it has made objects, which are kept in order: it comes to more objects than one template may have.
+    Kept,
+    /// Everything.
+    All,
+}
+
+impl Demand {
+    /// How much of this template is rendered at present.
+    pub(crate) fn of(world: &World, template: &NamespacedName) -> Self {
+        let facts = world.templates().get(template);
+        let may = facts.filter(|facts| inert_template(world, template, facts).is_none());
+        match may.and_then(|facts| facts.compiled.as_deref().ok()) {
+            None => Self::Nothing,
+            Some(compiled) if too_many_objects(world, template, compiled).is_some() => Self::Kept,
+            Some(_) => Self::All,
+        }
+    }
+
+    /// Whether the template is rendered for this, which it selects.
+    pub(crate) fn has(self, world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Kept => made_for_instance(world, template, instance).next().is_some(),
+            Self::All => true,
+        }
+    }
+}
+
+/// [`too_many`] of the rule or template behind a claim.
 pub(super) fn too_many_claimed(world: &World, claim: &Claim<'_>) -> Option<usize> {
     match &claim.wants {
         Wants::Copy { compiled, .. } => too_many(world, claim.rule, compiled),

@@ -85,11 +85,15 @@ pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(
             Reason::KindUnread,
             format!("{kind} cannot be listed, and nothing is written or removed here: {why}"),
         ),
-        InstancesRead::NotYet | InstancesRead::Listed => {
+        InstancesRead::NotYet | InstancesRead::Listed | InstancesRead::Doubtful => {
             (Reason::KindUnread, format!("{kind} has not been listed yet"))
         }
     })
 }
+
+/// What is said before it is known whether the API server would take what a template says.
+pub(crate) const UNJUDGED: &str =
+    "its fields are held against the schemas of their kinds first; nothing is written or removed before";
 
 /// What is said where the API server would refuse what a template says.
 pub(crate) fn mistyped(faults: &[Problem]) -> String {

@@ -27,7 +27,7 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// When to look again after a watch of our own kinds has failed.
+/// When to look again after a watch has failed of our own kinds, or of kinds that templates are granted.
 const IN_DOUBT: Duration = Duration::from_secs(5);
 /// How old the API server's yes may be for a deletion.
 const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
@@ -50,7 +50,7 @@ pub(super) fn plan_unwanted(
         Some(Proof::Ours) => {}
     }
     let goes_anyway = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
-    let is_known = world.is_complete() && world.granted_read(slot.kind) == InstancesRead::Listed;
+    let is_known = world.is_complete() && world.granted_read(slot.kind).is_known();
     if goes_anyway || is_anothers(world, &marks.rule) || !is_known {
         return plan(SlotState::Kept);
     }
@@ -67,7 +67,7 @@ pub(super) fn plan_unwanted(
             false => plan(SlotState::Kept),
         };
     }
-    if world.is_in_doubt() {
+    if world.is_in_doubt() || is_doubtful(world, &marks.rule, slot.kind) {
         return SlotPlan { recheck: Some(at_after(now, IN_DOUBT)), ..plan(SlotState::Kept) };
     }
     if let Some(why) = holds_back(world, &marks.rule) {
@@ -89,6 +89,15 @@ pub(super) fn plan_unwanted(
     }
     let left = leave(word.or_gentler(own_word), facts, &marks.rule, remove_after, now);
     if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
+}
+
+/// Whether the watch of such objects has failed, or of those that their template is rendered for: what was removed by what it told
+/// last may be wanted.
+fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
+    let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
+    let instances = template.and_then(|compiled| compiled.instance_kind());
+    world.granted_read(kind) == InstancesRead::Doubtful
+        || instances.is_some_and(|kind| world.instances_read(kind) == InstancesRead::Doubtful)
 }
 
 /// What the rule or template of an unwanted object says of such objects.

@@ -189,7 +189,7 @@ fn status(
         (Some(Inert::Suspended), _) => {
             (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
         }
-        (Some(Inert::Unseen | Inert::NotListed | Inert::Mistyped), _) => {
+        (Some(Inert::Unseen | Inert::NotListed | Inert::Unjudged | Inert::Mistyped), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));

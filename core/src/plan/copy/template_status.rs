@@ -13,7 +13,8 @@ use super::{
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::Count,
-    granted::{mistyped, not_granted_to, not_listed},
+    demand::{Demand, too_many_said},
+    granted::{UNJUDGED, mistyped, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, rule_status, unread},
     slot_plan::SlotState,
@@ -40,8 +41,11 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     // An author without the rights that a template declares is not told either what it would find.
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
-        let may = inert_template(world, template, facts).is_none();
-        if may && !is_settled && speaks_of(conditions, "Ready", facts.generation) {
+        let waits = match inert_template(world, template, facts) {
+            None => !is_settled,
+            Some(why) => why == Inert::Unjudged,
+        };
+        if waits && speaks_of(conditions, "Ready", facts.generation) {
             return None;
         }
     }
@@ -71,17 +75,19 @@ fn counted(
     count: &mut Count,
     now: Timestamp,
 ) -> bool {
-    if let Some(objects) = too_many_objects(world, template, compiled) {
-        let message = super::demand::too_many_said(world, objects);
+    let too_many = too_many_objects(world, template, compiled);
+    if let Some(objects) = too_many {
+        let message = too_many_said(world, objects);
         count.add(ProblemReason::TooMany, Problem { message, ..Problem::default() });
     }
+    let demand = if too_many.is_some() { Demand::Kept } else { Demand::All };
     let (mut is_settled, mut alike) = (true, CopyCache::default());
     for instance in instances(world, template, compiled) {
         count.sources += 1;
         let Some(set) = world.rendered(template, &instance).filter(|set| is_of(world, set, facts, &instance))
         else {
             count.desired += compiled.objects.len();
-            is_settled = false;
+            is_settled &= !demand.has(world, template, &instance);
             continue;
         };
         if let Some(fault) = &set.status_fault {
@@ -139,6 +145,12 @@ fn counted(
             }
         }
     }
+    if let Some(objects) = too_many {
+        // Nothing that is missing is being written.
+        count.desired = objects.max(count.current);
+        count.hindered = count.desired - count.current;
+        count.braked = 0;
+    }
     let is_declared = |slot| world.rendered_at(slot).any(|(other, ..)| other == template);
     for slot in world.copies_of_rule(template).filter(|slot| !is_declared(slot)) {
         let left = plan_slot(world, slot, now);
@@ -186,6 +198,7 @@ fn status(
             let (reason, why) = why.unwrap_or((Reason::KindUnread, String::new()));
             (false, reason, why)
         }
+        (Some(Inert::Unjudged), _) => (true, Reason::Rendering, UNJUDGED.into()),
         (Some(Inert::Mistyped), _) => (false, Reason::TypeError, mistyped(refused)),
         (Some(Inert::Suspended), _) => {
             (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
@@ -204,6 +217,7 @@ fn status(
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let reconciling = match count.waiting.clone() {
+        _ if stopped == Some(Inert::Unjudged) => Some(ready.clone()),
         Some(waiting) if stopped.is_none() => Some((true, Reason::WaitingFor, waiting)),
         _ => (stopped.is_none() && pending > 0).then(|| (true, Reason::Rendering, rendering())),
     };

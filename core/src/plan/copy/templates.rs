@@ -47,6 +47,20 @@ fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> Ins
     }
 }
 
+/// The objects that a template has made for this, as their marks say. They may not be declared any more.
+pub fn made_for_instance<'w>(
+    world: &'w World,
+    template: &'w NamespacedName,
+    instance: &'w InstanceName,
+) -> impl Iterator<Item = &'w ObjectKey> {
+    let source = instance.object().unwrap_or_else(|| template.clone());
+    let is_its = |slot: &&ObjectKey| {
+        let marks = world.object(slot).and_then(|object| object.marks.as_deref());
+        marks.is_some_and(|marks| marks.rule == *template)
+    };
+    world.copies_of_source_in(&source, &instance.namespace).filter(is_its)
+}
+
 /// The facts of an object that a template made for this, as its marks prove: only such an object is read by its id.
 pub fn made<'w>(
     world: &'w World,
@@ -186,7 +200,7 @@ pub(crate) fn unknown_kind(
         let resource = kind.resource();
         (InstanceKind::new(resource.api_version, resource.kind), world.granted_read(kind))
     });
-    of_instances.into_iter().chain(declared).find(|(_, read)| *read != InstancesRead::Listed)
+    of_instances.into_iter().chain(declared).find(|(_, read)| !read.is_known())
 }
 
 /// How many objects a template declares, if they are more than one may have.

@@ -33,6 +33,12 @@ pub struct Instance<'i> {
     pub existing: BTreeMap<&'i str, &'i Value>,
     /// The pods of those that are workloads, by id.
     pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
+    /// The ids of those whose pods are read later: what reads them waits.
+    pub pods_later: BTreeSet<&'i str>,
+    /// Why those could not be read that could not, by id.
+    pub unread: BTreeMap<&'i str, &'i str>,
+    /// The same of pods.
+    pub unread_pods: BTreeMap<&'i str, &'i str>,
     /// The ids whose `includeWhen` is false, as rendering them told.
     pub excluded: BTreeSet<&'i str>,
 }
@@ -83,7 +89,7 @@ impl CompiledTemplate {
     /// Renders one object for an instance.
     ///
     /// # Errors
-    /// The first expression that has no value, or what else is wrong with the object.
+    /// The first expression that has no value or reads what could not be read, or what else is wrong with the object.
     pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
         self.render_within(object, instance, &mut RenderBudget::default())
     }
@@ -106,12 +112,14 @@ impl CompiledTemplate {
                 DependencyState::Ready => {}
                 DependencyState::Excluded => return Ok(Rendering::Excluded),
                 DependencyState::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+                DependencyState::Unread(what) => return Err(unread("includeWhen", what)),
             }
         }
         match self.dependency_state(&object.body.formulas(), instance) {
             DependencyState::Ready => {}
             DependencyState::Excluded => return Ok(Rendering::Excluded),
             DependencyState::WaitingFor(ids) => return Ok(Rendering::WaitingFor(ids)),
+            DependencyState::Unread(what) => return Err(unread("template", what)),
         }
         let body = renderer.node("", &object.body)?;
         let mut faults = metadata_faults(&body["metadata"], false).into_iter().chain(nested_faults(&body));
@@ -126,7 +134,7 @@ impl CompiledTemplate {
     /// `None` where there is none.
     ///
     /// # Errors
-    /// The first expression that has no value.
+    /// The first expression that has no value, or reads what could not be read: a field that is left out is taken back.
     pub fn render_status(&self, instance: &Instance<'_>) -> Result<Option<Value>, RenderFault> {
         let Some(status) = &self.status else { return Ok(None) };
         let mut budget = Budget::new(TIME, MEMORY);
@@ -134,8 +142,11 @@ impl CompiledTemplate {
         let Node::Fields(fields) = status else { return renderer.node("status", status).map(Some) };
         let mut written = Map::new();
         for (name, node) in fields {
-            if matches!(self.dependency_state(&node.formulas(), instance), DependencyState::Ready) {
-                renderer.field(&format!("status.{name}"), name, node, &mut written)?;
+            let path = format!("status.{name}");
+            match self.dependency_state(&node.formulas(), instance) {
+                DependencyState::Ready => renderer.field(&path, name, node, &mut written)?,
+                DependencyState::Unread(what) => return Err(unread(&path, what)),
+                DependencyState::Excluded | DependencyState::WaitingFor(_) => {}
             }
         }
         Ok((!written.is_empty()).then(|| written.into()))
@@ -176,12 +187,29 @@ impl CompiledTemplate {
         if read.iter().any(|object| instance.excluded.contains(object.id.as_str())) {
             return DependencyState::Excluded;
         }
-        let is_lacking = |object: &&&CompiledObject| match instance.existing.get(object.id.as_str()) {
-            None => true,
-            Some(existing) => formulas.iter().any(|formula| lacks_status(formula, &object.id, existing)),
-        };
-        let lacking: BTreeSet<String> =
-            read.iter().filter(is_lacking).map(|object| object.id.clone()).collect();
+        let reads_pods =
+            |object: &CompiledObject| formulas.iter().any(|formula| formula.expression.reads(&object.pods));
+        let (mut lacking, mut unread) = (BTreeSet::new(), None);
+        for object in &read {
+            let id = object.id.as_str();
+            if let Some(why) = instance.unread.get(id) {
+                unread.get_or_insert((&object.id, *why));
+            } else if let Some(why) = instance.unread_pods.get(id).filter(|_| reads_pods(object)) {
+                unread.get_or_insert((&object.pods, *why));
+            }
+            let lacks = |existing| formulas.iter().any(|formula| lacks_status(formula, id, existing));
+            match instance.existing.get(id) {
+                Some(existing) if !lacks(existing) => {
+                    if instance.pods_later.contains(id) && reads_pods(object) {
+                        lacking.insert(object.pods.clone());
+                    }
+                }
+                _ => drop(lacking.insert(object.id.clone())),
+            }
+        }
+        if let Some((id, why)) = unread {
+            return DependencyState::Unread(format!("reads {id}, which could not be read: {why}"));
+        }
         if lacking.is_empty() { DependencyState::Ready } else { DependencyState::WaitingFor(lacking) }
     }
 }
@@ -193,6 +221,8 @@ enum DependencyState {
     Excluded,
     /// They read these ids, which are not there yet.
     WaitingFor(BTreeSet<String>),
+    /// They read what could not be read, and why.
+    Unread(String),
 }
 
 /// Whether an expression reads something in the status of this object that its controller has not written
@@ -304,6 +334,10 @@ impl<'e> Renderer<'e> {
 
 fn fault(path: &str, formula: &Formula, what: impl Into<String>) -> RenderFault {
     RenderFault { path: path.to_owned(), expression: Some(formula.source.to_string()), what: what.into() }
+}
+
+fn unread(path: &str, what: String) -> RenderFault {
+    RenderFault { path: path.to_owned(), expression: None, what }
 }
 
 /// A value of an expression as JSON, or why it is none. Values share parts, which JSON repeats, so that what is

@@ -36,6 +36,11 @@ impl CompiledTemplate {
         self.all_formulas().any(|formula| object.is_read_by(formula))
     }
 
+    /// Whether an expression reads the pods of any of its objects.
+    pub fn reads_any_pods(&self) -> bool {
+        self.objects.iter().any(|object| self.reads_pods(&object.id))
+    }
+
     /// Whether an expression reads the pods of the object of this id.
     pub fn reads_pods(&self, id: &str) -> bool {
         let pods = pods_of(id);

@@ -1,0 +1,47 @@
+//! Whether the API server serves a kind that is known at run time only as it is granted: by this plural, and in namespaces.
+
+use std::time::Duration;
+
+use kube::{Client, api::ApiResource};
+
+use crate::model::InstancesRead;
+
+/// How long the API server may take to say which kinds it serves.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why the objects of a kind cannot be watched, if the API server says so before. It answers a list of objects that are in no
+/// namespace, or of those of another kind, like any other. `None` also where it does not answer: then the list tells.
+pub(crate) async fn hindered(client: &Client, kind: &ApiResource) -> Option<InstancesRead> {
+    let served = async {
+        match &*kind.group {
+            "" => client.list_core_api_resources(&kind.version).await,
+            _ => client.list_api_group_resources(&kind.api_version).await,
+        }
+    };
+    let served = match tokio::time::timeout(TIMEOUT, served).await {
+        Ok(Ok(served)) => served.resources,
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Some(InstancesRead::NotServed),
+        Ok(Err(error @ kube::Error::Api(_))) => return Some(InstancesRead::Failed(error.to_string())),
+        Ok(Err(_)) | Err(_) => return None,
+    };
+    let ApiResource { api_version, kind, plural, .. } = kind;
+    let is_kind = |name: &str, of: &str| of == kind && !name.contains('/');
+    let other = served.iter().find(|one| is_kind(&one.name, &one.kind));
+    let why = match (served.iter().find(|one| one.name == *plural), other) {
+        (None, None) => return Some(InstancesRead::NotServed),
+        (None, Some(other)) => format!(
+            "{kind} of {api_version} is served as {}, and the chart's value templates.kinds has {plural}: correct it there",
+            other.name
+        ),
+        (Some(one), _) if one.kind != *kind => {
+            format!("{plural} of {api_version} are of kind {}, not {kind}", one.kind)
+        }
+        (Some(one), _) if !one.namespaced => {
+            format!(
+                "a {kind} is in no namespace, and an object is rendered into the namespace that it is for"
+            )
+        }
+        (Some(_), _) => return None,
+    };
+    Some(InstancesRead::Failed(why))
+}
