@@ -306,7 +306,7 @@ fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
         ("/spec/containers/0/env", of_secret, "spec.containers[0].env[0].valueFrom.secretKeyRef"),
         (
             "/spec/containers/0/securityContext",
-            json!({ "privileged": true }),
+            json!({ "runAsUser": 0 }),
             "spec.containers[0].securityContext",
         ),
         (
