@@ -153,6 +153,14 @@ fn kept_and_guarded(story: &Story<'_>, place: &str) {
     let dangling = json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "none",
         "uid": "00000000-0000-0000-0000-000000000000" }] } });
     assert!(bob.merge("Certificate", place, "web", &dangling).refused().contains("override"));
+    // Its status, which bob may write, is no other way: the API server leaves metadata alone there.
+    let metadata = object["metadata"].clone();
+    for patch in [&unmarked, &dangling] {
+        let now = bob.merge_by_status("Certificate", place, "web", patch).ok()["metadata"].clone();
+        for field in ["labels", "annotations", "ownerReferences"] {
+            assert_eq!(now[field], metadata[field], "{field} by the status");
+        }
+    }
     // Its content is anybody's to write, and ours to put right where the template names the field.
     let edit = json!({ "spec": { "dnsNames": ["evil.example.com"], "usages": ["server auth"] } });
     bob.merge("Certificate", place, "web", &edit).ok();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::authority::grant;
-use crate::bed::objects::{annotation, binding, config_map, data, ours, pod, secret, uid};
+use crate::bed::objects::{annotation, binding, config_map, data, ours, pod, secret, uid, version};
 use crate::bed::{Answer, Person, Story, eventually, peaceful, same};
 
 /// A monitor restarts in its own namespace, and pods go by the right to have them go: to evict or delete all of them, or, for
@@ -190,6 +190,9 @@ pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
     let marks = json!({ "metadata": { "labels": copy["metadata"]["labels"], "annotations": copy["metadata"]["annotations"] } });
+    let dangling = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000000-0000-0000-0000-000000000000" });
+    let owned = json!({ "metadata": { "ownerReferences": [dangling] } });
+    let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
     for (what, answer) in [
         ("edited", bob.merge("ConfigMap", target, name, &json!({ "data": { "k": "bob's" } }))),
         ("unmarked", bob.merge("ConfigMap", target, name, &json!({ "metadata": { "labels": null } }))),
@@ -203,6 +206,8 @@ pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
             ),
         ),
         ("deleted", bob.delete("ConfigMap", target, name)),
+        ("owned", bob.merge("ConfigMap", target, name, &owned)),
+        ("held", bob.merge("ConfigMap", target, name, &held)),
         ("forged", bob.merge("ConfigMap", target, "own", &marks)),
     ] {
         let refusal = answer.refused();
@@ -240,11 +245,39 @@ pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
             });
         }
     }
+    narrows_it_in_vain(story, (target, name), &written);
     admin.apply(&config_map(&story.home, name, [("k", "attacked")])).ok();
     let now = story.until("ConfigMap", target, name, [("k", "attacked")]);
     assert_eq!(uid(&now), uid(&copy), "it was deleted");
     assert!(admin.get("Secret", &story.home, "loot").is_none(), "had without the right to read it");
     assert!(admin.get("ConfigMap", &vault, name).is_none(), "written where bob may not");
+}
+
+/// alice, who may edit home and nothing else, has the rule leave its copy behind, at once and for good.
+fn narrows_it_in_vain(story: &Story<'_>, (target, name): (&str, &str), rule: &Value) {
+    // Where the operator looks at some namespaces only, `edit` contains none of our kinds.
+    grant(
+        story,
+        "alice",
+        json!([
+            { "apiGroups": ["copyrator.dev"], "resources": ["*"], "verbs": ["*"] },
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
+        ]),
+    );
+    let called = rule["metadata"]["name"].as_str().expect("a name");
+    let before = story.admin().get("ConfigMap", target, name).expect("the copy is there");
+    let narrowed =
+        json!({ "targets": [{ "names": [story.home] }], "deletionPolicy": "Delete", "deletionGrace": "0s" });
+    eventually("alice may edit the rule", || {
+        let answer =
+            story.bed.alice.merge("CopyratorRule", &story.home, called, &json!({ "spec": narrowed }));
+        if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
+    });
+    story.until_condition("CopyratorRule", called, "Degraded", "True", "Forbidden");
+    let now = story.admin().get("ConfigMap", target, name).expect("alice's edit of a rule deleted its copy");
+    assert_eq!(version(&now), version(&before), "the copy was written");
+    let back = json!([{ "op": "replace", "path": "/spec", "value": rule["spec"] }]);
+    story.admin().patch_json("CopyratorRule", &story.home, called, &back).ok();
 }
 
 fn stateful_set(namespace: &str) -> Value {

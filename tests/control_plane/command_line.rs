@@ -115,6 +115,9 @@ fn status_waits_for_what_is_declared_and_says_what_is_missing() {
     let missing = format!("ConfigMap {target}/app: Blocked, Conflict");
     assert!(said.notes.contains("after 1s") && said.notes.contains(&missing), "{}", said.notes);
     assert!(!said.text.contains("missing are"), "what is missing is no data: {}", said.text);
+    let said = run(&story, None, &["status", "-n", "awaited-nowhere"], "");
+    assert_eq!(said.code, Some(1), "{}", said.text);
+    assert!(said.notes.contains("namespace awaited-nowhere does not exist"), "{}", said.notes);
 
     let arguments = ["status", "-n", &story.home, "--wait", "--timeout", "400s"];
     let mut command = story.bed.testbed.copyrator(&arguments);
@@ -285,6 +288,11 @@ fn a_user_with_edit_in_one_namespace_asks_about_it() {
         assert!(said.notes.contains(&format!("only namespace {home} is looked at")), "{}", said.notes);
         assert!(!said.notes.contains("may not list"), "{arguments:?}: {}", said.notes);
     }
+    let said = ask(&["why-not", home]);
+    assert_eq!(said.code, Some(1), "{}{}", said.text, said.notes);
+    assert!(said.text.contains(&format!("{home}/own")) && said.text.contains("NotATarget"), "{}", said.text);
+    assert!(said.notes.contains(&format!("only namespace {home} is looked at")), "{}", said.notes);
+    assert!(!said.notes.contains("may not list"), "{}", said.notes);
     let said = ask(&["plan", "-n", home]);
     assert!(said.text.contains("OutOfSight"), "{}{}", said.text, said.notes);
 }

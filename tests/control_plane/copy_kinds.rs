@@ -6,6 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 use crate::beside_others::{a_rewritten_copy_is_told, nobody_fights};
+use crate::rights::unused_on;
 use crate::template_races::a_tenant_who_is_quick_gets_nothing_more;
 use crate::templates::{
     a_binding_whose_role_left_the_list_can_only_go, a_starter_kit,
@@ -21,7 +22,7 @@ const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-recon
 fn granted_kinds_are_copied_kept_and_protected() {
     let bed = private("copy-kinds");
     let granted = format!("copies.kinds={{{KINDS}}}");
-    let bound = "copies.bind={view}";
+    let bound = "copies.bind={view,edit}";
     bed.helm(&[
         "upgrade",
         RELEASE,
@@ -46,15 +47,18 @@ fn granted_kinds_are_copied_kept_and_protected() {
     it_comes_and_goes_with_a_label(&bed, &until_swept);
     nobody_fights(&bed, &until_swept);
     a_rewritten_copy_is_told(&bed, &until_swept);
-    a_binding_whose_role_left_the_list_can_only_go(&bed, &|| {
-        let unbound = "copies.bind=[]";
-        bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", unbound]);
-    });
+    let bind = |roles: &str| {
+        let bound = format!("copies.bind={roles}");
+        bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", &bound]);
+    };
+    a_binding_whose_role_left_the_list_can_only_go(&bed, &|| bind("[]"));
+    bind(r#"["view"]"#);
     crew.webhook.kill();
     a_tenant_who_is_quick_gets_nothing_more(&bed);
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
+    assert_eq!(unused_on(&bed, &["networking.k8s.io"]), Vec::<String>::new());
 }
 
 /// A field that the source lacks opens it, and a plain apply would leave that one alone.

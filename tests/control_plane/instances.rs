@@ -7,10 +7,13 @@ use crate::any_kind;
 use crate::bed::objects::{binding, data_of, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
 use crate::import;
+use crate::rights::unused_on;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
-const FLAGS: [&str; 2] = [
+const FLAGS: [&str; 4] = [
+    "--copy-kinds",
+    "Deployment",
     "--template-kinds",
     "cache.example.com/v1alpha1/Memcached/memcacheds/forEach,cert-manager.io/v1/Certificate/certificates/render,\
      networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render",
@@ -22,12 +25,15 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach"] });
     let kinds: Vec<Value> = [kind].into_iter().chain(any_kind::granted()).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
-    bed.helm(&["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values", "--set-json", &granted]);
+    let copied = "copies.kinds={Deployment}";
+    let upgrade = ["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values"];
+    bed.helm(&[&upgrade[..], &["--set", copied, "--set-json", &granted]].concat());
     let crew = bed.man_with(&[&FLAGS[..], &["--sweep-interval", "3s"]].concat());
     a_kind_that_is_not_served_stops_nobody(&bed);
     made_changed_and_gone(&bed);
     two_that_want_one_place(&bed);
     who_makes_one_chooses_values_only(&bed);
+    who_makes_one_gives_pods_no_rights(&bed);
     who_may_not_list_them_gets_nothing(&bed);
     any_kind::objects_of_any_granted_kind(&bed, &|| crew.until_swept(2));
     import::a_namespace_config_becomes_a_template(&bed);
@@ -37,15 +43,20 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
+    assert_eq!(
+        unused_on(&bed, &["cache.example.com", "cert-manager.io", "networking.k8s.io", "shop.example.com"]),
+        Vec::<String>::new()
+    );
     drop(crew);
 }
 
-/// As the article that this comes from has it: without a status subresource.
+/// As the article that this comes from has it, without a status subresource; and with a pod, as some operators have it.
 fn definition() -> Value {
     let size = json!({ "type": "integer", "minimum": 1, "maximum": 10 });
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let nodes = json!({ "type": "array", "items": { "type": "string" } });
     let properties = json!({
-        "spec": { "type": "object", "properties": { "size": size } },
+        "spec": { "type": "object", "properties": { "size": size, "pod": open } },
         "status": { "type": "object", "properties": { "nodes": nodes } },
     });
     json!({
@@ -246,6 +257,91 @@ fn who_makes_one_chooses_values_only(bed: &Bed) {
     }
     story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
     story.until_gone("ConfigMap", &place, "cache-fine");
+}
+
+/// A template that takes a whole pod from the object leaves open what runs, and not what it may do, nor whose it is.
+fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
+    let story = Story::new(bed, "pods-rights");
+    let place = story.target("a");
+    let mut wide = template(&story, "caches", &everywhere(&story), "unused");
+    let object = |kind: Value| json!([{ "id": "it", "template": kind }]);
+    wide["spec"]["objects"] = object(json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "type": "kubernetes.io/service-account-token",
+    }));
+    let refusal = story.admin().create(&wide).refused();
+    assert!(refusal.contains("service-account-token is not rendered"), "{refusal}");
+    wide["spec"]["objects"] = object(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "pod-${object.metadata.name}" },
+        "spec": { "replicas": 0, "selector": { "matchLabels": { "app": "it" } }, "template": "${object.spec.pod}" },
+    }));
+    story.admin().create(&wide).ok();
+    let make = |name: &str, at: &str, value: &Value| {
+        let mut pod = json!({ "metadata": { "labels": { "app": "it" } },
+            "spec": { "containers": [{ "name": "main", "image": "example.com/app" }] } });
+        let (above, field) = at.rsplit_once('/').expect("a path");
+        let above = pod.pointer_mut(above).expect("it is there");
+        above.as_object_mut().expect("a map").insert(field.to_owned(), value.clone());
+        let mut cache = cache(&place, name, 1);
+        cache["spec"]["pod"] = pod;
+        story.admin().create(&cache).ok();
+    };
+    make("fine", "/spec/terminationGracePeriodSeconds", &json!(5));
+    let of_secret =
+        json!([{ "name": "a", "valueFrom": { "secretKeyRef": { "name": "others", "key": "k" } } }]);
+    let volume = |what: Value| json!([{ "name": "a" }, { "name": "b", "emptyDir": {} }, what]);
+    let smuggled = [
+        ("/spec/serviceAccountName", json!("admin"), "spec.serviceAccountName"),
+        ("/spec/hostNetwork", json!(true), "spec.hostNetwork"),
+        ("/spec/nodeName", json!("master"), "spec.nodeName"),
+        (
+            "/spec/volumes",
+            volume(json!({ "name": "c", "hostPath": { "path": "/" } })),
+            "spec.volumes[2].hostPath",
+        ),
+        (
+            "/spec/volumes",
+            volume(json!({ "name": "c", "secret": { "secretName": "others" } })),
+            "spec.volumes[2].secret",
+        ),
+        ("/spec/containers/0/env", of_secret, "spec.containers[0].env[0].valueFrom.secretKeyRef"),
+        (
+            "/spec/containers/0/securityContext",
+            json!({ "runAsUser": 0 }),
+            "spec.containers[0].securityContext",
+        ),
+        (
+            "/metadata/annotations",
+            json!({ "argocd.argoproj.io/tracking-id": "x" }),
+            "metadata.annotations.argocd.argoproj.io/tracking-id",
+        ),
+        (
+            "/metadata/labels",
+            json!({ "app": "it", "copyrator.dev/rule": "x" }),
+            "metadata.labels.copyrator.dev/rule",
+        ),
+    ];
+    // One object each, so that each is told.
+    for (number, (at, value, _)) in smuggled.iter().enumerate() {
+        make(&format!("number-{number}"), at, value);
+    }
+    eventually("the harmless one is made", || {
+        story.admin().get("Deployment", &place, "pod-fine").map(drop).ok_or("it does not exist".to_owned())
+    });
+    eventually("each of the others is told", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
+        let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
+        let is_told = |(number, (_, _, field)): (usize, &(&str, Value, &str))| {
+            let (whose, what) =
+                (format!("for Memcached number-{number}"), format!(" gives {field}, which only"));
+            let said = problems.iter().filter_map(|problem| problem["message"].as_str());
+            said.clone().any(|said| said.contains(&whose) && said.contains(&what))
+        };
+        if smuggled.iter().enumerate().all(is_told) { Ok(()) } else { Err(template["status"].to_string()) }
+    });
+    let made = story.admin().list("Deployment", &place, "");
+    assert_eq!(made.len(), 1, "{made:#?}");
+    story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
+    story.until_gone("Deployment", &place, "pod-fine");
 }
 
 /// An author needs the right to read the objects, since their values get into what is written.

@@ -7,6 +7,7 @@ use crate::bed::objects::{binding, config_map, data, label, pod, uid};
 use crate::bed::{Bed, Story, enforcing_owners, eventually, same};
 use crate::operators_killed::killed_at_any_of_its_writes;
 use crate::plan::run;
+use crate::rights::unused_on;
 use crate::statuses;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -61,6 +62,10 @@ fn operators_without_code() {
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
+    assert_eq!(
+        unused_on(&bed, &["cache.example.com", "web.example.com", "pairs.example.com"]),
+        Vec::<String>::new()
+    );
     drop(crew);
 }
 

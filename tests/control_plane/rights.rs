@@ -161,6 +161,16 @@ fn granted(account: &str, namespace: Option<&str>, rule: &Value) -> Vec<Right> {
     rights
 }
 
+/// Rights on kinds of these groups that no account of ours has used so far.
+pub(crate) fn unused_on(bed: &Bed, groups: &[&str]) -> Vec<String> {
+    let requests = by_account(bed);
+    let is_of =
+        |right: &Right| right.resource.split_once('/').is_some_and(|(group, _)| groups.contains(&group));
+    let rights = rights(bed);
+    let unused = rights.iter().filter(|right| is_of(right) && !right.is_used(&requests));
+    unused.map(Right::to_string).collect()
+}
+
 /// Requests of our accounts so far.
 pub(crate) fn by_account(bed: &Bed) -> BTreeMap<String, Vec<Request>> {
     let ours = format!("system:serviceaccount:{}:", testbed::NAMESPACE);

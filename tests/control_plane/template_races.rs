@@ -13,7 +13,7 @@ use crate::bed::{Bed, Story, eventually, same};
 /// How often the template is edited, every other time to a text that bob may not have.
 const EDITS: usize = 50;
 
-/// On a cluster where NetworkPolicies are granted, while no webhook runs: whatever bob writes is stored, and the reconciler alone
+/// On a cluster where NetworkPolicies and RoleBindings to `view` are granted, while no webhook runs: whatever bob writes is stored, and the reconciler alone
 /// judges it.
 pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     let story = Story::new(bed, "quick");
@@ -22,6 +22,7 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     let rights = json!([
         { "apiGroups": ["copyrator.dev"], "resources": ["*"], "verbs": ["*"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["*"] },
     ]);
     grant(&story, "bob", rights);
     let (allowed, forbidden) = texts(&story, &vault);
@@ -64,13 +65,16 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
         }
     });
     // Each of them is judged in peace, too.
-    for spec in &forbidden {
+    let lacking = ["networkpolicies", "bind clusterroles", &vault, "all namespaces", "metadata.namespace"];
+    for (spec, lacking) in forbidden.iter().zip(lacking) {
         let generation = write(spec)["metadata"]["generation"].clone();
         eventually("it is not carried out", || {
             let template = story.admin().get("CopyratorTemplate", &story.home, "own").ok_or("it is gone")?;
             let ready = &template["status"]["conditions"][0];
             let seen = (&template["status"]["observedGeneration"], &ready["type"], &ready["status"]);
-            same(seen, (&generation, &json!("Ready"), &json!("False")))
+            same(seen, (&generation, &json!("Ready"), &json!("False")))?;
+            let said = template["status"].to_string();
+            if said.contains(lacking) { Ok(()) } else { Err(said) }
         });
     }
     write(&allowed[0]);
@@ -92,14 +96,15 @@ pub fn a_tenant_who_is_quick_gets_nothing_more(bed: &Bed) {
     let account = format!("system:serviceaccount:{NAMESPACE}:");
     let mut touched = bed.requests();
     touched.retain(|it| {
-        let is_bobs = it.namespace == story.home && it.resource != "networkpolicies";
+        let is_bobs =
+            it.namespace == story.home && !["networkpolicies", "rolebindings"].contains(&&*it.resource);
         it.user.starts_with(&account) && [&story.home, &vault].contains(&&it.namespace) && !is_bobs
     });
     assert!(touched.is_empty(), "asked for what bob may not: {touched:#?}");
 }
 
 /// What bob may have, under one name and under another, so that there is a time when either place is free; and what bob may not.
-fn texts(story: &Story<'_>, vault: &str) -> ([Value; 2], [Value; 4]) {
+fn texts(story: &Story<'_>, vault: &str) -> ([Value; 2], [Value; 5]) {
     let text = |namespaces: Value, object: Value| {
         json!({ "forEach": { "namespaces": [namespaces] }, "objects": [{ "id": "it", "template": object }],
             "deletionGrace": "0s" })
@@ -108,11 +113,16 @@ fn texts(story: &Story<'_>, vault: &str) -> ([Value; 2], [Value; 4]) {
     let here = json!({ "names": [story.home] });
     let policy = json!({ "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "own" },
         "spec": { "podSelector": {} } });
+    // The operator may bind the role, and bob may write RoleBindings, but not for this role.
+    let bound = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "own" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob" }] });
     let mut elsewhere = named("own");
     elsewhere["metadata"]["namespace"] = vault.into();
     let allowed = ["own", "other"].map(|name| text(here.clone(), named(name)));
     let forbidden = [
         text(here.clone(), policy),
+        text(here.clone(), bound),
         text(json!({ "names": [story.home, vault] }), named("own")),
         text(json!({ "namespaceSelector": story.selector() }), named("own")),
         text(here, elsewhere),

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::bed::objects::{annotation, binding, config_map, data, namespace, ours};
 use crate::bed::{Bed, Story, eventually, peaceful, same};
 
+const STARTER_KIT: &str = include_str!("../../examples/starter-kit.yaml");
+
 #[test]
 fn a_template_gives_each_namespace_its_config_map_and_takes_it_back() {
     let story = Story::new(peaceful(), "stamped");
@@ -108,59 +110,65 @@ fn a_template_acts_with_the_rights_of_its_author() {
     assert!(story.admin().get("NetworkPolicy", &target, "deny").is_none());
 }
 
-/// What platform teams give each namespace of a team: on a cluster that grants the kinds.
+/// What platform teams give each namespace of a team, as the example has it: on a cluster that grants the kinds. And some more, which is
+/// stored otherwise than it is written.
 pub fn a_starter_kit(bed: &Bed, until_swept: &dyn Fn()) {
     let story = Story::new(bed, "kit");
-    let objects = json!([
-        { "id": "quota", "template": {
-            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "team" },
-            "spec": { "hard": { "pods": "${namespaceObject.metadata.labels['pods']}", "requests.cpu": "2000m" } } } },
-        { "id": "limits", "template": {
-            "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "team" },
-            "spec": { "limits": [{ "type": "Container", "default": { "cpu": "500m" } }] } } },
-        { "id": "deny", "template": {
+    let more = json!([
+        { "id": "cpu", "template": {
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "cpu" },
+            "spec": { "hard": { "requests.cpu": "2000m" } } } },
+        { "id": "closed", "template": {
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-            "metadata": { "name": "deny", "annotations": { "example.com/kit": "yes" } },
+            "metadata": { "name": "closed", "annotations": { "example.com/kit": "yes" } },
             "spec": { "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] } } },
-        { "id": "team", "template": {
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "team" },
-            "roleRef": { "kind": "ClusterRole", "name": "view" },
-            "subjects": [{ "kind": "Group", "name": "team-${namespaceObject.metadata.labels['story']}" }] } },
         { "id": "account", "includeWhen": "'ci' in namespaceObject.metadata.labels", "template": {
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "ci" },
             "automountServiceAccountToken": false } },
     ]);
-    story.admin().create(&template_of(&story, "kit", objects)).ok();
+    let mut kit: Value = serde_saphyr::from_str(STARTER_KIT).expect("the example is YAML");
+    kit["metadata"]["namespace"] = story.home.as_str().into();
+    kit["spec"]["deletionGrace"] = "0s".into();
+    let objects = kit["spec"]["objects"].as_array_mut().expect("it has objects");
+    objects.extend(more.as_array().cloned().unwrap_or_default());
+    story.admin().create(&kit).ok();
     let place = story.called("blue");
-    let labels = data([("story", "kit"), ("pods", "10"), ("ci", "")]);
-    story.admin().create(&namespace(&place, &labels)).ok();
-    let hard = |kind: &'static str, pods: &'static str| {
-        eventually(&format!("{kind} of {place} allows {pods} pods"), || {
-            let quota = story.admin().get(kind, &place, "team").ok_or("it does not exist")?;
+    story.admin().create(&namespace(&place, &data([("team", "blue"), ("ci", "")]))).ok();
+    let hard = |pods: &'static str| {
+        eventually(&format!("the quota of {place} allows {pods} pods"), || {
+            let quota = story.admin().get("ResourceQuota", &place, "team").ok_or("it does not exist")?;
             same(quota["spec"]["hard"]["pods"].clone(), json!(pods))
         })
     };
-    hard("ResourceQuota", "10");
+    hard("20");
     let all = [
         ("ResourceQuota", "team"),
+        ("ResourceQuota", "cpu"),
         ("LimitRange", "team"),
-        ("NetworkPolicy", "deny"),
-        ("ServiceAccount", "ci"),
+        ("NetworkPolicy", "default-deny"),
+        ("NetworkPolicy", "closed"),
         ("RoleBinding", "team"),
+        ("ServiceAccount", "ci"),
     ];
     for (kind, name) in all {
         eventually(&format!("{kind} {name} is there"), || {
             story.admin().get(kind, &place, name).map(drop).ok_or("it does not exist".to_owned())
         });
     }
-    story.until_condition("CopyratorTemplate", "kit", "Ready", "True", "AllRendered");
+    story.until("ConfigMap", &place, "contacts", [("chat", "#team-blue")]);
+    let bound = story.admin().get("RoleBinding", &place, "team").expect("it was there");
+    assert_eq!(
+        (&bound["roleRef"]["name"], &bound["subjects"][0]["name"]),
+        (&json!("edit"), &json!("team-blue"))
+    );
+    story.until_condition("CopyratorTemplate", "starter-kit", "Ready", "True", "AllRendered");
     // What is stored differs from the text: 2 for 2000m, no ingress for an empty one. A sweep finds nothing to do all the same.
     until_swept();
     let before = story.bed.our_writes_in(&place);
     until_swept();
     assert_eq!(story.bed.our_writes_in(&place), before, "something was written again");
     // Somebody applies the same beside us.
-    let copy = story.admin().get("NetworkPolicy", &place, "deny").expect("it is there");
+    let copy = story.admin().get("NetworkPolicy", &place, "closed").expect("it is there");
     let mut same_again = copy.clone();
     same_again["metadata"]["managedFields"] = Value::Null;
     story.admin().apply_as("argocd", &same_again).ok();
@@ -169,24 +177,26 @@ pub fn a_starter_kit(bed: &Bed, until_swept: &dyn Fn()) {
 
     // No generation counts a change of an annotation.
     let annotated = json!({ "metadata": { "annotations": { "example.com/kit": "no" } } });
-    story.admin().merge("NetworkPolicy", &place, "deny", &annotated).ok();
+    story.admin().merge("NetworkPolicy", &place, "closed", &annotated).ok();
     eventually("its annotation is the template's again", || {
-        let policy = story.admin().get("NetworkPolicy", &place, "deny").ok_or("it is gone")?;
+        let policy = story.admin().get("NetworkPolicy", &place, "closed").ok_or("it is gone")?;
         same(annotation(&policy, "example.com/kit"), Some("yes"))
     });
 
     // A field that the template does not name does not open it.
-    story.admin().merge("NetworkPolicy", &place, "deny", &json!({ "spec": { "ingress": [{}] } })).ok();
+    story.admin().merge("NetworkPolicy", &place, "closed", &json!({ "spec": { "ingress": [{}] } })).ok();
     eventually("it is closed again", || {
-        let policy = story.admin().get("NetworkPolicy", &place, "deny").ok_or("it is gone")?;
+        let policy = story.admin().get("NetworkPolicy", &place, "closed").ok_or("it is gone")?;
         same(policy["spec"]["ingress"].clone(), Value::Null)
     });
 
-    let more = json!({ "metadata": { "labels": { "pods": "20", "ci": null } } });
-    story.admin().merge("Namespace", "", &place, &more).ok();
-    hard("ResourceQuota", "20");
+    let less = json!({ "example.com/pods": "30", "example.com/limits": "off" });
+    let less = json!({ "metadata": { "labels": { "ci": null }, "annotations": less } });
+    story.admin().merge("Namespace", "", &place, &less).ok();
+    hard("30");
+    story.until_gone("LimitRange", &place, "team");
     story.until_gone("ServiceAccount", &place, "ci");
-    story.admin().delete("CopyratorTemplate", &story.home, "kit").ok();
+    story.admin().delete("CopyratorTemplate", &story.home, "starter-kit").ok();
     for (kind, name) in all {
         story.until_gone(kind, &place, name);
     }
@@ -204,7 +214,7 @@ pub fn roles_are_bound_where_author_and_operator_may(bed: &Bed) {
         });
         template_of(&story, "team", json!([{ "id": "team", "template": object, "recreate": "OnImmutable" }]))
     };
-    story.admin().create(&of("edit")).ok();
+    story.admin().create(&of("admin")).ok();
     let told = story.until_condition("CopyratorTemplate", "team", "Ready", "False", "Forbidden");
     assert!(told["status"].to_string().contains("copies.bind"), "{told}");
     assert!(story.admin().get("RoleBinding", &place, "team").is_none());

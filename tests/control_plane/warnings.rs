@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{config_map, data, namespace};
+use crate::bed::objects::{binding, config_map, data, namespace};
 use crate::bed::{Story, eventually, peaceful, same};
 
 #[test]
@@ -130,4 +130,19 @@ fn a_user_who_changes_a_source_is_told_how_far_the_change_reaches() {
         let told = story.admin().merge("ConfigMap", &source, "app", &patch).warnings;
         if told.iter().any(|one| one == far) { Ok(()) } else { Err(format!("{told:?}")) }
     });
+
+    // A forged authorization tells bob nothing of namespaces that bob may not see, also where nothing is stored.
+    story.admin().create(&binding(&source, "bob", "edit")).ok();
+    story.admin().create(&config_map(&source, "own", [("k", "1")])).ok();
+    let annotations = json!({ "copyrator.dev/copy-to": "*", "copyrator.dev/authorized": "forged" });
+    let metadata = json!({ "labels": { "copyrator.dev/declares": "true" }, "annotations": annotations });
+    let forged = json!({ "metadata": metadata, "data": { "k": "2" } });
+    let answer = eventually("bob may write in the namespace", || {
+        let answer = story.bed.bob.try_merge("ConfigMap", &source, "own", &forged);
+        let said = answer.body["message"].as_str().unwrap_or_default().to_owned();
+        // As RBAC says it.
+        if said.contains("cannot patch resource") { Err(said) } else { Ok(answer) }
+    });
+    let told = format!("{:?}", answer.warnings);
+    assert!(answer.code >= 400 && !told.contains("reaches"), "{told} {}", answer.body);
 }

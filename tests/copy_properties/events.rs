@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::{
     copy_model::server::Answer,
     policies::{BAD, Policy, any_policy},
-    rules::{COPY_TO, RULES, Rule, SELECTORS, any_rule, rarely},
+    rules::{COPY_TO, RULES, Rule, SELECTORS, Target, any_rule, rarely},
 };
 
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ pub fn tenants_story() -> impl Strategy<Value = Vec<Event>> {
 }
 
 /// The same, where namespaces are deleted and made anew for another team, which has its own sources there and gives rights
-/// as it likes.
+/// as it likes; or takes back what a rule may read.
 pub fn owners_story() -> impl Strategy<Value = Vec<Event>> {
     let rights = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Rights(at, places));
     let into = (0..RULES.len(), places()).prop_map(|(at, places)| Event::Turn(at, Turn::Into(places)));
@@ -149,10 +149,26 @@ pub fn owners_story() -> impl Strategy<Value = Vec<Event>> {
         let back = Event::Namespace(place, NamespaceIs::Blue);
         [gone].into_iter().chain(seen).chain([back, source]).collect::<Vec<_>>()
     });
+    // A rule elsewhere copies what is at home; the right to read that is taken back, and then it changes.
+    let taken = (2..RULES.len(), any_rule(), select(&["1", "2"][..])).prop_map(|(at, rule, value)| {
+        let targets = vec![Target::Names(&["a", "b"])];
+        let rule = Rule { from: &["home"], targets, suspend: false, broken: false, ..rule };
+        let source = |value| {
+            let changes = vec![Change::Data("a", Some(value)), Change::Label("app", true)];
+            Event::Edit(Which::At(rule.kind, "home", "x"), How::Patch("kubectl"), changes)
+        };
+        let given = [
+            Event::Rights(at, &["home", "a", "b"]),
+            source("3"),
+            Event::Rule(at, Some(Box::new(rule.clone()))),
+        ];
+        let taken = [Event::Pass(1), Event::Rights(at, &["a", "b"]), source(value), Event::Pass(40)];
+        given.into_iter().chain(taken).collect::<Vec<_>>()
+    });
     let one = |event: Event| vec![event];
     let pass = select(&[1, 40, 400][..]).prop_map(Event::Pass);
     let later = vec(
-        prop_oneof![2 => rights.prop_map(one), 3 => into.prop_map(one), 3 => anew, 2 => event().prop_map(one),
+        prop_oneof![1 => taken, 2 => rights.prop_map(one), 3 => into.prop_map(one), 3 => anew, 2 => event().prop_map(one),
             5 => pass.prop_map(one)],
         0..40,
     );

@@ -27,6 +27,8 @@ fn webhook_configurations_parse_and_carry_no_trust_of_their_own() {
                 continue;
             }
             assert!(kind.ends_with("WebhookConfiguration"), "{name}: {kind}");
+            // As all of ours is found.
+            assert_eq!(document["metadata"]["labels"]["app.kubernetes.io/part-of"], "copyrator", "{name}");
             // The CA is generated in each cluster; one that is written down is everybody's.
             assert!(!text.contains("caBundle:"), "{name}");
         }

@@ -1,6 +1,12 @@
 //! Whatever happens to templates, namespaces, rights and the objects of others: it converges, and then it is silent.
 
-use std::time::Duration;
+mod texts;
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -11,6 +17,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
+use self::texts::{EACH, IDS, TEMPLATES, Text, objects, read_by, status, text};
 use super::{
     instances::{kind, put, template_for_each, world_with_kind},
     tests::{answer, at, namespace, plans, template},
@@ -19,22 +26,20 @@ use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
     model::{DeletionAnswer, InstancesRead, ObjectFacts, World},
-    names::{GrantedKinds, Kind, NamespacedName, ObjectKey, TemplateKind},
+    names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     observe::content::decode,
     plan::{
         Need,
         copy::{
-            CopyAction,
+            CopyAction, SlotPlan,
             claims::{claims_on, inert_template},
+            templates::selects,
         },
     },
-    reconcile::rendering::all::render_all,
+    reconcile::rendering::all::render_with,
 };
 
 const PLACES: [&str; 3] = ["one", "two", "three"];
-/// The last one is rendered for objects, the others for namespaces.
-const TEMPLATES: [&str; 4] = ["first", "second", "third", "each"];
-const EACH: usize = 3;
 const INSTANCES: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Debug)]
@@ -45,10 +50,10 @@ enum Event {
         is_blue: bool,
         has_pods: bool,
     },
-    /// A template is written: which of the objects it has.
+    /// A template is written.
     Write {
         template: usize,
-        has: [bool; 3],
+        text: Text,
     },
     Delete {
         template: usize,
@@ -96,7 +101,7 @@ fn event() -> impl Strategy<Value = Event> {
             is_blue,
             has_pods
         }),
-        (template.clone(), any::<[bool; 3]>()).prop_map(|(template, has)| Event::Write { template, has }),
+        (template.clone(), text()).prop_map(|(template, text)| Event::Write { template, text }),
         template.clone().prop_map(|template| Event::Delete { template }),
         (template, any::<bool>()).prop_map(|(template, may)| Event::Rights { template, may }),
         place.clone().prop_map(|place| Event::Occupy { place }),
@@ -109,55 +114,25 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The objects that a template can have: one for each namespace, one whose expression needs a label, and one that others may
-/// have made. Each says whose it is: the simulation passes by a write that changes nothing but marks.
-fn objects(template: usize, has: [bool; 3]) -> Value {
-    if template == EACH {
-        return objects_for_each(has);
-    }
-    let of = |id: &str, kind: &str, name: &str, (field, value): (&str, Value)| json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, field: value}});
-    let whose = TEMPLATES[template];
-    let hard =
-        json!({"pods": "${namespaceObject.metadata.labels['pods']}", "services": template.to_string()});
-    let all = [
-        of("own", "ConfigMap", "own-${namespaceObject.metadata.name}", ("data", json!({"of": whose}))),
-        of("quota", "ResourceQuota", "q", ("spec", json!({"hard": hard}))),
-        of(
-            "shared",
-            "ConfigMap",
-            "shared",
-            ("data", json!({"of": whose, "in": "${namespaceObject.metadata.name}"})),
-        ),
-    ];
-    let chosen: Vec<&Value> = all.iter().zip(has).filter(|(_, has)| *has).map(|(object, _)| object).collect();
-    // A template has one object at least.
-    if chosen.is_empty() { json!([all[0]]) } else { json!(chosen) }
-}
-
-/// The same of the template that is rendered for objects: one for each, one whose expression needs a field, of a kind that is granted,
-/// and one for all of them, which others may have made.
-fn objects_for_each(has: [bool; 3]) -> Value {
-    let of = |id: &str, name: &str, data: Value| json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}});
-    let all = [
-        of("mine", "of-${object.metadata.name}", json!({"of": "${object.metadata.name}"})),
-        json!({"id": "size", "template": {"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
-            "metadata": {"name": "size-${object.metadata.name}"}, "spec": {"size": "${object.spec.size}"}}}),
-        of("shared", "shared", json!({"of": "each", "for": "${object.metadata.name}"})),
-    ];
-    let chosen: Vec<&Value> = all.iter().zip(has).filter(|(_, has)| *has).map(|(object, _)| object).collect();
-    if chosen.is_empty() { json!([all[0]]) } else { json!(chosen) }
-}
-
 struct Story {
     world: World,
     /// A kind that templates are granted to declare.
     certificate: Kind,
     generation: i64,
+    /// How many objects were made.
+    made: usize,
+    /// What the templates say that are there.
+    texts: BTreeMap<usize, Text>,
+    /// The objects that templates are rendered for, as they were last written, by place and number.
+    instances: BTreeMap<(usize, usize), Value>,
+}
+
+fn template_name(template: usize) -> NamespacedName {
+    NamespacedName::of_template("platform", TEMPLATES[template])
 }
 
 impl Story {
     fn happen(&mut self, event: &Event) {
-        let name = |template: usize| NamespacedName::of_template("platform", TEMPLATES[template]);
         match *event {
             Event::Label { place, is_blue, has_pods } => {
                 let mut labels = json!({"team": if is_blue { "blue" } else { "red" }});
@@ -166,27 +141,18 @@ impl Story {
                 }
                 namespace(&mut self.world, PLACES[place], labels);
             }
-            Event::Write { template: at, has } => {
-                self.generation += 1;
-                let version = (TEMPLATES[at], at as i64, self.generation);
-                match at {
-                    EACH => drop(template_for_each(
-                        &mut self.world,
-                        version,
-                        json!({"objects": objects(at, has)}),
-                    )),
-                    _ => drop(template(&mut self.world, version, objects(at, has))),
-                }
+            Event::Write { template: at, text } => self.write(at, text),
+            Event::Delete { template } => {
+                self.texts.remove(&template);
+                self.world.forget_template(&template_name(template));
             }
-            Event::Delete { template } => self.world.forget_template(&name(template)),
             Event::Rights { template, may } => {
-                if self.world.templates().contains_key(&name(template)) {
-                    answer(&mut self.world, &name(template), may);
+                if self.texts.contains_key(&template) {
+                    answer(&mut self.world, &template_name(template), may);
                 }
             }
             Event::Occupy { place } => occupy(&mut self.world, PLACES[place]),
             Event::Object { place, instance, size, is_going } => {
-                self.generation += 1;
                 let mut more = json!({"spec": {}});
                 if let Some(size) = size {
                     more["spec"]["size"] = size.into();
@@ -194,9 +160,10 @@ impl Story {
                 if is_going {
                     more["metadata"] = json!({"deletionTimestamp": at(1).to_string()});
                 }
-                put(&mut self.world, (PLACES[place], INSTANCES[instance]), self.generation, more);
+                self.put((place, instance), more);
             }
             Event::Gone { place, instance } => {
+                self.instances.remove(&(place, instance));
                 self.world.forget_instance(&kind(), &NamespacedName::new(PLACES[place], INSTANCES[instance]));
             }
             Event::Served { is_served } => {
@@ -205,10 +172,66 @@ impl Story {
             }
             Event::Defined { is_served } => self.define(is_served),
             Event::Run { actions } => {
-                render_all(&mut self.world);
+                self.render();
                 self.act(actions);
             }
         }
+    }
+
+    fn write(&mut self, at: usize, text: Text) {
+        self.generation += 1;
+        self.texts.insert(at, text);
+        let version = (TEMPLATES[at], at as i64, self.generation);
+        let objects = objects(at, &text);
+        match at {
+            EACH => {
+                let more = json!({"objects": objects, "writeStatus": status(&text)});
+                drop(template_for_each(&mut self.world, version, more));
+            }
+            _ => drop(template(&mut self.world, version, objects)),
+        }
+    }
+
+    fn put(&mut self, (place, instance): (usize, usize), more: Value) {
+        self.generation += 1;
+        self.instances.insert((place, instance), more.clone());
+        put(&mut self.world, (PLACES[place], INSTANCES[instance]), self.generation, more);
+    }
+
+    /// Renders everything from what is there.
+    fn render(&mut self) {
+        let objects = self.world.objects();
+        let there = objects.map(|(slot, facts)| {
+            (slot.clone(), json!({"metadata": {"name": &*slot.name, "uid": &*facts.uid}}))
+        });
+        let there: BTreeMap<ObjectKey, Value> = there.collect();
+        render_with(&mut self.world, &there);
+    }
+
+    /// Writes the statuses that objects do not have yet; returns whether there were any.
+    fn write_statuses(&mut self) -> bool {
+        let lacking = |(of, more): (&(usize, usize), &Value)| {
+            let name = InstanceName { namespace: PLACES[of.0].into(), object: Some(INSTANCES[of.1].into()) };
+            let set = self.world.rendered(&template_name(EACH), &name).filter(|set| !set.is_written(more))?;
+            let mut more = more.clone();
+            more["status"] = serde_json::from_str(set.status.as_ref()?.expose()).ok()?;
+            Some((*of, more))
+        };
+        let lacking: Vec<_> = self.instances.iter().filter_map(lacking).collect();
+        let is_any = !lacking.is_empty();
+        lacking.into_iter().for_each(|(of, more)| self.put(of, more));
+        is_any
+    }
+
+    /// Works until nothing is left to do, or fails.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..16 {
+            self.render();
+            if !self.act(usize::MAX) && !self.write_statuses() {
+                return Ok(());
+            }
+        }
+        Err(TestCaseError::fail(format!("it does not come to rest: {:?}", plans(&self.world))))
     }
 
     fn define(&mut self, is_served: bool) {
@@ -243,8 +266,82 @@ impl Story {
                 assert!(write.rendered.is_some());
             }
         }
+        let is_made = |slot: &ObjectKey, plan: &SlotPlan| match &plan.action {
+            Some(CopyAction::Write(write)) => write.anew || self.world.object(slot).is_none(),
+            _ => false,
+        };
+        let made: Vec<ObjectKey> =
+            plans.iter().filter(|(slot, plan)| is_made(slot, plan)).map(|(slot, _)| slot.clone()).collect();
         carry_out(&mut self.world, &plans, at(100));
+        made.iter().for_each(|slot| self.give_uid(slot));
         needed || !acting.is_empty()
+    }
+
+    /// Each object that is made is another one.
+    fn give_uid(&mut self, slot: &ObjectKey) {
+        let (Some(facts), Some(print)) = (self.world.object(slot), self.world.fingerprint(slot)) else {
+            return;
+        };
+        let (mut facts, mut print) = (facts.clone(), print.clone());
+        self.made += 1;
+        facts.uid = format!("made-{}", self.made).into();
+        print.uid = facts.uid.clone();
+        self.world.set_object(slot.clone(), Some(facts));
+        self.world.assume_fingerprint(slot, print);
+    }
+
+    /// A template loses an object that it does not read itself, if there is one that may act: that object goes, and what else is declared
+    /// stays the very object that it was. Returns how many stayed.
+    fn lose_one(&mut self, dice: usize) -> Result<usize, TestCaseError> {
+        let is_active = |at: &usize| {
+            let name = template_name(*at);
+            self.world
+                .templates()
+                .get(&name)
+                .is_some_and(|facts| inert_template(&self.world, &name, facts).is_none())
+        };
+        let some = self.texts.iter().filter(|(at, _)| is_active(at)).flat_map(|(at, text)| {
+            let is_unread = |id: &usize| {
+                (0..IDS.len())
+                    .all(|by| !text[by].is_there || read_by(text, by).is_none_or(|(of, _)| of != *id))
+            };
+            let ids = (0..IDS.len()).filter(|id| text[*id].is_there);
+            let is_last = ids.clone().count() < 2;
+            ids.filter(is_unread).filter(move |_| !is_last).map(|id| (*at, id)).collect::<Vec<_>>()
+        });
+        let some: Vec<(usize, usize)> = some.collect();
+        let Some(&(at, id)) = dice.checked_rem(some.len()).and_then(|nth| some.get(nth)) else {
+            return Ok(0);
+        };
+        let mut text = self.texts[&at];
+        let is_lost = |slot: &ObjectKey| match id {
+            0 => slot.name.starts_with("own-"),
+            1 => slot.kind == Kind::ResourceQuota || slot.kind == self.certificate,
+            2 => &*slot.name == "shared",
+            _ => slot.name.starts_with("more-"),
+        };
+        let declared = self.world.objects().filter_map(|(slot, facts)| {
+            let rule = &facts.marks.as_deref()?.rule;
+            let is_declared = claims_on(&self.world, slot).iter().any(|claim| claim.rule == rule);
+            let stays = is_declared && (*rule != template_name(at) || !is_lost(slot));
+            stays.then(|| (slot.clone(), facts.uid.clone()))
+        });
+        let declared: Vec<_> = declared.collect();
+        text[id].is_there = false;
+        self.write(at, text);
+        self.settle()?;
+        for (slot, uid) in &declared {
+            let now = self.world.object(slot).map(|facts| &facts.uid);
+            prop_assert_eq!(
+                now,
+                Some(uid),
+                "{} is another one, since {} lost {}",
+                slot,
+                TEMPLATES[at],
+                IDS[id]
+            );
+        }
+        Ok(declared.len())
     }
 }
 
@@ -284,6 +381,23 @@ fn check(world: &World) {
     for slot in world.rendered_slots().filter(|slot| !claims_on(world, slot).is_empty()) {
         assert!(world.object(slot).is_some(), "{slot} is declared, and not there");
     }
+    // What one object says of another is so.
+    let uids: BTreeSet<&str> = world.objects().map(|(_, facts)| &*facts.uid).collect();
+    let sets = world.templates().iter().flat_map(|(template, facts)| {
+        let compiled =
+            facts.compiled.as_ref().ok().filter(|_| inert_template(world, template, facts).is_none());
+        let is_current = move |instance: &InstanceName| {
+            compiled.is_some_and(|compiled| selects(world, template, compiled, instance))
+        };
+        world.rendered_of(template).filter(move |(instance, _)| is_current(instance))
+    });
+    let texts = sets.flat_map(|(_, set)| set.objects.iter().map(|object| &object.body).chain(&set.status));
+    for text in texts {
+        let text: Value = serde_json::from_str(text.expose()).unwrap();
+        for seen in [&text["data"]["seen"], &text["seen"]].into_iter().filter_map(Value::as_str) {
+            assert!(seen != "foreign" && uids.contains(seen), "{text} has seen what is not there");
+        }
+    }
 }
 
 #[test]
@@ -292,14 +406,24 @@ fn whatever_happens_it_converges_and_is_silent_then() {
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config = ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), ..config };
     }
-    let story = vec(event(), 1..24);
-    let held = TestRunner::new(config).run(&story, |events| {
+    let story = (vec(event(), 1..24), any::<usize>());
+    let (stayed, read) = (Cell::new(0), Cell::new(0));
+    let held = TestRunner::new(config).run(&story, |(events, dice)| {
         let kinds = GrantedKinds::default();
+        let each = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField";
+        let each = TemplateKind::read(each, &kinds).unwrap();
         let certificate =
             TemplateKind::read("cert-manager.io/v1/Certificate/certificates/render", &kinds).unwrap();
         let kind = certificate.rendered.unwrap();
-        let mut story = Story { world: world_with_kind(), certificate: kind, generation: 0 };
-        story.world.settings_mut().template_kinds.insert(certificate);
+        let mut story = Story {
+            world: world_with_kind(),
+            certificate: kind,
+            generation: 0,
+            made: 0,
+            texts: BTreeMap::new(),
+            instances: BTreeMap::new(),
+        };
+        story.world.settings_mut().template_kinds = [each, certificate].into();
         story.world.settings_mut().copy_kinds.insert(kind);
         story.define(true);
         // What is not wanted goes at once: marks are not simulated.
@@ -308,17 +432,15 @@ fn whatever_happens_it_converges_and_is_silent_then() {
             namespace(&mut story.world, place, json!({"team": "blue", "pods": "10"}));
         }
         events.iter().for_each(|event| story.happen(event));
-        let mut rounds = 0;
-        loop {
-            render_all(&mut story.world);
-            if !story.act(usize::MAX) {
-                break;
-            }
-            rounds += 1;
-            prop_assert!(rounds < 8, "it does not come to rest: {:?}", plans(&story.world));
-        }
+        story.settle()?;
+        check(&story.world);
+        let is_reader =
+            |text: &Text| (0..IDS.len()).any(|id| text[id].is_there && read_by(text, id).is_some());
+        read.set(read.get() + story.texts.values().filter(|text| is_reader(text)).count());
+        stayed.set(stayed.get() + story.lose_one(dice)?);
         check(&story.world);
         Ok(())
     });
     held.unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(stayed.get() > 0 && read.get() > 0, "nothing stayed or was read: this test looks at nothing");
 }
