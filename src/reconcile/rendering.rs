@@ -27,6 +27,7 @@ pub(crate) use all::render_everything;
 use jiff::SignedDuration;
 use kube::Client;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use self::{existing::Existing, inputs::Inputs};
 use super::{
@@ -54,6 +55,8 @@ const FOR_ROOM: Duration = Duration::from_secs(60);
 /// What is declared for a namespace that is younger goes before other changes.
 const NEW: SignedDuration = SignedDuration::from_mins(1);
 
+/// How many renderings may have pods in memory at a time.
+pub(super) const WITH_PODS: usize = 2;
 /// The least time between two looks at pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// When to try again where somebody else owns a field of a status.
@@ -66,6 +69,8 @@ pub(super) struct RenderingHandler {
     pub(super) writer: Writer,
     /// When pods were looked at, or a status was written, for templates that write one.
     pub(super) looked: Mutex<BTreeMap<(NamespacedName, InstanceName), Instant>>,
+    /// A place for each rendering that may have pods in memory.
+    pub(super) with_pods: Semaphore,
 }
 
 impl RenderingHandler {
@@ -118,7 +123,7 @@ impl RenderingHandler {
         template: &NamespacedName,
         instance: &InstanceName,
     ) -> Result<RenderedSet, ReadError> {
-        let mut existing = Existing::default();
+        let (mut existing, mut place) = (Existing::default(), None);
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
             // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not kept.
@@ -133,9 +138,15 @@ impl RenderingHandler {
             }
             let lacking = existing.of(&self.context.world(), (template, instance), lacking);
             if lacking.iter().any(|(.., reads_pods)| *reads_pods) {
+                if place.is_none() {
+                    place = self.with_pods.acquire().await.ok();
+                }
                 self.looked().insert((template.clone(), instance.clone()), Instant::now());
             }
-            existing.read(&self.client, lacking).await?;
+            match existing.read(&self.client, lacking).await {
+                Err(error @ ReadError::TooLarge(_)) => return Ok(inputs.failed(&error.to_string())),
+                read => read?,
+            }
         }
     }
 
