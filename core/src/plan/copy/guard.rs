@@ -51,7 +51,7 @@ impl Guards {
         let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
         let new = object(write.intent.labels.clone());
         let old = write.replaces.as_ref().and_then(|_| world.object(slot)).map(|facts| {
-            object(facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+            object(facts.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
         });
         let guard = |(name, facts): (&Arc<str>, &PolicyFacts)| {
             let policy = facts.compiled.as_ref().ok().filter(|_| speaks_of_copies(facts))?;

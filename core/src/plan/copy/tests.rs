@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 mod demand;
 mod guard;
+mod labels;
 mod namespace_scope;
 mod ready;
 mod remember;
