@@ -60,6 +60,8 @@ pub(crate) struct Sizes {
     pub(crate) secrets: Vec<usize>,
     /// The size of a foreign Secret.
     pub(crate) secret_bytes: usize,
+    /// Large ConfigMaps that a workload uses.
+    pub(crate) used: usize,
     /// Objects, where memory at rest is looked at.
     pub(crate) objects: usize,
     /// Deployments that one Secret restarts.
@@ -114,6 +116,7 @@ impl From<&Wishes> for Sizes {
                 .secrets
                 .map_or_else(|| sizes(&[0, 5000, 20_000], &[0, 100]), |only| vec![0, only]),
             secret_bytes: 32 * 1024,
+            used: size(200, 5),
             objects: namespaces * size(30, 5),
             restarts: wishes.workloads.map_or_else(|| sizes(&[50, 500], &[5]), |only| vec![only]),
             places: wishes.workloads.unwrap_or(size(100, 5)).max(1),

@@ -129,11 +129,18 @@ const READ: [&str; 16] = [
 pub const LONGEST: usize = 16 << 10;
 /// Longest list of groups, in bytes. The API server writes it, and no user chooses it.
 const LONGEST_GROUPS: usize = 64 << 10;
+/// Longest mark of a copy, in bytes: a longer one is not ours. Anybody may put marks on an object, and those of each object are kept.
+const LONGEST_MARK: usize = 1 << 10;
 
 /// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` where it is not read. It is one
 /// byte more than the limit, so that too long a value can be recognised.
 pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
-    let longest = if annotation == AUTHOR_GROUPS { LONGEST_GROUPS } else { LONGEST };
+    let longest = match annotation {
+        AUTHOR_GROUPS => LONGEST_GROUPS,
+        REMOVE_AFTER | DEFINITION => LONGEST_MARK,
+        mark if is_mark(mark) => LONGEST_MARK,
+        _ => LONGEST,
+    };
     READ.contains(&annotation).then_some(longest + 1)
 }
 
@@ -353,6 +360,11 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
 /// are written on their own.
 pub fn is_mark(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
+}
+
+/// Whether a label is one of ours that are read. Whatever other labels an object has, these are kept.
+pub(crate) fn is_label(key: &str) -> bool {
+    [MANAGED_BY, RULE_LABEL, DECLARES, APPLIED, BRAKE, LAST_GOOD].contains(&key)
 }
 
 /// Labels and annotations that no copy ever gets, whatever its rule says: other tools would take the copy for

@@ -111,6 +111,10 @@ fn api_outcome(status: &Status) -> Outcome {
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
+        // All of them together have 256 KiB at most, whoever wrote them.
+        422 if about_field("metadata.annotations") && caused_by("FieldValueTooLong") => {
+            Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
+        }
         // Both can happen at once; what an update cannot do decides. Of copies only a ResourceQuota has such a field of its spec
         // (scopes), and a copy has those of an object that the API server has taken; a template has `recreate`.
         422 if about_field("immutable")
@@ -220,6 +224,9 @@ mod tests {
             serde_json::json!({"code": 404, "reason": "NotFound", "details": {"kind": "namespaces"}});
         assert_eq!(outcome(no_namespace), Outcome::NamespaceGone);
         assert_eq!(outcome(serde_json::json!({"code": 409, "reason": "Conflict"})), Outcome::Stale);
+        let full = serde_json::json!({"code": 422, "reason": "Invalid", "details": {"causes": [
+            {"reason": "FieldValueTooLong", "field": "metadata.annotations"}]}});
+        assert!(matches!(outcome(full), Outcome::Refused { reason: WriteFault::TooLarge, .. }));
         let immutable = serde_json::json!({"code": 422, "reason": "Invalid", "message": "data: Forbidden: field is immutable",
             "details": {"causes": [{"reason": "FieldValueForbidden", "field": "data"}]}});
         assert!(matches!(outcome(immutable), Outcome::NeedsReplacing(_)));

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     explain::failed,
+    model::Remark,
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{Cause, Failure, Removal, RemovePod, RestartAction, because},
 };
@@ -104,18 +105,22 @@ impl Reporter {
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
     }
 
-    /// Reports a workload's annotation that we do not understand; `None`: it is fine (again).
-    pub(crate) async fn misspelt(&self, workload: &WorkloadKey, what: Option<String>) {
-        let Some(what) = self.restarts.misspelt.is_new(workload, what) else { return };
-        tracing::warn!(%workload, what, "an annotation is not understood");
-        self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about_workload(workload), None)
-            .await;
+    /// Reports what the writer of a workload is to be told about it; `None`: nothing (any more).
+    pub(crate) async fn remark_of_workload(&self, workload: &WorkloadKey, remark: Option<Remark>) {
+        let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
+        let (Some(reason), Some(text)) = (reason, self.restarts.remarks_of_workloads.is_new(workload, text))
+        else {
+            return;
+        };
+        tracing::warn!(%workload, reason, text, "not all of a workload is understood");
+        self.event_of(EventType::Warning, reason, text, &self.about_workload(workload), None).await;
     }
 
-    /// The same for annotations of a ConfigMap or Secret that look like ours.
-    pub(crate) async fn misspelt_annotations(&self, object: &ObjectKey, what: Option<String>) {
-        let Some(what) = self.restarts.misspelt_objects.is_new(object, what) else { return };
-        self.event_of(EventType::Warning, "MalformedAnnotation", what, &self.about(object), None).await;
+    /// The same of any other object.
+    pub(crate) async fn remark(&self, object: &ObjectKey, remark: Option<Remark>) {
+        let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
+        let (Some(reason), Some(text)) = (reason, self.restarts.remarks.is_new(object, text)) else { return };
+        self.event_of(EventType::Warning, reason, text, &self.about(object), None).await;
     }
 
     async fn restarted(&self, outcome: &RestartOutcome, note: String, why: &Why, about: &ObjectReference) {

@@ -33,10 +33,10 @@ pub(super) struct Restarts {
     lag: Histogram,
     /// The change of each object that was reported.
     pub(super) told: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
-    /// The last message about each workload's annotation.
-    pub(super) misspelt: Dedup<WorkloadKey>,
-    /// The last message about the annotations of each ConfigMap and Secret.
-    pub(super) misspelt_objects: Dedup<ObjectKey>,
+    /// The last remark about each workload.
+    pub(super) remarks_of_workloads: Dedup<WorkloadKey>,
+    /// The last remark about each other object.
+    pub(super) remarks: Dedup<ObjectKey>,
 }
 
 impl Default for Restarts {
@@ -45,8 +45,8 @@ impl Default for Restarts {
             counts: Family::default(),
             lag: Histogram::new(SECONDS),
             told: Arc::default(),
-            misspelt: Dedup::default(),
-            misspelt_objects: Dedup::default(),
+            remarks_of_workloads: Dedup::default(),
+            remarks: Dedup::default(),
         }
     }
 }

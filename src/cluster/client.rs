@@ -20,6 +20,7 @@ use super::{
     error::ClientError,
     protobuf::{as_json, preferring_protobuf},
     read_only::reads_only,
+    small_pages::SmallPages,
     target::Target,
     throttle::Throttle,
 };
@@ -161,6 +162,7 @@ pub(super) fn over(
         .layer(config.extra_headers_layer().map_err(unbuilt)?)
         .map_request(preferring_protobuf)
         .map_response(as_json)
+        .layer(layer_fn(SmallPages::new))
         .service(http);
     let reading = ServiceBuilder::new().filter(reads_only).service(service.clone());
     let reads = Client::new(reading, config.default_namespace.clone());

@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod protobuf;
 mod read_only;
+mod small_pages;
 mod target;
 mod throttle;
 

@@ -16,7 +16,7 @@ use kube::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use super::decoded::{Content, Value, decode};
-use super::{content_cache::ContentCache, fingerprint::fingerprint};
+use super::{content_cache::ContentCache, decoded::KEY_BYTES, fingerprint::fingerprint};
 use crate::{
     digest::{DigestKey, Fingerprint},
     names::ObjectKey,
@@ -27,6 +27,8 @@ use crate::{
 const SMALL: usize = 64 << 10;
 /// How many larger bodies are in memory at a time, until they are decoded or reduced.
 const LARGE_AT_A_TIME: usize = 2;
+/// How many bytes the fingerprint of an object takes at most for keys. One of 1 MB has a hundred thousand of them, if its writer likes.
+const MOST_KEY_BYTES: usize = 128 << 10;
 /// How long one fetch may take.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,6 +50,12 @@ pub enum ContentError {
     /// The answer is not such an object. The decoder's message could quote values, so it is not kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
+    /// The digests of its keys would take too much memory, whatever their values.
+    #[error(
+        "{0} has so many keys that it is not read: their names, and 96 bytes more for each, have more than 128 KiB; spread them over \
+         several objects"
+    )]
+    TooManyKeys(ObjectKey),
     /// A page of objects could not be read.
     #[error("cannot read a page of {kind}")]
     Page {
@@ -171,10 +179,24 @@ impl Contents {
         key: &DigestKey,
     ) -> Result<Fingerprint, ContentError> {
         if let Some(content) = self.kept().get(object, wanted) {
-            return Ok(content.fingerprint(key));
+            return bounded(object, content.fingerprint(key));
         }
         let body = self.read(object).await?;
-        fingerprint(object.kind, &body.text, key).ok_or_else(|| ContentError::Decode(object.clone()))
+        let print = fingerprint(object.kind, &body.text, key);
+        bounded(object, print.ok_or_else(|| ContentError::Decode(object.clone()))?)
+    }
+
+    /// The same of an object that is copied: its content is cached for the task that writes it next.
+    ///
+    /// # Errors
+    /// The object is gone, or the API server did not give it.
+    pub(crate) async fn print_of_copied(
+        &self,
+        object: &ObjectKey,
+        wanted: &str,
+        key: &DigestKey,
+    ) -> Result<Fingerprint, ContentError> {
+        bounded(object, self.get(object, wanted).await?.fingerprint(key))
     }
 
     /// The content of an object in its current version, read anew and not cached.
@@ -227,6 +249,12 @@ impl Contents {
     }
 }
 
+/// The fingerprint, unless it takes too much memory.
+fn bounded(object: &ObjectKey, print: Fingerprint) -> Result<Fingerprint, ContentError> {
+    let bytes: usize = print.keys.keys().map(|key| key.len() + KEY_BYTES).sum();
+    if bytes > MOST_KEY_BYTES { Err(ContentError::TooManyKeys(object.clone())) } else { Ok(print) }
+}
+
 /// Reads on, up to this many bytes. Returns whether the body has ended.
 pub(super) async fn fill(
     mut stream: Pin<&mut impl AsyncBufRead>,
@@ -243,4 +271,57 @@ pub(super) async fn fill(
         stream.consume_unpin(read);
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+    use kube::client::Body as KubeBody;
+    use serde_json::json;
+
+    use super::*;
+    use crate::names::Kind;
+
+    /// Reads ConfigMaps that all have this content.
+    fn contents(data: &serde_json::Value) -> Contents {
+        let object =
+            json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "data": data}).to_string();
+        let service = tower::service_fn(move |_: Request<KubeBody>| {
+            let answer = Response::new(KubeBody::from(object.clone().into_bytes()));
+            async move { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        Contents::new(Client::new(service, "default"))
+    }
+
+    /// Otherwise a tenant fills the reconciler by large objects that a workload of no pods uses, at each start anew.
+    #[tokio::test]
+    async fn of_what_is_only_compared_nothing_is_kept() {
+        let contents = contents(&json!({"k": "x".repeat(1_000_000)}));
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let object = |number: usize| ObjectKey::new(Kind::ConfigMap, "shop", format!("c{number}"));
+        for number in 0..20 {
+            let print = contents.print(&object(number), "1", &key).await.unwrap();
+            assert_eq!(print.keys["k"].size, 1_000_000);
+        }
+        assert_eq!(contents.kept().bytes(), 0);
+        assert!(contents.turns.lock().unwrap().is_empty());
+        assert_eq!(contents.large.available_permits(), LARGE_AT_A_TIME, "each has given its place back");
+        // What is copied is, until it is written.
+        contents.print_of_copied(&object(0), "1", &key).await.unwrap();
+        assert!(contents.kept().bytes() >= 1_000_000);
+    }
+
+    #[tokio::test]
+    async fn an_object_of_very_many_keys_is_told_of_instead_of_read() {
+        let key = DigestKey::new(&[7; DigestKey::LENGTH]);
+        let object = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let of = |number: usize| -> serde_json::Value {
+            (0..number).map(|at| (at.to_string(), json!(""))).collect::<serde_json::Map<_, _>>().into()
+        };
+        assert_eq!(contents(&of(1000)).print(&object, "1", &key).await.unwrap().keys.len(), 1000);
+        let many = contents(&of(100_000));
+        for read in [many.print(&object, "1", &key).await, many.print_of_copied(&object, "1", &key).await] {
+            assert!(matches!(read, Err(ContentError::TooManyKeys(_))), "{read:?}");
+        }
+    }
 }

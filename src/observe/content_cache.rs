@@ -50,6 +50,12 @@ impl ContentCache {
         }
     }
 
+    /// Bytes of all cached content.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Drops content that has not been used for a while.
     pub(super) fn expire(&mut self, now: Instant) {
         let is_old = |one: &Entry| now.duration_since(one.used.0) >= KEPT_FOR;

@@ -14,6 +14,9 @@ use crate::{
     paths::flatten,
 };
 
+/// What is kept of a key beside its text, in bytes: a digest and a size, or a value's place, and its place in a map.
+pub(super) const KEY_BYTES: usize = 96;
+
 /// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
 /// formatter.
 pub struct Content {
@@ -41,10 +44,10 @@ pub struct Value {
 }
 
 impl Content {
-    /// Bytes of keys, values and annotations.
+    /// Bytes of keys, values and annotations, with what each takes beside its text.
     pub(super) fn size(&self) -> usize {
-        let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len());
-        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len());
+        let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len() + KEY_BYTES);
+        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES);
         values.chain(annotations).sum()
     }
 

@@ -38,8 +38,8 @@ pub(crate) enum PodsError {
     /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
-    /// The workload has no selector that the API server takes.
-    #[error("cannot select pods: the workload has no valid spec.selector")]
+    /// The workload has no selector that the API server takes, or a longer one than is kept.
+    #[error("cannot select pods: the workload has no valid spec.selector, or one that is longer than 8 KiB")]
     NoSelector,
     /// The API server refused, or could not be reached.
     #[error("cannot list pods")]

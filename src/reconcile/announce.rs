@@ -9,7 +9,7 @@ use crate::{
     api::{ConfigMonitorStatus, Problem},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{
-        Cause, Inputs, RestartAction, WorkloadPlan, misspelt, restarting_for, settle_stage_failures,
+        Cause, Inputs, RestartAction, WorkloadPlan, remark, restarting_for, settle_stage_failures,
     },
 };
 
@@ -84,20 +84,19 @@ impl Announcer {
         }
     }
 
-    /// Tells the writer of a workload's annotation that it says nothing.
-    pub(super) async fn misspelt(&self, workload: &WorkloadKey) {
-        let what = {
+    /// Tells the writer of a workload that its annotation says nothing, or that not all of it is kept.
+    pub(super) async fn remark_of_workload(&self, workload: &WorkloadKey) {
+        let remark = {
             let world = self.context.world();
-            let facts = world.workloads().get(workload).filter(|_| world.settings().annotations);
-            facts.and_then(|facts| misspelt(facts))
+            world.workloads().get(workload).and_then(|facts| remark(facts, world.settings().annotations))
         };
-        self.reporter.misspelt(workload, what).await;
+        self.reporter.remark_of_workload(workload, remark).await;
     }
 
-    /// The same of a ConfigMap's or Secret's annotations that look like ours.
-    pub(super) async fn misspelt_annotations(&self, object: &ObjectKey) {
-        let what = self.context.world().misspelt(object).cloned();
-        self.reporter.misspelt_annotations(object, what).await;
+    /// Tells the writer of any other object what is to be told about it.
+    pub(super) async fn remark(&self, object: &ObjectKey) {
+        let remark = self.context.world().remark(object).cloned();
+        self.reporter.remark(object, remark).await;
     }
 
     /// Tells of each workload that has failed and so stops others, once.

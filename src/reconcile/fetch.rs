@@ -107,7 +107,11 @@ impl Fetcher {
         let why = lacking.map(|message| (WriteFault::Forbidden, message)).unwrap_or_else(|| {
             let cause =
                 std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            (WriteFault::Failed, format!("{error}{cause}"))
+            let fault = match error {
+                ContentError::TooManyKeys(_) => WriteFault::TooLarge,
+                _ => WriteFault::Failed,
+            };
+            (fault, format!("{error}{cause}"))
         });
         self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
@@ -122,7 +126,7 @@ impl Fetcher {
         };
         // The task that copies it writes it next.
         let read = match is_copied {
-            true => self.contents.get(object, &wanted).await.map(|content| content.fingerprint(&key)),
+            true => self.contents.print_of_copied(object, &wanted, &key).await,
             false => self.contents.print(object, &wanted, &key).await,
         };
         let print = match read {

@@ -40,6 +40,7 @@ use std::{convert::Infallible, sync::Arc};
 use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::{Decided, about_rule};
@@ -62,7 +63,7 @@ use self::{
     monitor::MonitorHandler,
     pace::StatusPace,
     planner::Planner,
-    rendering::RenderingHandler,
+    rendering::{RenderingHandler, WITH_PODS},
     rule::RuleHandler,
     scan::Scanner,
     selected_pods::SelectedPods,
@@ -198,6 +199,7 @@ impl Reconciler {
                 client: client.clone(),
                 writer: writer.clone(),
                 looked: Default::default(),
+                with_pods: Semaphore::new(WITH_PODS),
             },
             workloads: WorkloadHandler {
                 context: shared(),
@@ -346,8 +348,8 @@ impl Reconciler {
                 None => self.statuses.monitor(key, monitor).await,
             },
             Key::Policy(name) => self.statuses.policy(key, name).await,
-            Key::Misspelt(object) => {
-                self.announcer.misspelt_annotations(object).await;
+            Key::Remark(object) => {
+                self.announcer.remark(object).await;
                 Again::OnChange
             }
             Key::Scan => {

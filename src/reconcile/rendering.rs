@@ -31,7 +31,7 @@ pub(crate) use all::render_everything;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use self::{existing::Existing, inputs::Inputs};
 use super::{
@@ -62,6 +62,8 @@ const FOR_ROOM: Duration = Duration::from_secs(60);
 /// What is declared for a namespace that is younger goes before other changes.
 const NEW: SignedDuration = SignedDuration::from_mins(1);
 
+/// How many renderings may have pods in memory at a time.
+pub(super) const WITH_PODS: usize = 2;
 /// The least time between two looks at pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// When to try again where somebody else owns a field of a status, or the API server does not keep it.
@@ -79,6 +81,8 @@ pub(super) struct RenderingHandler {
     pub(super) writer: Writer,
     /// When pods were looked at, or a status was written, for templates that write one.
     pub(super) looked: Mutex<BTreeMap<(NamespacedName, InstanceName), Instant>>,
+    /// A place for each rendering that may have pods in memory.
+    pub(super) with_pods: Semaphore,
 }
 
 impl RenderingHandler {
@@ -150,7 +154,7 @@ impl RenderingHandler {
         instance: &InstanceName,
         pods_later: bool,
     ) -> (RenderedSet, bool) {
-        let mut existing = Existing { pods_later, ..Existing::default() };
+        let (mut existing, mut place) = (Existing { pods_later, ..Existing::default() }, None);
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
             // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not kept.
@@ -165,6 +169,9 @@ impl RenderingHandler {
             }
             let lacking = existing.of(&self.context.world(), (template, instance), lacking);
             if lacking.iter().any(|(.., reads_pods)| *reads_pods) {
+                if place.is_none() {
+                    place = self.with_pods.acquire().await.ok();
+                }
                 self.looked().insert((template.clone(), instance.clone()), Instant::now());
             }
             for error in existing.read(&self.client, lacking).await {

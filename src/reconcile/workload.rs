@@ -37,7 +37,7 @@ pub(super) struct WorkloadHandler {
 
 impl WorkloadHandler {
     pub(super) async fn handle(&self, workload: &WorkloadKey) -> Again {
-        self.announcer.misspelt(workload).await;
+        self.announcer.remark_of_workload(workload).await;
         let planned = self.planner.planned(|world, now| {
             let plan = plan_workload(world, workload, now);
             let facts = world.workloads().get(workload).filter(|_| plan.action.is_some());

@@ -375,6 +375,11 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     story.admin().create(&object).ok();
     until_told_of(&story, "app", "MalformedAnnotation", "did you mean copyrator.dev/copy-to?");
     until_told_of(&story, "app", "MalformedAnnotation", "can only say \"false\"");
+    let labels: serde_json::Map<_, _> = (0..65).map(|at| (format!("l{at}"), json!("x"))).collect();
+    let mut labelled = config_map(&story.home, "labelled", [("k", "v")]);
+    labelled["metadata"]["labels"] = labels.into();
+    story.admin().create(&labelled).ok();
+    until_told_of(&story, "labelled", "PartlyRead", "more than 64 labels");
     // Another write with the same slip is no news; another slip is.
     story.admin().merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "2" } })).ok();
     let other = json!({ "metadata": { "annotations": { "copyrator.dev/copy-too": null, "copyrator.dev/restart": "no" } } });

@@ -143,7 +143,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 21] = [
+const NO_REASONS: [&str; 22] = [
     "Apply",
     "Canary",
     "ConfigMap",
@@ -156,6 +156,7 @@ const NO_REASONS: [&str; 21] = [
     "FactsMissing",
     "FieldManagerConflict",
     "FieldValueForbidden",
+    "FieldValueTooLong",
     "Ignore",
     "In",
     "Namespace",

@@ -1,13 +1,15 @@
-//! Memory beside other people's Secrets: what is no source and no copy must cost next to nothing, whatever its size.
+//! Memory beside other people's objects: what is no source and no copy must cost next to nothing, whatever its size, and what is only
+//! compared no more than its digests.
 
 use std::time::Duration;
 
+use serde_json::json;
 use testbed::Role;
 
 use crate::Outcome;
 use crate::arena::Arena;
 use crate::figures::{Budget, Figures};
-use crate::objects::{big_secret, collection, namespace};
+use crate::objects::{big_secret, collection, config_map, deployment, namespace, text};
 use crate::processes::memory;
 use crate::program::Program;
 use crate::sizes::Sizes;
@@ -18,6 +20,8 @@ const BUDGET: f64 = 40.0;
 const NAMESPACES: usize = 20;
 /// So many are made at a time: their bodies are in memory before they are sent.
 const BATCH: usize = 500;
+/// The size of a ConfigMap that a workload uses, near the most that the API server takes.
+const USED_BYTES: usize = 980_000;
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut arena = Arena::start(program, sizes).await?;
@@ -47,7 +51,30 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
             note(&mut figures, &arena, sizes, &format!("{wanted}, there at the start"), budget).await?;
         }
     }
+    use_large_ones(&arena, sizes, &name(0)).await?;
+    for _ in 0..sizes.rounds {
+        arena.restart(Role::Reconciler)?;
+        let about = format!("and {} ConfigMaps of {USED_BYTES} bytes that a Deployment uses", sizes.used);
+        note(&mut figures, &arena, sizes, &about, None).await?;
+    }
     Ok(figures)
+}
+
+/// Makes large ConfigMaps, and a Deployment without pods that is to restart when one of them changes.
+async fn use_large_ones(arena: &Arena, sizes: &Sizes, home: &str) -> Outcome<()> {
+    let used = |number: usize| {
+        let mut object = config_map(home, &format!("used-{number}"));
+        object["data"]["large"] = json!(text(USED_BYTES, &number.to_string()));
+        object
+    };
+    for number in 0..sizes.used {
+        arena.create(&collection(home, "configmaps"), [used(number)]).await?;
+    }
+    let mut user = deployment(home, "user", "used-0");
+    user["metadata"]["annotations"] = json!({"copyrator.dev/restart": "true"});
+    let all = (0..sizes.used).map(|number| json!({"configMapRef": {"name": format!("used-{number}")}}));
+    user["spec"]["template"]["spec"]["containers"][0]["envFrom"] = all.collect();
+    arena.create(&format!("/apis/apps/v1/namespaces/{home}/deployments"), [user]).await
 }
 
 /// Looks at both processes when nothing has happened for a while.

@@ -42,8 +42,7 @@ impl Difference {
             }
         }
         let surplus = print.keys.keys().filter(|key| !intent.content.contains_key(*key));
-        let label = |key: &str| facts.labels.get(key).map(|value| &**value);
-        let labels = intent.labels.iter().filter(|(key, value)| label(key) != Some(value.as_str()));
+        let labels = intent.labels.iter().filter(|(key, value)| !facts.labels.may_have(key, value));
         let marks = facts.marks.as_deref().map(|marks| marks.annotations()).unwrap_or_default();
         let annotation = |key: &str| marks.get(key).or_else(|| print.annotations.get(key));
         let annotations = intent.annotations.iter().filter(|(key, value)| annotation(key) != Some(*value));

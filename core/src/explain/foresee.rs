@@ -114,9 +114,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
     let facts = ObjectFacts {
         uid: kept.map_or_else(|| PLANNED.into(), |facts| facts.uid.clone()),
         resource_version: PLANNED.into(),
-        labels: Arc::new(
-            intent.labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
-        ),
+        labels: Arc::new(intent.labels.iter().collect()),
         deletion: None,
         owners: Owner::hash(&intent.owner),
         // In whole seconds, as the API server writes its own.

@@ -8,7 +8,7 @@ use super::object::Asks;
 use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem},
     marks::{AUTHOR, AUTHOR_GROUPS, AUTHORIZED, COPY_TO, COPY_TO_SELECTOR, PODS_APPLIED, RESTART_PODS},
-    model::{Declared, MonitorFacts, RuleFacts, World},
+    model::{Declared, Labels, MonitorFacts, Remark, RuleFacts, World},
     names::ObjectKey,
     validate::{annotated_monitor, annotated_rule, not_declared},
 };
@@ -27,13 +27,23 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
 }
 
 /// At most this many objects of one kind and namespace are reported: each costs memory and an Event.
-const MOST_MISSPELT: usize = 64;
+const MOST_REMARKS: usize = 64;
 
-/// Notes what is wrong with an object's annotations that look like ours; `None`: nothing (any more).
-pub(super) fn put_misspelt(world: &mut World, object: &ObjectKey, what: Option<String>) {
+/// Notes what is wrong with an object's annotations that look like ours, or else that it has more labels than are kept; `None`:
+/// nothing (any more).
+pub(super) fn put_remark(world: &mut World, object: &ObjectKey, misspelt: Option<String>, labels: &Labels) {
     let counts = world.settings().annotations && world.settings().only_rule.is_none();
-    let has_room = world.misspelt_beside(object, MOST_MISSPELT) < MOST_MISSPELT;
-    world.set_misspelt(object, what.filter(|_| counts && has_room));
+    let misspelt = misspelt.filter(|_| counts);
+    let misspelt = misspelt.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
+    let partly_read = labels.is_cut().then(|| Remark {
+        reason: Remark::PARTLY_READ,
+        text: format!(
+            "{}: no selector selects it, and its labels are not copied; give it fewer",
+            Labels::TOO_MANY
+        ),
+    });
+    let has_room = world.remarks_beside(object, MOST_REMARKS) < MOST_REMARKS;
+    world.set_remark(object, misspelt.or(partly_read).filter(|_| has_room));
 }
 
 fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) {

@@ -54,7 +54,7 @@ impl Instance {
         let facts = InstanceFacts {
             uid: text(&meta.uid).into(),
             resource_version: text(&meta.resource_version).into(),
-            labels,
+            labels: Some(labels),
             is_marked,
             terminating: meta.deletion_timestamp.is_some(),
             status_written,

@@ -67,7 +67,8 @@ pub(super) fn edition<F: Fields>(entries: &[ManagedFields<F>]) -> String {
     format!("{:016x}", state.finish())
 }
 
-/// Which managers own which fields.
+/// Which managers own which fields. Of what others own the first few are kept: anybody may put marks on an object, and own a hundred
+/// thousand keys of it.
 pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let is_ours = |entry: &&ManagedFields<F>| {
         entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
@@ -80,10 +81,12 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();
     foreign.dedup();
+    foreign.truncate(Ownership::FOREIGN);
     let touching = others.filter(|entry| !entry.fields.touched().is_empty());
     let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
     others.sort();
     others.dedup();
+    others.truncate(Ownership::OTHERS);
     let by_us =
         |entry: &&ManagedFields<F>| [marks::COPY_MANAGER, marks::REMOVAL_MANAGER].contains(&&*entry.manager);
     let written = entries.iter().filter(by_us).filter_map(|entry| entry.time).max();

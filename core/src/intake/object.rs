@@ -221,7 +221,7 @@ impl<F: Fields> Metadata<F> {
         let asks = marks::ASKING.iter().any(|key| self.annotations.read.contains_key(*key));
         let of_pods = |entry: &&ManagedFields<F>| entry.manager == marks::PODS_MANAGER;
         asks.then(|| Asks {
-            declares: marks::declares(|key| self.labels.get(key).map(|value| &**value)),
+            declares: marks::declares(|key| self.labels.get(key)),
             pods_recorded: self.managed_fields.iter().find(of_pods).and_then(|entry| entry.time),
             annotations: self.annotations.read.clone(),
             created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
@@ -406,6 +406,24 @@ mod tests {
             slim.asks.unwrap().annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         let restart = slim.facts.restart.unwrap().len();
         assert!(restart > marks::LONGEST - 2 && kept + restart < 4 * marks::LONGEST, "{kept} and {restart}");
+    }
+
+    /// Everybody can put marks on an object, and only a proof that is looked at later tells whose they are.
+    #[test]
+    fn of_an_object_with_marks_no_more_is_kept_either() {
+        let marks = [marks::RULE, marks::SOURCE, marks::SOURCE_UID, marks::DIGEST, marks::MARK];
+        let long: BTreeMap<_, _> =
+            marks.iter().map(|key| (*key, format!("a/{}", "x".repeat(30_000)))).collect();
+        let keys: serde_json::Map<_, _> = (0..10_000).map(|at| (format!("f:{at}"), json!({}))).collect();
+        let entry = |at: usize| json!({"manager": format!("m{at}"), "operation": "Update", "fieldsV1": {"f:data": keys}});
+        let labels: BTreeMap<String, &str> = (0..10_000).map(|at| (format!("l{at}"), "x")).collect();
+        let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": long, "labels": labels,
+            "managedFields": (0..100).map(entry).collect::<Vec<_>>()}});
+        let facts = serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().facts;
+        assert!(facts.marks.is_some() && facts.labels.is_cut());
+        let owned = facts.ownership.as_deref().unwrap();
+        assert_eq!((owned.foreign.len(), owned.others.len()), (64, 16));
+        assert!(format!("{facts:?}").len() < 16_000, "{}", format!("{facts:?}").len());
     }
 
     #[test]

@@ -11,7 +11,19 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{model::Reference, names::Kind};
+use crate::{
+    model::{MOST_REFERENCES, Reference},
+    names::Kind,
+};
+
+/// The longest name of an object. There is none that is longer, whatever a volume names.
+const LONGEST: usize = 253;
+/// How many bytes the keys have that are kept of one pod template; where there are more, all keys of an object count.
+const MOST_KEY_BYTES: usize = 16 << 10;
+/// What a key takes beside its text.
+const KEY_BYTES: usize = 24;
+/// How many Secrets are kept that images are pulled with.
+const MOST_PULL_SECRETS: usize = 64;
 
 /// The parts of a pod's spec that can name a ConfigMap or Secret.
 #[derive(Default, Deserialize)]
@@ -96,8 +108,8 @@ struct Item {
 }
 
 impl PodSpec {
-    /// The objects that the template uses, sorted, each once. All keys count if any use takes all; an object
-    /// is optional if every use is.
+    /// The objects that the template uses, sorted, each once, the first ones of a great many. All keys count if any use takes all, or
+    /// if they are many; an object is optional if every use is.
     pub(super) fn references(&self) -> Vec<Reference> {
         let mut found = References::default();
         for container in self.containers() {
@@ -116,20 +128,26 @@ impl PodSpec {
                 found.both(source.config_map.as_ref(), source.secret.as_ref(), None);
             }
         }
+        let mut room = MOST_KEY_BYTES;
+        let mut kept = |keys: BTreeSet<String>| {
+            let bytes: usize = keys.iter().map(|key| key.len() + KEY_BYTES).sum();
+            room = room.checked_sub(bytes)?;
+            Some(keys.into_iter().collect())
+        };
         let found = found.0.into_iter().map(|((kind, name), Used { keys, optional })| Reference {
             kind,
             name: name.into(),
-            keys: keys.map(|keys| keys.into_iter().collect()),
+            keys: keys.and_then(&mut kept),
             optional,
         });
-        found.collect()
+        found.take(MOST_REFERENCES).collect()
     }
 
-    /// The Secrets that images are pulled with, sorted, each once.
+    /// The Secrets that images are pulled with, sorted, each once, the first ones of a great many.
     pub(super) fn pull_secrets(&self) -> Vec<Arc<str>> {
         let named = self.image_pull_secrets.iter().flatten().map(|secret| secret.name.as_str());
-        let names: BTreeSet<&str> = named.filter(|name| !name.is_empty()).collect();
-        names.into_iter().map(Arc::from).collect()
+        let names: BTreeSet<&str> = named.filter(|name| is_name(name)).collect();
+        names.into_iter().take(MOST_PULL_SECRETS).map(Arc::from).collect()
     }
 
     fn containers(&self) -> impl Iterator<Item = &Container> {
@@ -146,6 +164,11 @@ impl PodSpec {
         }
         (!keys.is_empty()).then_some(keys)
     }
+}
+
+/// Whether an object can have this name.
+fn is_name(name: &str) -> bool {
+    (1..=LONGEST).contains(&name.len())
 }
 
 /// How each object is used, by kind and name.
@@ -168,7 +191,7 @@ impl References {
         mounted: Option<BTreeSet<String>>,
     ) {
         for (kind, named) in [(Kind::ConfigMap, config_map), (Kind::Secret, secret)] {
-            let Some(named) = named.filter(|named| !named.name.is_empty()) else { continue };
+            let Some(named) = named.filter(|named| is_name(&named.name)) else { continue };
             let keys = match (&named.key, &named.items) {
                 (Some(key), _) => Some(BTreeSet::from([key.clone()])),
                 (None, Some(items)) if !items.is_empty() => {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     marks,
-    model::{NamespaceFacts, Store, World},
+    model::{Labels, NamespaceFacts, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::Changed,
 };
@@ -141,14 +141,14 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
         annotated::put(world, &key, &self.facts.uid, self.asks);
-        annotated::put_misspelt(world, &key, self.misspelt);
+        annotated::put_remark(world, &key, self.misspelt, &self.facts.labels);
         object::put(world, key, self.facts, now)
     }
 
     fn forget(changed: &Changed, world: &mut World) {
         if let Changed::Object(key) = changed {
             annotated::put(world, key, "", None);
-            annotated::put_misspelt(world, key, None);
+            annotated::put_remark(world, key, None, &Labels::default());
             world.set_object(key.clone(), None);
         }
     }

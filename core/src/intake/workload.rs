@@ -16,13 +16,15 @@ use super::{
 };
 use crate::{
     api::WorkloadKind,
-    marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts},
+    marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, LONGEST, RESTART, RESTART_MANAGER, RESTARTED_FOR},
+    model::{Labels, PodLabels, PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts},
     names::WorkloadKey,
 };
 
 /// The `progressDeadlineSeconds` of a Deployment without a deadline: its controller reports no progress.
 const NO_DEADLINE: i32 = i32::MAX;
+/// How much is kept of what a pod template says it was restarted for; ours are shorter.
+const LONGEST_RECORD: usize = 256;
 
 /// A kind of workload that we restart by its pod template.
 pub trait Restartable: Resource<DynamicType = ()> {
@@ -124,7 +126,7 @@ struct Metadata {
     resource_version: String,
     generation: i64,
     deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Labels,
     annotations: Option<BTreeMap<String, String>>,
     managed_fields: Option<Vec<Entry>>,
 }
@@ -202,6 +204,12 @@ pub fn references(pod_spec: &serde_json::Value) -> Result<Vec<Reference>, serde_
 }
 
 impl Metadata {
+    /// The beginning of an annotation's value, so many bytes at most: Kubernetes bounds all annotations together only.
+    fn annotation(&self, key: &str, longest: usize) -> Option<String> {
+        let value = self.annotations.as_ref()?.get(key)?;
+        Some(value[..value.floor_char_boundary(longest)].to_owned())
+    }
+
     /// When one of these managers of ours last wrote fields for which `of` is true.
     fn written_by(&self, managers: &[&str], of: impl Fn(&Fields) -> bool) -> Option<Timestamp> {
         let ours = self.managed_fields.iter().flatten().filter(|entry| {
@@ -220,28 +228,24 @@ impl Metadata {
 
 impl Object {
     fn into_facts(self, kind: WorkloadKind) -> WorkloadFacts {
-        let Self { mut metadata, spec, status } = self;
+        let Self { metadata, spec, status } = self;
         let template = spec.template.unwrap_or_default();
         let wanted =
             Desired { replicas: spec.replicas, paused: spec.paused, update_strategy: spec.update_strategy };
-        let mut inner = template.metadata.unwrap_or_default();
+        let inner = template.metadata.unwrap_or_default();
         let pod = template.spec.unwrap_or_default();
-        let take =
-            |map: &mut Option<BTreeMap<String, String>>, key| map.as_mut().and_then(|map| map.remove(key));
+        let label = |key: &str| metadata.labels.get(key).map(str::to_owned);
         let restarts = RestartFields {
             last_restart: metadata.written_by(&[RESTART_MANAGER], |_| true),
             recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| {
                 fields.metadata.labels.applied.is_some()
             }),
-            track: TrackRecord::read(
-                take(&mut metadata.labels, BRAKE).as_deref(),
-                take(&mut metadata.labels, LAST_GOOD),
-            ),
-            restart: take(&mut metadata.annotations, RESTART),
-            applied: take(&mut metadata.labels, APPLIED),
-            restarted_for: take(&mut inner.annotations, RESTARTED_FOR),
+            track: TrackRecord::read(metadata.labels.get(BRAKE), label(LAST_GOOD)),
+            restart: metadata.annotation(RESTART, LONGEST),
+            applied: label(APPLIED),
+            restarted_for: inner.annotation(RESTARTED_FOR, LONGEST_RECORD),
         };
-        let template_labels = inner.labels.unwrap_or_default().into_iter().collect();
+        let template_labels = PodLabels::from(&inner.labels);
         WorkloadFacts {
             templated: metadata.templated(),
             // A rollout takes no time before the controller has looked at it.
@@ -329,6 +333,45 @@ mod tests {
         let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
         assert_eq!(workload.facts.restarts.recorded, None);
         assert!(!workload.facts.own_deadline, "it has switched its deadline off");
+    }
+
+    /// A tenant may write any number of workloads that have no pods, each as large as the API server takes.
+    #[test]
+    fn of_a_large_workload_little_is_kept() {
+        let many = |value: &str| -> BTreeMap<String, String> {
+            (0..10_000).map(|at| (format!("example.org/{at}"), value.to_owned())).collect()
+        };
+        let mut labels = many("x");
+        labels.extend(
+            [(APPLIED, "k.d"), (BRAKE, "2.1"), (LAST_GOOD, "c")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned())),
+        );
+        let names = (0..10_000).map(|at| json!({"secretRef": {"name": format!("secret-{at}")}}));
+        let pulled = (0..10_000).map(|at| json!({"name": format!("pull-{at}")}));
+        let key = |at| json!({"name": format!("E{at}"), "valueFrom": {"configMapKeyRef": {"name": "a", "key": format!("key-{at}")}}});
+        let long = "x".repeat(100_000);
+        let object = json!({
+            "metadata": {"name": "web", "uid": "u", "labels": labels, "annotations": {RESTART: long}},
+            "spec": {"selector": {"matchLabels": many("y")}, "template": {
+                "metadata": {"labels": many("y"), "annotations": {RESTARTED_FOR: long}},
+                "spec": {
+                    "imagePullSecrets": pulled.collect::<Vec<_>>(),
+                    "containers": [{"envFrom": names.collect::<Vec<_>>(), "env": (0..10_000).map(key).collect::<Vec<_>>()}],
+                    "volumes": [{"name": "v", "secret": {"secretName": long}}],
+                },
+            }},
+        });
+        let facts = serde_json::from_value::<Workload<Deployment>>(object).unwrap().facts;
+        assert!(format!("{facts:?}").len() < 100_000, "{}", format!("{facts:?}").len());
+        assert!(facts.template_labels.are_cut());
+        assert_eq!(facts.selector.query(&facts.template_labels), None);
+        assert_eq!(
+            (facts.restarts.applied.as_deref(), facts.restarts.track.streak),
+            (Some("k.d"), 2),
+            "ours are kept"
+        );
+        assert_eq!(facts.references[0].keys, None, "where not all keys can be kept, every one counts");
+        assert_eq!((facts.references.len(), facts.pull_secrets.len()), (256, 64));
     }
 
     /// `kubectl replace` removes what the manifest does not name; a rollback keeps labels.

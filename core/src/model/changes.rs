@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
-    NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, RenderedSet, RuleFacts, ScanResult,
-    StatusAnswer, StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
+    NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, Remark, RenderedSet, RuleFacts,
+    ScanResult, StatusAnswer, StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -250,7 +250,8 @@ impl World {
             };
             let set = cluster.rendered.set_mut(template, &instance);
             let known = cluster.instances.get(kind, name);
-            let is_selected = known.is_some_and(|known| compiled.selects_object(&name.name, &known.labels));
+            let is_selected =
+                known.is_some_and(|known| compiled.selects_object(&name.name, known.labels.as_ref()));
             // A template of somebody else, which leaves the object out, makes none of its changes news.
             if is_same && set.is_none() && !is_selected {
                 continue;
@@ -333,15 +334,15 @@ impl World {
         }
     }
 
-    /// Sets what is wrong with an object's annotations that look like ours; `None`: nothing.
-    pub fn set_misspelt(&mut self, object: &ObjectKey, what: Option<String>) {
-        set(&mut self.cluster.misspelt, object, what);
+    /// Sets what the writer of an object is to be told about it; `None`: nothing.
+    pub fn set_remark(&mut self, object: &ObjectKey, remark: Option<Remark>) {
+        set(&mut self.cluster.remarks, object, remark);
     }
 
-    /// How many other objects of the same kind and namespace have such annotations, counted up to `most`.
-    pub fn misspelt_beside(&self, object: &ObjectKey, most: usize) -> usize {
+    /// About how many other objects of the same kind and namespace something is to be told, counted up to `most`.
+    pub fn remarks_beside(&self, object: &ObjectKey, most: usize) -> usize {
         let first = ObjectKey::new(object.kind, &*object.namespace, "");
-        let beside = self.cluster.misspelt.range(first..).map(|(key, _)| key);
+        let beside = self.cluster.remarks.range(first..).map(|(key, _)| key);
         let beside = beside.take_while(|key| key.kind == object.kind && key.namespace == object.namespace);
         beside.filter(|key| *key != object).take(most).count()
     }

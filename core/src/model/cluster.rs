@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
-    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Rules, ScanResult, Store,
-    TemplateFacts, TypeReport, WorkloadFacts,
+    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, Rules, ScanResult,
+    Store, TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
     rendered::Rendered,
     shared::Shared,
@@ -39,8 +39,8 @@ pub(super) struct Cluster {
     pub(super) fingerprints: BTreeMap<ObjectKey, Fingerprint>,
     /// Which of their keys have changed between two fetches, as far as this process saw both.
     pub(super) changed_keys: BTreeMap<ObjectKey, ChangedKeys>,
-    /// What is wrong with annotations that look like ours and have no effect, by ConfigMap or Secret.
-    pub(super) misspelt: BTreeMap<ObjectKey, String>,
+    /// What the writers of objects are to be told about them.
+    pub(super) remarks: BTreeMap<ObjectKey, Remark>,
     pub(super) rules: Rules,
     /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,

@@ -17,8 +17,9 @@ pub struct InstanceFacts {
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// `metadata.labels`, all of them: selectors of templates match these.
-    pub labels: BTreeMap<String, String>,
+    /// `metadata.labels`, all of them: selectors of templates match these. `None` where they are too large to be kept: nothing is
+    /// rendered for the object then, and what was made for it stays.
+    pub labels: Option<BTreeMap<String, String>>,
     /// Whether it has a mark of ours: such an object is never an instance.
     pub is_marked: bool,
     /// Whether it is marked for deletion. Until it is gone, everything of it stays as it is.
@@ -109,10 +110,15 @@ impl Instances {
             self.room.give_back(&name.namespace, before.bytes());
         }
         let Some(mut facts) = facts else { return };
-        if facts.bytes() > LONGEST || !self.room.has(&name.namespace, facts.bytes()) {
+        let is_kept =
+            |facts: &InstanceFacts| facts.bytes() <= LONGEST && self.room.has(&name.namespace, facts.bytes());
+        if !is_kept(&facts) {
             // What anybody can make large is not kept either.
             facts.body = None;
             facts.status_written.clear();
+            if !is_kept(&facts) {
+                facts.labels = None;
+            }
         }
         self.room.take(&name.namespace, facts.bytes());
         of.objects.insert(name.clone(), facts);
@@ -121,12 +127,64 @@ impl Instances {
 
 impl InstanceFacts {
     fn bytes(&self) -> usize {
-        let labels = self.labels.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES);
         let written = self.status_written.iter().flat_map(|(manager, fields)| {
             fields.iter().map(|field| field.len() + KEY_BYTES).chain([manager.len() + KEY_BYTES])
         });
         self.body.as_ref().map_or(0, |body| body.expose().len())
-            + labels.sum::<usize>()
+            + self.labels.as_ref().map_or(0, bytes_of)
             + written.sum::<usize>()
+    }
+}
+
+fn bytes_of(labels: &BTreeMap<String, String>) -> usize {
+    labels.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// An object whose body and labels have about so many bytes.
+    fn facts(body: usize, labels: usize) -> InstanceFacts {
+        let label = |at: usize| (format!("{at:0>200}"), "x".repeat(1024 - 200 - KEY_BYTES));
+        InstanceFacts {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            labels: Some((0..labels / 1024).map(label).collect()),
+            is_marked: false,
+            terminating: false,
+            status_written: BTreeMap::new(),
+            body: Some(Body::new(&json!("x".repeat(body)))),
+        }
+    }
+
+    /// The labels of an object are as large as its writer likes.
+    #[test]
+    fn nothing_is_kept_of_an_object_beyond_its_room() {
+        let kind = InstanceKind::new("a.b/v1", "A");
+        let mut instances = Instances { kinds: BTreeMap::new(), room: Room::of(4 * (100 << 10)) };
+        let mut keeps = |name: &str, facts: InstanceFacts| {
+            let name = NamespacedName::new("shop", name);
+            instances.set(&kind, &name, Some(facts));
+            let known = instances.get(&kind, &name).unwrap();
+            (known.body.is_some(), known.labels.is_some())
+        };
+        assert_eq!(
+            keeps("large", facts(LONGEST, 1024)),
+            (false, true),
+            "a template can leave it out by its labels"
+        );
+        assert_eq!(keeps("labels", facts(10, 2 * LONGEST)), (false, false));
+        assert_eq!(keeps("a", facts(40 << 10, 20 << 10)), (true, true));
+        assert_eq!(keeps("b", facts(20 << 10, 20 << 10)), (false, true), "without room for all of it");
+        assert_eq!(keeps("c", facts(10, 20 << 10)), (false, false), "without any room");
+        let kept: usize = instances.of(&kind).map(|(_, facts)| facts.bytes()).sum();
+        assert!(kept <= 100 << 10, "{kept}");
+        instances.set(&kind, &NamespacedName::new("shop", "a"), None);
+        instances.set(&kind, &NamespacedName::new("shop", "c"), Some(facts(10, 20 << 10)));
+        let known = instances.get(&kind, &NamespacedName::new("shop", "c")).unwrap();
+        assert!(known.body.is_some() && known.labels.is_some());
     }
 }

@@ -10,6 +10,7 @@ mod copy_memory;
 mod deletion;
 mod identity;
 mod instances;
+mod labels;
 mod last_restart;
 mod memory;
 mod namespace_scope;
@@ -41,11 +42,12 @@ pub use copy_memory::{SlotMemory, SourceMemory, StatusMemory};
 pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use identity::{ResourceVersion, Uid};
 pub use instances::{InstanceFacts, InstancesRead};
+pub use labels::Labels;
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::Memory;
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
-    Deletion, Drift, Examined, ForeignField, Labels, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
+    Deletion, Drift, Examined, ForeignField, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership, Remark,
 };
 pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};
@@ -69,7 +71,7 @@ pub use typed::TypeReport;
 pub use under_way::UnderWay;
 pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{
-    AttemptFailure, LostRecord, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt, Rollout,
-    WorkloadFacts, digest_of,
+    AttemptFailure, LostRecord, MOST_REFERENCES, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt,
+    Rollout, WorkloadFacts, digest_of,
 };
 pub use world::World;

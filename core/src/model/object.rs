@@ -9,6 +9,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::Labels;
 use crate::{marks::CopyMarks, paths::is_within};
 
 /// What is known of a namespace.
@@ -28,9 +29,6 @@ pub struct NamespaceFacts {
     /// Whether the namespace is terminating or marked for deletion.
     pub terminating: bool,
 }
-
-/// The labels of an object.
-pub type Labels = BTreeMap<Box<str>, Box<str>>;
 
 /// The metadata of an object of a kind that is copied, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +91,22 @@ impl ObjectFacts {
     }
 }
 
+/// What the writer of an object is told about it, by an Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The reason of the Event.
+    pub reason: &'static str,
+    /// What is wrong, and what mends it. Never a value of content.
+    pub text: String,
+}
+
+impl Remark {
+    /// An annotation looks like one of ours, and has no effect.
+    pub const MALFORMED_ANNOTATION: &'static str = "MalformedAnnotation";
+    /// The object has more than is kept of it.
+    pub const PARTLY_READ: &'static str = "PartlyRead";
+}
+
 /// An owner of an object, as its ownerReferences name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -149,12 +163,19 @@ pub struct Ownership {
     /// Labels and annotations, but for our marks, that our own Apply entry owns and no other manager does, as `label/KEY` and
     /// `annotation/KEY`, sorted: an apply of ours that leaves them out takes them off (server-side apply, KEP-555).
     pub ours_alone: Vec<String>,
-    /// Content and marks that another manager owns, sorted.
+    /// Content and marks that another manager owns, sorted; the first [`Self::FOREIGN`].
     pub foreign: Vec<ForeignField>,
-    /// The names of those managers, sorted.
+    /// The names of those managers, sorted; the first [`Self::OTHERS`].
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
+}
+
+impl Ownership {
+    /// How many fields of others are kept.
+    pub const FOREIGN: usize = 64;
+    /// How many names of managers are kept.
+    pub const OTHERS: usize = 16;
 }
 
 /// What is known of an object that is not compared by content: what the API server stores differs from the text that a template

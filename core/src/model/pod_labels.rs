@@ -2,38 +2,62 @@
 
 use std::borrow::Cow;
 
+use super::{Labels, labels::MOST_BYTES};
+use crate::validate::Selector;
+
 /// Stands between keys and values; neither can have it.
 const NUL: char = '\0';
 
 /// A few labels, in one piece. A tree takes half a kilobyte for a single one, and there is one of these for each workload of the
-/// cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodLabels(Box<str>);
+/// cluster. `None` where a pod template has more labels than [`Labels`] keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodLabels(Option<Box<str>>);
+
+impl Default for PodLabels {
+    fn default() -> Self {
+        Self(Some("".into()))
+    }
+}
 
 impl PodLabels {
-    /// The value of a label; `None` where there is no such label.
+    /// The value of a label; `None` where there is no such label, or it is not kept.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut parts = self.0.split(NUL);
+        let mut parts = self.0.as_ref()?.split(NUL);
         std::iter::from_fn(|| Some((parts.next()?, parts.next()?)))
             .find_map(|(known, value)| (known == key).then_some(value))
+    }
+
+    /// Whether the pod template has more labels than are kept.
+    pub fn are_cut(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether a selector selects the pods.
+    pub fn are_selected_by(&self, selector: &Selector) -> bool {
+        !self.are_cut() && selector.matches(|key| self.get(key))
     }
 }
 
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for PodLabels {
     fn from_iter<T: IntoIterator<Item = (K, V)>>(labels: T) -> Self {
-        let mut labels: Vec<String> = labels
-            .into_iter()
-            .map(|(key, value)| format!("{}{NUL}{}", key.as_ref(), value.as_ref()))
-            .collect();
-        labels.sort_unstable();
-        Self(labels.join(NUL.encode_utf8(&mut [0])).into())
+        Self::from(&labels.into_iter().collect::<Labels>())
+    }
+}
+
+impl From<&Labels> for PodLabels {
+    fn from(labels: &Labels) -> Self {
+        if labels.is_cut() {
+            return Self(None);
+        }
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}{NUL}{value}")).collect();
+        Self(Some(labels.join(NUL.encode_utf8(&mut [0])).into()))
     }
 }
 
 impl PodLabels {
     /// The query that selects pods by all of these labels, as `kubectl get pods --selector` takes it.
     fn query(&self) -> String {
-        let mut parts = self.0.split(NUL);
+        let mut parts = self.0.as_deref().unwrap_or_default().split(NUL);
         let pairs = std::iter::from_fn(|| Some(format!("{}={}", parts.next()?, parts.next()?)));
         pairs.collect::<Vec<_>>().join(",")
     }
@@ -51,16 +75,18 @@ enum Query {
 }
 
 impl PodSelector {
-    /// The selector of this query, for pods with these labels; one that selects everything is none.
+    /// The selector of this query, for pods with these labels; one that selects everything is none, and so is one that is longer
+    /// than the labels of which it could speak.
     pub fn new(query: &str, labels: &PodLabels) -> Self {
         Self(match query {
+            _ if query.len() > MOST_BYTES => None,
             "" => None,
             _ if query == labels.query() => Some(Query::AllLabels),
             _ => Some(Query::Text(query.into())),
         })
     }
 
-    /// The query; `None` where the workload has no selector, or none that the API server takes.
+    /// The query; `None` where the workload has no selector, or none that the API server takes and that is kept.
     pub fn query(&self, labels: &PodLabels) -> Option<Cow<'_, str>> {
         Some(match self.0.as_ref()? {
             Query::AllLabels => labels.query().into(),
@@ -96,5 +122,19 @@ mod tests {
             assert_eq!(selector.0 == Some(Query::AllLabels), is_all, "{query}");
         }
         assert_eq!(PodSelector::new("", &PodLabels::default()).query(&labels), None);
+    }
+
+    /// There can be any number of workloads without pods, and each label of a template costs its writer nothing.
+    #[test]
+    fn of_many_labels_none_is_kept_nor_the_selector_that_speaks_of_them() {
+        let many: Vec<(String, &str)> = (0..1000).map(|at| (format!("example.org/{at}"), "x")).collect();
+        let labels: PodLabels = many.iter().map(|(key, value)| (key, value)).collect();
+        let query = many.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+        assert!(labels.are_cut() && labels.get("example.org/1").is_none());
+        assert_eq!(PodSelector::new(&query, &labels).query(&labels), None);
+        let short = PodSelector::new("example.org/1=x", &labels);
+        assert_eq!(short.query(&labels).as_deref(), Some("example.org/1=x"));
+        let all = Selector::compile("s", &Default::default(), &mut Vec::new());
+        assert!(!labels.are_selected_by(&all) && PodLabels::default().are_selected_by(&all));
     }
 }

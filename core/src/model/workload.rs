@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use super::{PodLabels, PodSelector, RareRestartFields, ResourceVersion, Uid, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
+/// How many ConfigMaps and Secrets are kept that one pod template uses.
+pub const MOST_REFERENCES: usize = 256;
+
 /// What is known of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadFacts {
@@ -20,7 +23,7 @@ pub struct WorkloadFacts {
     pub selector: PodSelector,
     /// The labels of its pod template.
     pub template_labels: PodLabels,
-    /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates.
+    /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates; the first [`MOST_REFERENCES`].
     pub references: Box<[Reference]>,
     /// The Secrets that its images are pulled with, sorted. No process reads their content.
     pub pull_secrets: Box<[Arc<str>]>,

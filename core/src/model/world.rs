@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{
     Authority, ChangedKeys, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord,
-    Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Rules, ScanResult, Settings,
-    Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
+    Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules, ScanResult,
+    Settings, Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -278,8 +278,8 @@ impl World {
         self.cluster.changed_keys.get(object)
     }
 
-    /// What is wrong with a ConfigMap's or Secret's annotations that look like ours and have no effect.
-    pub fn misspelt(&self, object: &ObjectKey) -> Option<&String> {
-        self.cluster.misspelt.get(object)
+    /// What the writer of an object is to be told about it.
+    pub fn remark(&self, object: &ObjectKey) -> Option<&Remark> {
+        self.cluster.remarks.get(object)
     }
 }

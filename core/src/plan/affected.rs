@@ -46,8 +46,8 @@ pub enum Key {
     MonitorStatus(NamespacedName),
     /// The status of a ConfigPolicy, by its name.
     Policy(Arc<str>),
-    /// A ConfigMap's or Secret's annotations that look like ours, and count for nothing.
-    Misspelt(ObjectKey),
+    /// What the writer of an object is to be told about it.
+    Remark(ObjectKey),
     /// What is there already, which is to be held against the policies once more.
     Scan,
     /// The index of sources that annotations declare.
@@ -89,7 +89,7 @@ impl Key {
     /// Where it is; `None` where it is of the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
         match self {
-            Self::Slot(key) | Self::Misspelt(key) => Some(&key.namespace),
+            Self::Slot(key) | Self::Remark(key) => Some(&key.namespace),
             Self::Workload(key) => Some(&key.namespace),
             Self::Rendering(_, instance) => Some(&instance.namespace),
             Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
@@ -109,7 +109,7 @@ impl Key {
             Self::Monitor(_) | Self::MonitorStatus(_) => store == Store::ConfigMonitors,
             Self::Workload(key) => store == Store::restarting(key.kind),
             Self::Policy(_) | Self::Scan => store == Store::ConfigPolicies,
-            Self::Misspelt(key) => store == Store::of(key.kind),
+            Self::Remark(key) => store == Store::of(key.kind),
             Self::SourceIndex => store == Store::ConfigMaps,
             Self::Hooks => [Store::ConfigPolicies, Store::Secrets].contains(&store),
             Self::DigestKey => store == Store::Secrets,
@@ -328,8 +328,8 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if world.rules().contains_key(&own) || world.monitors().contains_key(&own) {
         keys.insert(Key::SourceIndex);
     }
-    if world.misspelt(key).is_some() {
-        keys.insert(Key::Misspelt(key.clone()));
+    if world.remark(key).is_some() {
+        keys.insert(Key::Remark(key.clone()));
     }
     if is_source_index(world, key) {
         keys.insert(Key::SourceIndex);

@@ -35,11 +35,9 @@ impl CompiledStage {
         says_something.then_some(Self { max_concurrent, soak, order })
     }
 
-    /// The index of the first group whose selector matches a workload's pod labels, given as a look-up; otherwise that of the
-    /// last group.
-    pub fn group<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> usize {
-        let finds = |selector: &Selector| selector.matches(&label);
-        self.order.iter().position(finds).unwrap_or(self.order.len())
+    /// The index of the first group whose selector selects a workload's pods; otherwise that of the last group.
+    pub fn group(&self, is_selected: impl Fn(&Selector) -> bool) -> usize {
+        self.order.iter().position(is_selected).unwrap_or(self.order.len())
     }
 }
 
@@ -62,7 +60,7 @@ mod tests {
         assert!(problems.is_empty());
         let group = |pairs: &[(&'static str, &'static str)]| {
             let label = |key: &str| pairs.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-            stage.as_ref().unwrap().group(label)
+            stage.as_ref().unwrap().group(|selector| selector.matches(label))
         };
         assert_eq!(group(&[("track", "canary"), ("tier", "a")]), 0);
         assert_eq!(group(&[("tier", "b")]), 1);

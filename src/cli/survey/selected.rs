@@ -72,8 +72,7 @@ impl Selected {
     pub(crate) fn has_rule(&self, world: &World, rule: &NamespacedName) -> bool {
         let Some(source) = rule.annotated() else { return self.rules.contains(rule) };
         let facts = world.object(&source);
-        facts
-            .is_some_and(|facts| self.selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
+        facts.is_some_and(|facts| facts.labels.are_selected_by(&self.selector))
     }
 
     /// Whether a monitor has the labels.

@@ -77,7 +77,7 @@ pub(super) fn believe_marks(world: &mut World) {
     let copies: Vec<ObjectKey> = world.copies().cloned().collect();
     for slot in copies {
         let Some(mut facts) = world.object(&slot).cloned() else { continue };
-        let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
+        let label = |name: &str| facts.labels.get(name).map(str::to_owned);
         let Some(marks) = facts.marks.as_deref_mut().filter(|marks| marks.is_labelled(label)) else {
             continue;
         };

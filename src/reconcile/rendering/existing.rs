@@ -102,6 +102,7 @@ fn why(error: &ReadError) -> String {
             Some(right) => format!("{error}: {right}"),
             None => format!("{error}: {}; it is tried again", brief(source)),
         },
+        ReadError::TooLarge(_) => error.to_string(),
         ReadError::Timeout(_) => format!("{error}; it is tried again"),
     }
 }

@@ -248,7 +248,8 @@ fn a_namespace_or_template_that_goes_lets_its_objects_go_after_their_grace() {
     assert_eq!(actions(&world), []);
 }
 
-/// RBAC refuses every change of a binding by an account that may not bind its role, so the reconciler counts the grace in memory.
+/// RBAC refuses every change of a binding by an account that may not bind its role, and the API server every mark on an object whose
+/// annotations are full, so the reconciler counts the grace in memory.
 #[test]
 fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
     let mut world = world();
@@ -259,20 +260,29 @@ fn what_cannot_be_marked_goes_after_its_grace_all_the_same() {
     let kit = template(&mut world, ("kit", 1, 1), json!([bound, deny()]));
     settle(&mut world);
     world.forget_template(&kit);
-    let could_not = |world: &mut World, key: ObjectKey| {
-        let action = plan_slot(world, &key, at(100)).action.expect("it is marked");
+    let could_not = |world: &mut World, key: &ObjectKey, acted: Acted| {
+        let action = plan_slot(world, key, at(100)).action.expect("it is marked");
         assert!(matches!(action, CopyAction::MarkRemoval(..)), "{action:?}");
-        settle_slot(world, &key, &action, Acted::Failed(WriteFault::Forbidden, "no".into()), at(100));
-        plan_slot(world, &key, at(100))
+        settle_slot(world, key, &action, acted, at(100));
+        plan_slot(world, key, at(100))
     };
-    let binding = slot(Kind::RoleBinding, "team");
-    let plan = could_not(&mut world, binding.clone());
-    assert_eq!((plan.action, plan.state), (None, SlotState::Leaving(Some(at(400)))));
-    let plan = plan_slot(&world, &binding, at(400));
-    assert!(matches!(plan.action, Some(CopyAction::Delete(_))), "{plan:?}");
-    // Anything else is marked as soon as that is possible.
-    let plan = could_not(&mut world, slot(Kind::NetworkPolicy, "deny-shop"));
-    assert!(matches!(plan.action, Some(CopyAction::MarkRemoval(..))), "{plan:?}");
+    let (binding, policy) = (slot(Kind::RoleBinding, "team"), slot(Kind::NetworkPolicy, "deny-shop"));
+    let forbidden = || Acted::Failed(WriteFault::Forbidden, "no".into());
+    // Where a mark may come yet, it is tried again.
+    let refused = Acted::Refused(WriteFault::Refused, "a webhook denied it".into());
+    let failed = Acted::Failed(WriteFault::Failed, "no answer".into());
+    for acted in [forbidden(), failed, refused, Acted::Outdated] {
+        let plan = could_not(&mut world, &policy, acted);
+        assert!(matches!(plan.action, Some(CopyAction::MarkRemoval(..))), "{plan:?}");
+    }
+    let full =
+        Acted::Refused(WriteFault::TooLarge, "invalid: metadata.annotations (FieldValueTooLong)".into());
+    for (key, acted) in [(&binding, forbidden()), (&policy, full)] {
+        let plan = could_not(&mut world, key, acted);
+        assert_eq!((plan.action, plan.state), (None, SlotState::Leaving(Some(at(400)))), "{key}");
+        let plan = plan_slot(&world, key, at(400));
+        assert!(matches!(plan.action, Some(CopyAction::Delete(_))), "{plan:?}");
+    }
 
     // A template that declares it again keeps it.
     template(&mut world, ("kit", 1, 2), json!([bound]));

@@ -202,9 +202,7 @@ fn restarts(world: &World, kind: Kind, namespace: &str, name: &str, keys: &[Stri
         (world.settings().annotations && annotation_asks(facts, kind, name, uses))
             || monitors.iter().any(|monitor| match &monitor.workloads {
                 WorkloadChoice::References => uses,
-                WorkloadChoice::Pods(selector, _) => {
-                    selector.matches(|label| facts.template_labels.get(label))
-                }
+                WorkloadChoice::Pods(selector, _) => facts.template_labels.are_selected_by(selector),
                 WorkloadChoice::Names(names) => {
                     names.iter().any(|(kind, name)| *kind == key.kind && **name == *key.name)
                 }

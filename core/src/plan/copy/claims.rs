@@ -383,10 +383,7 @@ pub fn is_source(
     key.kind == compiled.kind
         && is_source_namespace(rule, compiled, &key.namespace)
         && compiled.names.as_ref().is_none_or(|names| names.matches(&key.name))
-        && compiled
-            .object_selector
-            .as_ref()
-            .is_none_or(|selector| selector.matches(|label| facts.labels.get(label).map(|value| &**value)))
+        && compiled.object_selector.as_ref().is_none_or(|selector| facts.labels.are_selected_by(selector))
         && !is_copy(world, key, facts)
         && !is_secret_of_ours(world, key)
 }
@@ -463,7 +460,7 @@ pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
 /// everybody can write annotations on their own objects.
 pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
     let (marks, digest_key) = (facts.marks.as_deref()?, world.key()?);
-    let label = |name: &str| facts.labels.get(name).map(|value| value.to_string());
+    let label = |name: &str| facts.labels.get(name).map(str::to_owned);
     Some(match marks.proof(key, digest_key) {
         Proof::UnknownKey if !marks.is_labelled(label) => Proof::Forged,
         proof => proof,

@@ -41,10 +41,9 @@ impl CopyCache {
         else {
             return false;
         };
-        let label = |key: &String| facts.labels.get(key.as_str()).map(|value| &**value);
         marks.same_but_for_place(&common.marks)
             && owned.foreign.is_empty()
             && owned.ours.as_ref().is_some_and(|owned| owned.are(&common.fields))
-            && common.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
+            && facts.labels.may_have_all(&common.labels)
     }
 }

@@ -50,13 +50,22 @@ impl Guards {
         let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
         let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
         let existing = write.replaces.as_ref().and_then(|_| world.object(slot));
+        // Whether a selector finds an object of which labels are not kept is not known: then the policy judges it.
+        let is_cut = existing.is_some_and(|facts| facts.labels.is_cut());
         let new = object(write.labels_after(existing));
         let old = existing.map(|facts| {
-            object(facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+            object(facts.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
         });
         let guard = |(name, facts): (&Arc<str>, &PolicyFacts)| {
             let policy = facts.compiled.as_ref().ok().filter(|_| speaks_of_copies(facts))?;
-            let covers = |object: &Candidate<'_>| policy.covers(object, namespace) != Some(false);
+            let covers = |object: &Candidate<'_>| {
+                let covers = if is_cut {
+                    policy.may_cover(object, namespace)
+                } else {
+                    policy.covers(object, namespace)
+                };
+                covers != Some(false)
+            };
             let before = old.as_ref().is_some_and(covers);
             // As for every writer: the label by which a policy finds the object does not go with the value.
             (policy.actions().contains(&Action::Deny) && (before || covers(&new))).then(|| Guard {

@@ -49,7 +49,7 @@ impl Intent {
         let (keys, mut labels, mut annotations) = match &claim.wants {
             Wants::Copy { compiled: CompiledRule { shape, .. }, .. } => {
                 let source = world.object(&claim.source).into_iter().flat_map(|source| source.labels.iter());
-                let labels = shape.labels.carried(source.map(|(key, value)| (&**key, &**value)));
+                let labels = shape.labels.carried(source);
                 let all = print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 (carried_keys(&shape.keys, print), labels, shape.annotations.carried(all))
             }
@@ -123,8 +123,7 @@ impl Intent {
 
     /// Whether an existing object has every label of this one, no matter who wrote them.
     pub fn same_labels(&self, facts: &ObjectFacts) -> bool {
-        let label = |key: &str| facts.labels.get(key).map(|value| &**value);
-        self.labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
+        facts.labels.may_have_all(&self.labels)
     }
 
     /// Whether an existing object has every label and annotation of this one, no matter who wrote them.

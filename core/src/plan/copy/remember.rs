@@ -59,9 +59,10 @@ pub fn settle_slot(
             None
         }
         (CopyAction::Write(write), acted) => failed(world, slot, write, acted, now),
-        (CopyAction::MarkRemoval(_, after), Acted::Failed(WriteFault::Forbidden, message)) => {
-            unmarked(world, slot, *after, &message)
-        }
+        (
+            CopyAction::MarkRemoval(_, after),
+            Acted::Failed(reason, message) | Acted::Refused(reason, message),
+        ) => unmarked(world, slot, *after, (reason, message)),
         _ => None,
     };
     let Some(attempt) = attempt else { return true };

@@ -156,17 +156,31 @@ fn leave(
     }
 }
 
-/// What to remember where an orphaned object could not be marked for want of a right; `None` where a mark may come yet.
+/// What to remember where an orphaned object could not be marked; `None` where a mark may come yet.
 ///
-/// RBAC refuses every change of a RoleBinding, of its annotations too, by an account that may not bind its role. A deletion needs only the
-/// verb. So the reconciler counts the grace in memory, from the first try on, and deletes the binding without a mark.
-pub(super) fn unmarked(world: &World, slot: &ObjectKey, after: Timestamp, message: &str) -> Option<Attempt> {
-    (slot.kind == Kind::RoleBinding).then(|| Attempt {
+/// RBAC refuses every change of a RoleBinding, of its annotations too, by an account that may not bind its role. The API server refuses a
+/// mark on any object whose annotations have 256 KiB already, which a user may see to. A deletion needs only the verb. So the
+/// reconciler counts the grace in memory, from the first try on, and deletes the object without a mark.
+pub(super) fn unmarked(
+    world: &World,
+    slot: &ObjectKey,
+    after: Timestamp,
+    (reason, message): (WriteFault, String),
+) -> Option<Attempt> {
+    let is_for_good = match reason {
+        WriteFault::Forbidden => slot.kind == Kind::RoleBinding,
+        WriteFault::TooLarge => true,
+        // A webhook, or a quota, may have another answer soon.
+        WriteFault::Failed | WriteFault::Refused | WriteFault::RefusedByPolicy | WriteFault::Conflict => {
+            false
+        }
+    };
+    is_for_good.then(|| Attempt {
         version: world.object(slot).map(|facts| facts.edition().into()),
         digest: None,
         replace: false,
-        reason: WriteFault::Forbidden,
-        message: message.to_owned(),
+        reason,
+        message,
         retry_at: after,
         judged_by: None,
     })

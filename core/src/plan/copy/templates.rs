@@ -115,7 +115,9 @@ pub fn selects(
         && match (compiled.instance_kind(), instance.object()) {
             (None, None) => true,
             (Some(kind), Some(name)) => world.instance(kind, &name).is_some_and(|known| {
-                !known.is_marked && !known.terminating && compiled.selects_object(&name.name, &known.labels)
+                !known.is_marked
+                    && !known.terminating
+                    && compiled.selects_object(&name.name, known.labels.as_ref())
             }),
             _ => false,
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 mod demand;
 mod guard;
+mod labels;
 mod made_anew;
 mod namespace_scope;
 mod ready;

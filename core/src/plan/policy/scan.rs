@@ -115,7 +115,7 @@ pub(super) fn is_of(standing: &ScanResult, facts: &PolicyFacts) -> bool {
     standing.uid == facts.uid && standing.generation == facts.generation
 }
 
-/// Whether some policy covers an object, according to its metadata.
+/// Whether some policy covers an object, according to its metadata; yes where not all of its labels are known.
 pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     let (Some(facts), Some(kind)) = (world.object(key), key.kind.data()) else { return false };
     let kind = PolicyKind::from(kind);
@@ -128,10 +128,10 @@ pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     if judging.peek().is_none() || is_exempt(world, &key.namespace) {
         return false;
     }
-    let labels = facts.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let labels = facts.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let object = Candidate::of_metadata(kind, &key.namespace, &key.name, labels);
     let namespace = world.namespaces().get(&key.namespace).map(|facts| &facts.labels);
-    judging.any(|policy| policy.covers(&object, namespace) == Some(true))
+    facts.labels.is_cut() || judging.any(|policy| policy.covers(&object, namespace) == Some(true))
 }
 
 /// Whether some policy selects objects by the labels of namespaces.

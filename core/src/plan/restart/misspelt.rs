@@ -1,7 +1,32 @@
-//! A workload's annotation that asks for nothing, or for less than its writer means.
+//! A workload that says less than its writer means: its annotation asks for nothing, or not all of it is kept.
 
 use super::reach::restart_word;
-use crate::{marks::RESTART, model::WorkloadFacts};
+use crate::{
+    marks::RESTART,
+    model::{Labels, MOST_REFERENCES, Remark, WorkloadFacts},
+};
+
+/// What the writer of a workload is to be told about it; of its annotation only where such `annotations` count.
+pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
+    let misspelt = misspelt(facts).filter(|_| annotations);
+    let misspelt = misspelt.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
+    let mut said = Vec::new();
+    if facts.template_labels.are_cut() {
+        said.push(format!(
+            "of its pod template, {}: no podSelector selects it, and no restart looks at its pods; give it fewer",
+            Labels::TOO_MANY
+        ));
+    }
+    if facts.references.len() >= MOST_REFERENCES {
+        said.push(format!(
+            "its pod template uses {MOST_REFERENCES} ConfigMaps and Secrets or more: it restarts for changes of the first {MOST_REFERENCES} \
+             only, ConfigMaps first and by name; have it use fewer"
+        ));
+    }
+    let partly_read =
+        (!said.is_empty()).then(|| Remark { reason: Remark::PARTLY_READ, text: said.join("; ") });
+    misspelt.or(partly_read)
+}
 
 /// What is wrong with a workload's `copyrator.dev/restart`, and how to write it; `None` where every word
 /// counts.

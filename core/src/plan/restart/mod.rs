@@ -34,7 +34,7 @@ pub use gates::model;
 pub use inputs::missing;
 pub use inputs::{InputDigest, Inputs};
 pub(crate) use line::Lines;
-pub use misspelt::misspelt;
+pub use misspelt::{misspelt, remark};
 pub use pods::{Removal, RemovePod};
 pub use reach::{monitors_reaching, monitors_watching, workloads_of, workloads_using};
 pub use remember::{

@@ -26,7 +26,7 @@ pub fn declared_reach(compiled: &CompiledMonitor, key: &WorkloadKey, facts: &Wor
             uses.then_some(Reach::ByReference)
         }
         WorkloadChoice::Pods(selector, _) => {
-            selector.matches(|name| facts.template_labels.get(name)).then_some(Reach::Declared)
+            facts.template_labels.are_selected_by(selector).then_some(Reach::Declared)
         }
         WorkloadChoice::Names(names) => {
             let is_named = names.iter().any(|(kind, name)| *kind == key.kind && **name == *key.name);

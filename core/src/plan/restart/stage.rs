@@ -176,7 +176,7 @@ impl Turns<'_> {
             .workloads_in(&self.name.namespace)
             .filter(|(key, facts)| !facts.deleting && declared_reach(self.compiled, key, facts).is_some());
         let workloads = reached.map(|(key, facts)| {
-            let group = self.stage.group(|label| facts.template_labels.get(label));
+            let group = self.stage.group(|selector| facts.template_labels.are_selected_by(selector));
             StagedWorkload { group, key: key.clone(), result: self.went(key, facts) }
         });
         let line = Rc::new(Line::of(workloads.collect()));

@@ -91,6 +91,15 @@ impl CompiledPolicy {
         self.scope.covers(object, namespace)
     }
 
+    /// The same where the labels of the object are not known: whether it would be covered with any of them.
+    pub fn may_cover(
+        &self,
+        object: &Candidate<'_>,
+        namespace: Option<&BTreeMap<String, String>>,
+    ) -> Option<bool> {
+        self.scope.may_cover(object, namespace)
+    }
+
     /// What happens when an object violates the policy.
     pub fn actions(&self) -> &[Action] {
         &self.actions

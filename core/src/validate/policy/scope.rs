@@ -45,11 +45,22 @@ impl Scope {
         object: &Candidate<'_>,
         namespace: Option<&BTreeMap<String, String>>,
     ) -> Option<bool> {
-        let by_object = self.kinds.contains(&object.kind)
+        match &self.object_selector {
+            Some(selector) if !selector.matches(|key| object.label(key)) => Some(false),
+            _ => self.may_cover(object, namespace),
+        }
+    }
+
+    /// The same where the labels of the object are not known: whether it would be covered with any of them.
+    pub(super) fn may_cover(
+        &self,
+        object: &Candidate<'_>,
+        namespace: Option<&BTreeMap<String, String>>,
+    ) -> Option<bool> {
+        let by_name = self.kinds.contains(&object.kind)
             && self.names.as_ref().is_none_or(|names| names.matches(&object.name))
-            && !self.exclude.matches(&object.namespace)
-            && self.object_selector.as_ref().is_none_or(|selector| selector.matches(|key| object.label(key)));
-        if !by_object {
+            && !self.exclude.matches(&object.namespace);
+        if !by_name {
             return Some(false);
         }
         let Some(selector) = &self.namespace_selector else { return Some(true) };

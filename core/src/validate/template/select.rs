@@ -17,7 +17,7 @@ use crate::{
     api::{CopyratorTemplateSpec, Problem},
     marks::MARK,
     names::{InstanceKind, Kind, TemplateKind},
-    validate::{CompiledTarget, Globs},
+    validate::{CompiledTarget, Globs, Selector},
 };
 
 impl CompiledTemplate {
@@ -114,14 +114,16 @@ impl CompiledTemplate {
     }
 
     /// Whether the template is rendered for an object of its kind of this name and with these labels, in a namespace that
-    /// its objects go into.
-    pub fn selects_object(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
+    /// its objects go into. Of an object whose labels are not known, yes: what was made for it stays, and its user is told.
+    pub fn selects_object(&self, name: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
         match &self.instances {
             Instances::Namespaces { .. } => false,
             Instances::Objects { names, selector, .. } => {
-                let label = |key: &str| labels.get(key).map(String::as_str);
+                let matches = |selector: &Selector| {
+                    labels.is_none_or(|labels| selector.matches(|key| labels.get(key).map(String::as_str)))
+                };
                 names.as_ref().is_none_or(|names| names.matches(name))
-                    && selector.as_ref().is_none_or(|selector| selector.matches(label))
+                    && selector.as_ref().is_none_or(matches)
             }
         }
     }
@@ -190,7 +192,7 @@ impl CompiledTemplate {
                 version == &*kind.api_version
                     && is_of == &*kind.kind
                     && self.goes_into(home, text("/metadata/namespace"), &labels_of(namespace))
-                    && self.selects_object(name, &labels_of(object))
+                    && self.selects_object(name, Some(&labels_of(object)))
             }
         }
     }

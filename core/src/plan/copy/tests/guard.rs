@@ -166,3 +166,20 @@ fn what_others_put_on_a_copy_is_judged_with_it() {
         assert_eq!(Guards::of(&world, &slot(), &update, "us").is_some(), is_guarded, "{what}");
     }
 }
+
+#[test]
+fn a_copy_of_which_labels_are_not_kept_is_judged_by_all_that_might_find_it() {
+    let (mut world, write) = writing();
+    let mut labels = write.intent.marks.labels();
+    labels.extend((0..70).map(|number| (format!("label-{number}"), String::new())));
+    let metadata = json!({"annotations": write.intent.marks.annotations(), "labels": labels});
+    world.set_object(slot(), None);
+    secret(&mut world, "shop", "app", metadata);
+    let there = world.object(&slot()).unwrap();
+    let update = CopyWrite { replaces: Some(Version::of(there)), ..write };
+    for (names, is_guarded) in [(json!(["app"]), true), (json!(["another"]), false)] {
+        let found = json!({"names": names, "objectSelector": {"matchLabels": {"tier": "prod"}}});
+        policy(&mut world, json!({ "match": found }));
+        assert_eq!(Guards::of(&world, &slot(), &update, "us").is_some(), is_guarded, "{names}");
+    }
+}
