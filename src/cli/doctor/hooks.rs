@@ -156,6 +156,7 @@ fn drifted(
     ];
     for (kind, live, wanted) in pairs {
         let (Some(live), Ok(wanted)) = (live, wanted) else { continue };
+        let wanted = bare(&wanted);
         if (left_alone && webhooks(live).is_empty()) || says(&bare(live), &wanted) {
             continue;
         }

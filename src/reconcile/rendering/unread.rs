@@ -93,7 +93,8 @@ async fn what_cannot_be_read_is_a_fault_of_its_instance_and_hinders_no_other() {
     assert!(fault.message.contains(said), "{fault:?}");
 
     let report = template_report(&reconciler.context.world(), &each, at(100)).expect("the status says it");
-    let problems = report.status.problems.iter();
+    // The server's answers have no status.
+    let problems = report.status.problems.iter().filter(|it| it.reason == "RenderFailed");
     let problems: Vec<_> =
         problems.map(|it| (&*it.reason, &*it.name, it.message.contains("for Memcached a: "))).collect();
     assert_eq!(problems, [("RenderFailed", "writeStatus", true), ("RenderFailed", "second", true)]);
