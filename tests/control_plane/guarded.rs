@@ -126,7 +126,7 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
 /// Our write leaves on a copy what others put there: a policy finds the copy by their label, and their label is one that it has.
 #[test]
 fn a_copy_is_judged_with_the_labels_that_others_put_on_it() {
-    let story = Story::new(peaceful(), "labelled");
+    let story = Story::new(peaceful(), "tiered");
     let (prod, bed) = (story.target("prod"), story.bed);
     for namespace in [&story.home, &prod] {
         story.admin().create(&binding(namespace, "bob", "edit")).ok();
@@ -153,14 +153,14 @@ fn a_copy_is_judged_with_the_labels_that_others_put_on_it() {
     story.admin().create(&story.policy(&["ConfigMap"], spec)).ok();
     let spec = json!({ "match": { "names": ["owned", "probe"] }, "labels": { "required": ["owner"] } });
     let mut required = story.policy(&["ConfigMap"], spec);
-    required["metadata"]["name"] = json!("labelled-owner");
+    required["metadata"]["name"] = json!("tiered-owner");
     story.admin().create(&required).ok();
     eventually("bob is refused what breaks either policy", || {
         let mut probe = config_map(&prod, "probe", [("url", "nonsense")]);
         probe["metadata"]["labels"] = json!({ "tier": "prod" });
         let answer = bed.bob.try_create(&probe);
         let said = answer.body.to_string();
-        let is_both = said.contains("policy labelled,") && said.contains("policy labelled-owner,");
+        let is_both = said.contains("policy tiered,") && said.contains("policy tiered-owner,");
         if answer.code == 403 && is_both { Ok(()) } else { Err(said) }
     });
 
@@ -169,12 +169,12 @@ fn a_copy_is_judged_with_the_labels_that_others_put_on_it() {
     };
     set("app", "nonsense");
     let message = until_refused(&story, "app");
-    assert!(message.contains("policy labelled, rule address"), "{message}");
+    assert!(message.contains("policy tiered, rule address"), "{message}");
     story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
     // The rule gives no owner, and the copy has one.
     set("owned", "https://example.org");
     story.until("ConfigMap", &prod, "owned", [("url", "https://example.org")]);
-    for policy in ["labelled", "labelled-owner"] {
+    for policy in ["tiered", "tiered-owner"] {
         story.admin().delete("ConfigPolicy", "", policy).ok();
     }
 }

@@ -151,7 +151,8 @@ fn commands_name_expressions(story: &Story<'_>, place: &str) {
     let said = run(story, None, &["why", "deploy/example-memcached", "-n", place], "");
     let field = "spec.replicas: ${object.spec.?size.orValue(1)}";
     assert!(said.text.contains(field), "{}", said.text);
-    let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], MEMCACHED);
+    let example = MEMCACHED.replace("namespace: platform", &format!("namespace: {}", story.home));
+    let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], &example);
     assert!(
         said.text.contains("users who write these fields control it: object.metadata.name"),
         "{}",
