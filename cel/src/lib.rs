@@ -27,5 +27,5 @@ pub use kube_cel::cel::{
 };
 pub use pattern::{Pattern, PatternError};
 pub use run::{Evaluation, held};
-pub use terms::Path;
+pub use terms::{Path, RESERVED};
 pub use typing::Type;

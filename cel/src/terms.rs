@@ -11,6 +11,32 @@ pub(crate) const DEEPEST_LOOP: usize = 2;
 /// How deep the tree may be: evaluating takes stack for each level.
 const DEEPEST_TREE: usize = 32;
 
+/// Identifiers that the language reserves: no variable has such a name, and a field of such a name is read by index
+/// (<https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax>).
+pub const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+
 /// A variable that an expression reads, and the fields and keys that it takes of it one after the other, as far as they are
 /// written out: `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -362,7 +362,7 @@ pub fn is_mark(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
 }
 
-/// Whether a label is one of ours that are read. Whatever other labels an object has, these are kept.
+/// Whether the planner reads this label of ours: it is kept, however many labels an object has.
 pub(crate) fn is_label(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, DECLARES, APPLIED, BRAKE, LAST_GOOD].contains(&key)
 }

@@ -111,7 +111,7 @@ fn api_outcome(status: &Status) -> Outcome {
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
-        // All of them together have 256 KiB at most, whoever wrote them.
+        // All of them together have 256 KiB at most, those of other writers too.
         422 if about_field("metadata.annotations") && caused_by("FieldValueTooLong") => {
             Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
         }

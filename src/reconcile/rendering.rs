@@ -137,9 +137,7 @@ impl RenderingHandler {
     /// What expressions read of pods stays in the status until they are looked at again.
     fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
         let world = self.context.world();
-        let uid = |set: &RenderedSet| set.instance.as_ref().map(|instance| instance.uid.clone());
-        let is_of_this = |before: &&RenderedSet| before.template == set.template && uid(before) == uid(set);
-        let before = world.rendered(template, instance).filter(is_of_this);
+        let before = world.rendered(template, instance).filter(|before| before.is_of_same(set));
         set.status = before.and_then(|before| before.status.clone());
         set.status_fault = before.and_then(|before| before.status_fault.clone());
         set.status_answer = before.and_then(|before| before.status_answer.clone());
@@ -198,8 +196,7 @@ impl RenderingHandler {
                 && set.status == before.status
             {
                 set.status_fault.clone_from(&before.status_fault);
-                let uid = |set: &RenderedSet| set.instance.as_ref().map(|instance| instance.uid.clone());
-                if set.template == before.template && uid(set) == uid(before) {
+                if set.is_of_same(before) {
                     set.status_answer.clone_from(&before.status_answer);
                 }
             }

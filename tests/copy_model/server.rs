@@ -71,7 +71,7 @@ pub struct Server {
     pub log: VecDeque<(Changed, Option<Value>)>,
     /// Objects that a quota or another webhook refuses to have written.
     pub refuses: BTreeSet<ObjectKey>,
-    /// What a mutating policy makes of a field that is there, whoever writes the object.
+    /// What a mutating policy makes of a field that is there, by any writer of the object.
     pub rewrites: BTreeMap<(ObjectKey, Field), Vec<u8>>,
     /// Writes, and everything else that has been given a number.
     pub versions: u64,

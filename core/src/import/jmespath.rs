@@ -1,32 +1,11 @@
 //! The expressions of Kyverno on what triggers a rule, in JMESPath: paths, and `||` before a literal.
 
+use copyrator_cel::RESERVED;
+
 use super::expressions::{NAME, NAMESPACE, OBJECT, entry, quoted};
 
 /// What is visible of an object's metadata beside its labels and annotations.
 const METADATA: [&str; 3] = ["name", "namespace", "uid"];
-/// Identifiers that CEL reserves; a field of such a name is read by index.
-const RESERVED: [&str; 20] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "namespace",
-    "null",
-    "package",
-    "return",
-    "true",
-    "var",
-    "while",
-];
 
 /// A step of a path.
 #[derive(Debug, PartialEq)]

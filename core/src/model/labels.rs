@@ -15,8 +15,8 @@ const MOST: usize = 64;
 /// How many bytes keys and values of these have at most.
 pub(super) const MOST_BYTES: usize = 8 << 10;
 
-/// The labels of an object. Of one with more than 64, or more than 8 KiB of them, only those of ours are kept, and no selector selects
-/// it: whether one would is not known.
+/// The labels of an object. An object with more than 64, or more than 8 KiB of them, keeps only Copyrator's own here, and no selector
+/// selects it: whether one would is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     kept: BTreeMap<Box<str>, Box<str>>,

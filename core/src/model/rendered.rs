@@ -76,6 +76,12 @@ pub enum StatusFaultKind {
 }
 
 impl RenderedSet {
+    /// Whether both were rendered from the same text of the template, for the same namespace or object.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let uid = |set: &Self| set.instance.as_ref().map(|instance| instance.uid.clone());
+        self.template == other.template && uid(self) == uid(other)
+    }
+
     /// Whether an object has the status that is to be written, or what the API server makes of it: others may add to its maps and
     /// lists, and a null may be left out. `seen` is what expressions see of the object.
     pub fn is_written(&self, seen: &Value) -> bool {

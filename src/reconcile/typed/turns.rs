@@ -101,7 +101,7 @@ mod tests {
         let (before, behind) = (name(("alone", "x")), name(("other", "y")));
         let mut turn = turns.begin(&crowd[0], ask);
         for template in crowd.iter().chain([&before, &behind]) {
-            // Whoever asks twice stands in line once.
+            // A template that asks twice stands in line once.
             assert!(turns.begin(template, ask).is_none() && turns.begin(template, ask).is_none());
         }
         for expected in [&behind, &before, &crowd[0], &crowd[1], &crowd[2]] {

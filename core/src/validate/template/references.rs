@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use copyrator_cel::RESERVED;
+
 use super::{
     manifest::group,
     node::{Formula, Node},
@@ -14,44 +16,22 @@ use crate::{
     validate::invalid,
 };
 
-/// Names that no object of a template can have, as CEL reserves them, or they are variables or libraries of
-/// functions.
-const RESERVED: [&str; 35] = [
-    "as",
+/// Names that no object of a template can have, beside those that CEL reserves: variables, and libraries of functions.
+const TAKEN: [&str; 14] = [
     "base64",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
     "format",
-    "function",
-    "if",
-    "import",
-    "in",
     "ip",
     "jsonpatch",
-    "let",
     "lists",
-    "loop",
     "math",
-    "namespace",
     "namespaceObject",
-    "null",
     "object",
     "optional",
-    "package",
     "pods",
     "request",
-    "return",
     "self",
     "sets",
     "strings",
-    "true",
-    "var",
-    "void",
-    "while",
 ];
 /// The kinds whose pods an expression can read.
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
@@ -70,7 +50,7 @@ pub(super) fn ids(objects: &[CompiledObject], problems: &mut Vec<Problem>) {
                 &at,
                 format!("{id:?} is not an identifier: letters, digits and _, no digit first"),
             ));
-        } else if RESERVED.contains(&id.as_str()) {
+        } else if RESERVED.contains(&id.as_str()) || TAKEN.contains(&id.as_str()) {
             problems.push(invalid(&at, format!("{id:?} is reserved; choose another name")));
         } else if !known.insert(id) {
             problems.push(invalid(&at, format!("{id:?} is the id of another object, too")));
