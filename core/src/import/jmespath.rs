@@ -221,6 +221,7 @@ mod tests {
             ),
             ("request.object.data.\"a.txt\"", Some("object.data['a.txt']")),
             ("request.object.spec.namespace", Some("object.spec['namespace']")),
+            ("request.object.spec.void", Some("object.spec['void']")),
             ("request.object.spec.tls || `true`", None),
             ("request.object.spec.rules[0].host || 'a'", None),
             ("request.object.spec.rules[*].host", None),
