@@ -22,6 +22,8 @@ pub struct Fingerprint {
     pub keys: BTreeMap<String, KeyPrint>,
     /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,
+    /// The ClusterRole that a RoleBinding names; `None` of one that names a Role, and of other kinds.
+    pub role: Option<Box<str>>,
 }
 
 impl Fingerprint {

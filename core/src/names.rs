@@ -6,6 +6,7 @@ mod instance;
 use std::{fmt, sync::Arc};
 
 pub use granted::{GrantedKinds, TooManyKinds};
+pub(crate) use instance::is_of_kubernetes;
 pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
 
 pub use crate::api::Kind;

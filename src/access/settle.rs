@@ -168,7 +168,7 @@ mod tests {
     use futures::{FutureExt as _, future::BoxFuture};
 
     use super::*;
-    use crate::authority::rule_questions;
+    use crate::{authority::rule_questions, names::Kind};
 
     /// Answers yes to these questions, written as `verb resource name namespace`, and records what it was
     /// asked.
@@ -197,7 +197,8 @@ mod tests {
         let spec = serde_json::json!({
             "source": {"kind": "Secret", "names": names, "namespaces": namespaces}, "targets": [{"names": targets}],
         });
-        rule_questions("home", &serde_json::from_value(spec).unwrap(), &Subject::default())
+        let spec = serde_json::from_value(spec).unwrap();
+        rule_questions("home", (&spec, Kind::Secret), &Subject::default())
     }
 
     /// How many questions are refused (`Err`: there were too many), and what was asked for that.

@@ -8,6 +8,7 @@ use crate::{
     admit::decide::{CANARY, STAMP_PROBE, UNSTAMPED},
     api::{CopyratorRule, TargetTerm},
     marks::{AUTHOR, HOOKS_MANAGER},
+    names::Kind,
 };
 
 /// The policy that refuses rules without a stamp (`webhook-config/policies/author-honest.yaml`).
@@ -61,6 +62,7 @@ fn echo(message: &str, token: &str) -> Option<Echo> {
 /// A valid rule that would copy nothing, should it ever be stored.
 pub(super) fn harmless_rule() -> CopyratorRule {
     let mut rule = CopyratorRule::default();
+    rule.spec.source.kind = Kind::ConfigMap.to_string();
     rule.spec.source.names = Some(vec!["copyrator-canary".into()]);
     rule.spec.targets =
         vec![TargetTerm { names: Some(vec!["copyrator-canary".into()]), ..TargetTerm::default() }];
@@ -82,6 +84,15 @@ fn rule(which: Canary, token: &str) -> CopyratorRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::CompiledRule;
+
+    #[test]
+    fn a_canary_is_a_valid_rule() {
+        let rule = rule(Canary::Arrives, "17");
+        assert!(CompiledRule::compile(&rule.spec, &Default::default()).is_ok(), "{:?}", rule.spec);
+        let written = serde_json::to_value(&rule).unwrap();
+        assert_eq!(written["spec"]["source"]["kind"], "ConfigMap");
+    }
 
     #[test]
     fn who_refuses_a_canary_tells_who_stamps() {

@@ -89,8 +89,9 @@ impl CopyWriter {
         let body = of_write(slot, write, &content);
         let Some(existing) = &write.replaces else { return self.create(slot, body).await };
         if write.anew {
-            // What a template declares was never accepted anywhere: before the object goes, its successor is tried.
-            if write.rendered.is_some()
+            // What a template declares was never accepted anywhere, and the role that a RoleBinding names we may not be allowed to give:
+            // before the object goes, its successor is tried.
+            if (write.rendered.is_some() || slot.kind == Kind::RoleBinding)
                 && let Err(outcome) = self.try_creation(slot, body.clone()).await
             {
                 return outcome.into();

@@ -232,12 +232,13 @@ impl Args {
             let message = "names in certificates say nothing unless --client-ca says whose these are".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
-        let template_kinds = self.templates.kinds(&GrantedKinds::default())?;
         let namespaces = namespaces(self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
-        // Such processes serve no templates, which alone declare objects of the other kinds.
+        // Such processes serve no templates, and no kind that is known at run time only.
         let serves_rules_only = !namespaces.is_empty() || rule_name.is_some();
+        let template_kinds = self.templates.kinds(&GrantedKinds::default())?;
+        let template_kinds = if serves_rules_only { BTreeSet::new() } else { template_kinds };
         let host = || std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned();
         let config = Config {
             cluster: Target { kubeconfig: self.kubeconfig, context: self.context, ..Target::default() },

@@ -33,6 +33,8 @@ pub struct Content {
     /// The values of `data` and `binaryData`, by key. Of a kind without data, the JSON text of each leaf, by
     /// its path ([`crate::paths`]).
     pub values: BTreeMap<String, Value>,
+    /// The ClusterRole that a RoleBinding names.
+    pub role: Option<Box<str>>,
 }
 
 /// The value of one key.
@@ -65,6 +67,7 @@ impl Content {
             immutable: self.immutable,
             keys: self.values.iter().map(|(key, value)| (key.clone(), print(value))).collect(),
             annotations: self.annotations.clone(),
+            role: self.role.clone(),
         }
     }
 }
@@ -96,18 +99,24 @@ pub(super) struct RawMeta {
 pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
     match kind.data() {
         Some(kind) => decode_data(kind, text),
-        None => decode_leaves(text),
+        None => decode_leaves(kind, text),
     }
 }
 
-fn decode_leaves(text: &str) -> Option<Content> {
+fn decode_leaves(kind: Kind, text: &str) -> Option<Content> {
     let Json::Object(object) = serde_json::from_str(text).ok()? else { return None };
     let RawMeta { uid, resource_version, mut annotations } =
         RawMeta::deserialize(object.get("metadata")?).ok()?;
     annotations.retain(|key, _| !never_carried(key));
     let leaf = |(path, text): (String, String)| (path, Value { bytes: text.into_bytes(), binary: false });
     let values = flatten(&object).into_iter().map(leaf).collect();
-    Some(Content { uid, resource_version, annotations, type_: None, immutable: false, values })
+    let role = object.get("roleRef").and_then(cluster_role).filter(|_| kind == Kind::RoleBinding);
+    Some(Content { uid, resource_version, annotations, type_: None, immutable: false, values, role })
+}
+
+/// The ClusterRole that a `roleRef` names.
+fn cluster_role(role_ref: &Json) -> Option<Box<str>> {
+    role_ref["name"].as_str().filter(|_| role_ref["kind"] == "ClusterRole").map(Into::into)
 }
 
 fn decode_data(kind: DataKind, text: &str) -> Option<Content> {
@@ -134,5 +143,6 @@ fn decode_data(kind: DataKind, text: &str) -> Option<Content> {
         type_,
         immutable,
         values,
+        role: None,
     })
 }

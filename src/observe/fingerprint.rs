@@ -60,6 +60,7 @@ impl<'de> Visitor<'de> for Object<'_> {
             immutable,
             keys,
             annotations: metadata.annotations,
+            role: None,
         })
     }
 }

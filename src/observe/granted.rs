@@ -1,4 +1,4 @@
-//! The objects of a kind that templates declare and that is known at run time only: the metadata of those that bear our labels.
+//! The objects of a kind that is known at run time only: the metadata of those that bear our labels, and where rules copy the kind, of all.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ impl Kept for DeclaredOf {
         config: watcher::Config,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<Self::Sent>>> + Send {
         let api: Api<Self::Sent> = Api::all_with(client.clone(), &self.0.resource().into());
-        watcher(api, config.labels(OF_COPIES))
+        watcher(api, if self.0.is_copied() { config } else { config.labels(OF_COPIES) })
     }
 
     fn reduced(&self, sent: Self::Sent) -> Option<Declared> {

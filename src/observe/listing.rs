@@ -134,7 +134,8 @@ pub(crate) async fn list_declared(
         None => Api::all_with(client.clone(), &resource.into()),
     };
     let scope = place.map_or("all namespaces".to_owned(), |place| format!("namespace {place}"));
-    let first = ListParams::default().labels(OF_COPIES).limit(PAGE);
+    let first = ListParams::default().limit(PAGE);
+    let first = if kind.is_copied() { first } else { first.labels(OF_COPIES) };
     let listed = every(api, first, resource.plural.to_owned(), &scope).await?;
     Ok(listed.into_iter().filter_map(|object| Declared::new(kind, &object.metadata)).collect())
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{
     authority::{Decided, about_monitor, about_rule, about_template},
     context::{Context, now},
-    deletion::DeletionInquiry,
+    right::RightInquiry,
 };
 use crate::{
     access::{AskError, Authorizer},
     authority::{Bounds, TrustedWriters},
-    model::{Declaration, World},
-    names::{Kind, NamespacedName},
+    model::{Declaration, Right, World},
+    names::NamespacedName,
     plan::copy::{targets::bounds, templates::template_bounds},
 };
 
@@ -76,12 +76,12 @@ impl Asker {
         Ok(())
     }
 
-    /// Asks whether a rule's identity may delete copies of a kind in a namespace.
+    /// Asks whether a rule's identity has a right in a namespace.
     ///
     /// # Errors
     /// There was no answer.
-    pub(super) async fn deletion(&self, of: (&NamespacedName, Kind, &Arc<str>)) -> Result<(), AskError> {
-        let inquiry = DeletionInquiry::new(&self.context.world(), of, &self.trusted_writers, now());
+    pub(super) async fn right(&self, of: (&NamespacedName, &Right, &Arc<str>)) -> Result<(), AskError> {
+        let inquiry = RightInquiry::new(&self.context.world(), of, &self.trusted_writers, now());
         let Some(inquiry) = inquiry else { return Ok(()) };
         let answers = inquiry.ask(&*self.authorizer, now()).await?;
         inquiry.keep(answers, &mut self.context.world_mut());

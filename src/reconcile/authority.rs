@@ -209,8 +209,9 @@ pub fn about_rule(
         return Some(asking.unguarded(world, now));
     }
     let within = within(world, rule, compiled);
-    let declared =
-        |subject: &_| rule_questions_within(&rule.namespace, &facts.spec, subject, within.as_ref());
+    let declared = |subject: &_| {
+        rule_questions_within(&rule.namespace, (&facts.spec, compiled.kind), subject, within.as_ref())
+    };
     Some(match asking.decide(trusted, declared, now) {
         // Where all namespaces cannot be asked about at once, the operator's own list says how many there
         // are.

@@ -84,8 +84,8 @@ impl Fetcher {
                     let seen = pods::of_selector(&self.client, monitor, &selector, now()).await?;
                     self.context.world_mut().set_selected_pods(monitor, seen);
                 }
-                Need::Deletion(rule, kind, namespace) => {
-                    self.asker.deletion((rule, *kind, namespace)).await?;
+                Need::Right(rule, right, namespace) => {
+                    self.asker.right((rule, right, namespace)).await?;
                 }
             }
         }

@@ -7,7 +7,6 @@ mod announce;
 mod asker;
 pub(crate) mod authority;
 mod context;
-pub(crate) mod deletion;
 mod digest_key;
 mod drift;
 mod fetch;
@@ -22,6 +21,7 @@ mod planner;
 mod queue;
 pub(crate) mod rendering;
 mod restart_attempt;
+pub(crate) mod right;
 mod rule;
 mod scan;
 mod selected_pods;
@@ -321,7 +321,7 @@ impl Reconciler {
         let world = &mut *self.context.world_mut();
         world.forget_old_fingerprints(FETCHED_WITHIN, now);
         world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
-        world.forget_deletions(deletion::KEPT_FOR, now);
+        world.forget_rights(right::KEPT_FOR, now);
     }
 
     async fn look_at(&self, key: &Key) -> Again {

@@ -146,6 +146,7 @@ fn world(monitor: Value, applied: &str) -> World {
         immutable: false,
         keys: [("k".to_owned(), print)].into(),
         annotations: BTreeMap::new(),
+        role: None,
     };
     world.assume_fingerprint(&object, print);
     let workload = json!({
@@ -383,7 +384,7 @@ async fn a_sweep_that_finds_nothing_to_do_has_no_news_for_statuses() {
             generation: 1,
             created: at(0),
             annotations: BTreeMap::new(),
-            compiled: CompiledRule::compile(&spec).map(Arc::new),
+            compiled: CompiledRule::compile(&spec, &Default::default()).map(Arc::new),
             spec,
             status: None,
         };

@@ -56,7 +56,8 @@ impl Verifier {
         for slot in doubted {
             self.context.queue().add(Key::Slot(slot), Lane::Sweep);
         }
-        for kind in kinds.into_iter().filter(|kind| kind.is_copied()) {
+        let is_known = |kind: &Kind| self.context.world().granted_read(*kind).is_known();
+        for kind in kinds.into_iter().filter(|kind| kind.is_copied() && is_known(kind)) {
             for place in &places {
                 let namespace = place.as_deref();
                 match self.verify_kind(kind, namespace).await {

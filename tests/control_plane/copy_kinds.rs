@@ -6,6 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 use crate::bed::objects::{annotation, binding, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, peaceful, private, same};
 use crate::beside_others::{a_rewritten_copy_is_told, nobody_fights};
+use crate::copied_bindings::roles_are_bound_by_copies_where_the_author_may;
 use crate::rights::unused_on;
 use crate::template_races::a_tenant_who_is_quick_gets_nothing_more;
 use crate::templates::{
@@ -43,6 +44,7 @@ fn granted_kinds_are_copied_kept_and_protected() {
     who_may_not_create_them_gets_none(&bed);
     a_starter_kit(&bed, &until_swept);
     roles_are_bound_where_author_and_operator_may(&bed);
+    roles_are_bound_by_copies_where_the_author_may(&bed);
     it_is_made_and_removed_over_http(&bed);
     it_comes_and_goes_with_a_label(&bed, &until_swept);
     nobody_fights(&bed, &until_swept);

@@ -26,6 +26,8 @@ mod console_live;
 mod console_page;
 mod console_rights;
 mod console_writes;
+mod copied_bindings;
+mod copied_custom;
 mod copy_kinds;
 mod copying;
 mod crashes;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use copyrator::{
-    model::{Bytes, Store, World},
+    model::{Bytes, Right, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, Need,
@@ -94,7 +94,10 @@ impl Case {
                 text.extend(plan.needs.iter().filter_map(|need| match need {
                     Need::Fingerprint(object) if object != slot && !self.unread => None,
                     Need::Fingerprint(object) => Some(format!("reads {}", name(object))),
-                    Need::Deletion(rule, ..) => Some(format!("asks whether {rule} may delete there")),
+                    Need::Right(rule, right, _) => Some(match right {
+                        Right::Delete(_) => format!("asks whether {rule} may delete there"),
+                        Right::Bind(role) => format!("asks whether {rule} may bind {role} there"),
+                    }),
                     Need::Drift(object) => Some(format!("tries {}", name(object))),
                     other => panic!("{}: {other:?}", self.name),
                 }));

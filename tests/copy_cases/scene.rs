@@ -71,6 +71,8 @@ pub struct Scene {
     authority: BTreeMap<String, Answer>,
     /// The only namespaces in which the identity of a rule may do anything.
     rights: BTreeMap<String, BTreeSet<String>>,
+    /// The only ClusterRoles that the identity of a rule may bind.
+    binds: BTreeMap<String, BTreeSet<String>>,
     /// The UID of the definition of rules; another one is another definition.
     definition: Option<String>,
     /// Rules that go and come back with this spec, before anybody notices.
@@ -196,6 +198,7 @@ impl Scene {
             server.remove_rule(&name);
             server.set_rule(&name, spec.clone(), 0);
         }
+        server.binds.extend(self.binds.iter().map(|(rule, roles)| (rule_name(rule), roles.clone())));
         server.rights.extend(self.rights.iter().map(|(rule, places)| (rule_name(rule), places.clone())));
         server.answers.extend(self.authority.iter().map(|(rule, answer)| (rule_name(rule), *answer)));
         server.refuses.extend(self.refuses.iter().map(|name| object_key(name)));

@@ -12,8 +12,8 @@ use copyrator::{
     intake::{AsWritten, object::Slim, watched::Watched},
     marks,
     model::{
-        Authority, Compared, Definition, DeletionAnswer, EVERYWHERE, ForeignField, Refusal, RefusalReason,
-        Store, World,
+        Authority, Compared, Definition, EVERYWHERE, ForeignField, Refusal, RefusalReason, Right,
+        RightAnswer, Store, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     paths::is_within,
@@ -27,6 +27,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace, Secret, ServiceAccount},
     networking::v1::NetworkPolicy,
+    rbac::v1::RoleBinding,
 };
 use serde_json::Value;
 
@@ -242,6 +243,9 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
         Changed::Object(ObjectKey { kind: Kind::NetworkPolicy, .. }) => {
             take::<Slim<NetworkPolicy>>(world, changed, state)
         }
+        Changed::Object(ObjectKey { kind: Kind::RoleBinding, .. }) => {
+            take::<Slim<RoleBinding>>(world, changed, state)
+        }
         Changed::Object(ObjectKey { kind: Kind::ServiceAccount, .. }) => {
             take::<Slim<ServiceAccount>>(world, changed, state)
         }
@@ -258,8 +262,8 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
                 examine(server, world, slot);
                 return true;
             }
-            Need::Deletion(rule, kind, namespace) => {
-                ask_deletion(server, world, (rule, *kind, namespace));
+            Need::Right(rule, right, namespace) => {
+                ask_right(server, world, (rule, right, namespace));
                 return true;
             }
             other => panic!("{other:?} is not modelled"),
@@ -303,17 +307,22 @@ fn hash(fields: &Fields) -> u64 {
     state.finish()
 }
 
-fn ask_deletion(
+fn ask_right(
     server: &Server,
     world: &mut World,
-    (rule, kind, namespace): (&NamespacedName, Kind, &Arc<str>),
+    (rule, right, namespace): (&NamespacedName, &Right, &Arc<str>),
 ) {
     let Some(facts) = world.rules().get(rule) else { return };
     let (uid, generation) = (facts.uid.clone(), facts.generation);
+    let binds = |role: &str| server.binds.get(rule).is_none_or(|roles| roles.contains(role));
     for place in [EVERYWHERE.into(), namespace.clone()] {
-        let answer = server.may(rule, &place).then_some(()).ok_or_else(|| "somebody may not".to_owned());
-        let answer = DeletionAnswer { answer, asked: at(server.now) };
-        world.note_deletion(rule, (&uid, generation), (kind, place), answer);
+        let may = match right {
+            Right::Delete(_) => server.may(rule, &place),
+            Right::Bind(role) => server.may(rule, &place) && binds(role),
+        };
+        let answer = may.then_some(()).ok_or_else(|| "somebody may not".to_owned());
+        let answer = RightAnswer { answer, asked: at(server.now) };
+        world.note_right(rule, (&uid, generation), (right.clone(), place), answer);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use copyrator::{
+    api::CopyratorRuleSpec,
     authority::{Subject, rule_questions},
     marks,
     model::WriteFault,
@@ -63,6 +64,8 @@ pub struct Server {
     pub answers: BTreeMap<NamespacedName, Answer>,
     /// The only namespaces in which the identities of these rules may do anything.
     pub rights: BTreeMap<NamespacedName, BTreeSet<String>>,
+    /// The only ClusterRoles that the identity of a rule may bind.
+    pub binds: BTreeMap<NamespacedName, BTreeSet<String>>,
     /// The UID of the definition of rules, where it may be read.
     pub definition: Option<String>,
     /// What the clock says, in seconds.
@@ -313,7 +316,9 @@ impl Server {
     pub fn allows(&self, rule: &NamespacedName) -> bool {
         let spec = self.rules.get(rule).map(|rule| serde_json::from_value(rule.spec.clone()));
         let Some(Ok(spec)) = spec else { return true };
-        let questions = rule_questions(&rule.namespace, &spec, &Subject::default());
+        let spec: CopyratorRuleSpec = spec;
+        let Some(kind) = Kind::named(&spec.source.kind) else { return true };
+        let questions = rule_questions(&rule.namespace, (&spec, kind), &Subject::default());
         questions.iter().all(|question| self.may(rule, &question.namespace))
     }
 

@@ -116,9 +116,15 @@ impl Stored {
 
     /// Why the API server would not have an update.
     pub fn forbids(&self, new: &Self) -> Option<Outcome> {
+        let is_of_role = |field: &Field| matches!(field, Field::Path(path) if path.starts_with("/roleRef/"));
+        let role = |stored: &Self| -> Fields {
+            let of_role = stored.values.iter().filter(|(field, _)| is_of_role(field));
+            of_role.map(|(field, value)| (field.clone(), value.clone())).collect()
+        };
         let type_changed = self.values.get(&Field::Type) != new.values.get(&Field::Type);
         let frozen = self.immutable() && (!new.immutable() || self.content() != new.content());
-        (type_changed || frozen).then(|| Outcome::NeedsReplacing("field is immutable".into()))
+        (type_changed || frozen || role(self) != role(new))
+            .then(|| Outcome::NeedsReplacing("field is immutable".into()))
     }
 
     pub fn is_invalid(&self) -> Option<Outcome> {
@@ -182,7 +188,17 @@ impl Stored {
             immutable: self.immutable(),
             keys: keys.collect(),
             annotations,
+            role: self.cluster_role(),
         }
+    }
+
+    /// The ClusterRole that a RoleBinding names.
+    fn cluster_role(&self) -> Option<Box<str>> {
+        let leaf = |name: &str| -> Option<String> {
+            let text = self.values.get(&Field::Path(format!("/roleRef/{name}")))?;
+            serde_json::from_slice(text).ok()
+        };
+        leaf("name").filter(|_| leaf("kind").as_deref() == Some("ClusterRole")).map(Into::into)
     }
 
     /// Content, labels and annotations but for our marks, for people.

@@ -343,9 +343,8 @@ fn no_rule_takes_away_what_its_identity_may_not() {
         play(&story, |before, cluster, operator| {
             none(&cluster.trespassed(before))?;
             none(&cluster.wrong(before))?;
-            refused.set(
-                refused.get() + operator.world.deletions().filter(|known| known.answer.is_err()).count(),
-            );
+            refused
+                .set(refused.get() + operator.world.rights().filter(|known| known.answer.is_err()).count());
             Ok(())
         })
         .map(drop)

@@ -72,7 +72,7 @@ fn is_what_we_take(path: &Path, imported: &Imported, out: &str) {
             Made::Rule(rule) => {
                 let read: CopyratorRule = serde_json::from_value(read).unwrap();
                 assert_eq!((&read.spec, &read.metadata), (&rule.spec, &rule.metadata), "{at}");
-                CompiledRule::compile(&read.spec).map(drop)
+                CompiledRule::compile(&read.spec, &Default::default()).map(drop)
             }
             Made::Template(template) => {
                 let read: CopyratorTemplate = serde_json::from_value(read).unwrap();

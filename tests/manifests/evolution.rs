@@ -57,6 +57,8 @@ fn what_is_lost_or_asked_for_is_found() {
     for (new, expected) in [
         (json!({ "a": { "type": "string", "maxLength": 9, "enum": ["x", "y", "z"] } }), ""),
         (json!({ "a": { "type": "string", "enum": ["x", "y"] }, "b": { "type": "string" } }), ""),
+        (json!({ "a": { "type": "string", "minLength": 1, "maxLength": 9 } }), ""),
+        (json!({ "a": { "type": "string", "minLength": 2 } }), ".spec.a.minLength is new"),
         (json!({}), ".spec.a is gone"),
         (
             json!({ "a": { "type": "integer", "enum": ["x", "y"] } }),
@@ -67,10 +69,7 @@ fn what_is_lost_or_asked_for_is_found() {
             json!({ "a": { "type": "string", "maxLength": 8, "enum": ["x", "y"] } }),
             ".spec.a.maxLength is narrower",
         ),
-        (
-            json!({ "a": { "type": "string", "minLength": 1, "enum": ["x", "y"] } }),
-            ".spec.a.minLength is new",
-        ),
+        (json!({ "a": { "type": "string", "minLength": 1, "enum": ["x", "y"] } }), ""),
         (
             json!({ "a": { "type": "string", "enum": ["x", "y"] }, "b": { "type": "string", "default": "x" } }),
             ".spec.b is new and has a default",
@@ -115,7 +114,14 @@ fn compare(at: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
             found.push(format!("{at}.{key} was {}, is {}", old[key], new[key]));
         }
     }
-    for value in list(&old["enum"]).iter().filter(|value| !list(&new["enum"]).contains(value)) {
+    let listed = list(&old["enum"]);
+    // Without a list every value is taken that the bounds take.
+    let takes = |value: &Value| new["enum"].is_null() || list(&new["enum"]).contains(value);
+    let is_within = |sign: f64, bound: f64| {
+        let length = |value: &Value| value.as_str().map_or(f64::NAN, |text| text.len() as f64);
+        !listed.is_empty() && listed.iter().all(|value| sign * length(value) <= sign * bound)
+    };
+    for value in listed.iter().filter(|value| !takes(value)) {
         found.push(format!("{at}.enum lacks {value}"));
     }
     for (key, sign) in [
@@ -128,6 +134,7 @@ fn compare(at: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
         ("minimum", -1.0),
     ] {
         match (old[key].as_f64(), new[key].as_f64()) {
+            (None, Some(now)) if key.ends_with("Length") && is_within(sign, now) => {}
             (None, Some(_)) => found.push(format!("{at}.{key} is new")),
             (Some(before), Some(now)) if sign * now < sign * before => {
                 found.push(format!("{at}.{key} is narrower"));

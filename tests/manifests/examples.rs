@@ -45,7 +45,9 @@ fn kept(at: &str, before: &Value, after: &Value) {
 /// What is wrong with an object of ours; it panics where that is not even read.
 pub(crate) fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
     match object["kind"].as_str().unwrap() {
-        "CopyratorRule" => CompiledRule::compile(&read::<CopyratorRule>(at, object).spec).map(drop),
+        "CopyratorRule" => {
+            CompiledRule::compile(&read::<CopyratorRule>(at, object).spec, &Default::default()).map(drop)
+        }
         "ConfigMonitor" => CompiledMonitor::compile(&read::<ConfigMonitor>(at, object).spec).map(drop),
         "ConfigPolicy" => CompiledPolicy::compile(&read::<ConfigPolicy>(at, object).spec).map(drop),
         "CopyratorTemplate" => {

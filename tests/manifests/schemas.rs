@@ -76,7 +76,7 @@ fn what_is_misspelt_or_of_another_type_does_not_follow_it() {
         ("all.json", json!({}), true),
         ("copyratorrule.json", json!({ "spec": { "suspended": true } }), false),
         ("all.json", json!({ "spec": { "suspended": true } }), false),
-        ("copyratorrule.json", json!({ "spec": { "source": { "kind": "Pod" } } }), false),
+        ("copyratorrule.json", json!({ "spec": { "source": { "kind": 1 } } }), false),
         ("copyratorrule.json", json!({ "spec": { "targets": "b" } }), false),
         ("copyratorrule.json", json!({ "spec": null }), false),
         ("configmonitor.json", json!({}), false),

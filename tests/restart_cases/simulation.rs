@@ -74,6 +74,7 @@ impl Simulation {
             immutable: false,
             keys: [("x".to_owned(), KeyPrint { digest, size: 1, binary: false })].into(),
             annotations: Default::default(),
+            role: None,
         };
         self.world.assume_fingerprint(&key, print);
     }

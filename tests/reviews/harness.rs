@@ -110,7 +110,7 @@ impl Cluster {
 
     pub fn rule(mut self, namespace: &str, name: &str, spec: Value) -> Self {
         let spec: CopyratorRuleSpec = serde_json::from_value(spec).unwrap();
-        let compiled = CompiledRule::compile(&spec).map(Arc::new);
+        let compiled = CompiledRule::compile(&spec, &Default::default()).map(Arc::new);
         let status = CopyratorRuleStatus { conditions: allowed(), ..CopyratorRuleStatus::default() };
         self.world.set_rule(NamespacedName::new(namespace, name), declared(spec, compiled, Some(status)));
         self

@@ -253,6 +253,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) {
         immutable: false,
         keys: ["ca.crt", "password", "url", "user"].map(|name| (name.to_owned(), key.clone())).into(),
         annotations: [].into(),
+        role: None,
     };
     world.assume_fingerprint(&ObjectKey::new(Kind::Secret, namespace, name), print);
 }

@@ -54,8 +54,10 @@ impl Kind {
             | Self::ResourceQuota
             | Self::LimitRange
             | Self::PodDisruptionBudget
-            | Self::ServiceAccount => true,
-            Self::Deployment | Self::Service | Self::RoleBinding | Self::Granted(_) => false,
+            | Self::ServiceAccount
+            | Self::RoleBinding => true,
+            Self::Granted(kind) => kind.is_copied(),
+            Self::Deployment | Self::Service => false,
         }
     }
 
@@ -71,7 +73,8 @@ impl Kind {
             | Self::PodDisruptionBudget
             | Self::ServiceAccount
             | Self::RoleBinding => true,
-            Self::Deployment | Self::Service | Self::Granted(_) => false,
+            Self::Granted(kind) => kind.is_copied(),
+            Self::Deployment | Self::Service => false,
         }
     }
 

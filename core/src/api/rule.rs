@@ -79,11 +79,14 @@ pub struct CopyratorRuleSpec {
 #[x_kube(validation = Rule::new("has(self.names) || has(self.objectSelector)")
     .message("source needs names, objectSelector or both"))]
 pub struct SourceSpec {
-    /// The kind of the objects. ConfigMaps and Secrets are copied in every installation, the other kinds where
-    /// the chart's value `copies.kinds` names them. Deployments, Services and RoleBindings are not copied: a
-    /// CopyratorTemplate declares them.
-    pub kind: Kind,
-    /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied.
+    /// The kind of the objects. ConfigMaps and Secrets are copied in every installation; NetworkPolicies,
+    /// ResourceQuotas, LimitRanges, PodDisruptionBudgets, ServiceAccounts and RoleBindings where the chart's value
+    /// `copies.kinds` names them; custom resources where `templates.kinds` grants them with `copy`. Any other
+    /// object is declared by a CopyratorTemplate.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// The API version of the kind, such as `networking.k8s.io/v1`. Default: the one in which the kind is copied;
+    /// a custom resource needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub api_version: Option<String>,

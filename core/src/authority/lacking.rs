@@ -106,7 +106,7 @@ fn join(grants: Vec<Grant>, all_but: impl Fn(&mut Grant), add: impl Fn(&mut Gran
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::rule_questions;
+    use crate::authority::questions::tests::of_rule;
 
     /// Every single right that the grants give, as text.
     fn given(grants: &[Grant]) -> BTreeSet<String> {
@@ -131,8 +131,7 @@ mod tests {
             "source": {"kind": "Secret", "names": ["a", "b"], "namespaces": ["one", "two"]},
             "targets": [{"names": ["x", "y", "one"]}],
         });
-        let spec = serde_json::from_value(spec).unwrap();
-        let all = rule_questions("platform", &spec, &Subject::default());
+        let all = of_rule("platform", spec, &Subject::default());
         assert_eq!(all.len(), 2 * 2 + 3 * 3);
         // Each subset of all rights, taken as the missing ones.
         for mask in 0_u32..(1 << all.len()) {

@@ -15,7 +15,7 @@ pub use grant::{BoundSpec, Bounds};
 pub use identity::{Identity, IdentityRequired, Subject, TrustedWriters, author};
 pub use questions::listing_namespaces;
 pub use questions::{
-    Question, deletion, impersonation, monitor_questions, rule_questions, rule_questions_within,
+    Question, impersonation, monitor_questions, right_question, rule_questions, rule_questions_within,
 };
 pub use refusal::{NOT_ASKED, refusal, too_many};
 pub use template_questions::template_questions;

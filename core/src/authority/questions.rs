@@ -10,6 +10,7 @@ use k8s_openapi::api::{
 use super::Subject;
 use crate::{
     api::{ConfigMonitorSpec, CopyratorRuleSpec, ResourceType, StrategyType, TargetTerm, WorkloadKind},
+    model::Right,
     names::Kind,
 };
 
@@ -32,15 +33,19 @@ pub struct Question {
     pub namespace: String,
 }
 
-/// What a rule of `namespace` needs: to read its sources and to write its copies.
-pub fn rule_questions(namespace: &str, spec: &CopyratorRuleSpec, subject: &Subject) -> Vec<Question> {
-    rule_questions_within(namespace, spec, subject, None)
+/// What a rule of `namespace` needs: to read its sources, of this kind, and to write its copies.
+pub fn rule_questions(
+    namespace: &str,
+    (spec, kind): (&CopyratorRuleSpec, Kind),
+    subject: &Subject,
+) -> Vec<Question> {
+    rule_questions_within(namespace, (spec, kind), subject, None)
 }
 
 /// The same, where Copyrator looks at these namespaces only.
 pub fn rule_questions_within(
     namespace: &str,
-    spec: &CopyratorRuleSpec,
+    (spec, source_kind): (&CopyratorRuleSpec, Kind),
     subject: &Subject,
     within: Option<&BTreeSet<String>>,
 ) -> Vec<Question> {
@@ -54,12 +59,12 @@ pub fn rule_questions_within(
     for namespace in namespaces {
         match source.names.as_ref().filter(|names| names.iter().all(|name| is_literal(name))) {
             Some(names) => {
-                names.iter().for_each(|name| ask("get", source.kind, Some(name.clone()), namespace))
+                names.iter().for_each(|name| ask("get", source_kind, Some(name.clone()), namespace))
             }
-            None => ask("get", source.kind, None, namespace),
+            None => ask("get", source_kind, None, namespace),
         }
     }
-    let kind = spec.copy.as_ref().and_then(|copy| copy.kind).map_or(source.kind, Kind::from);
+    let kind = spec.copy.as_ref().and_then(|copy| copy.kind).map_or(source_kind, Kind::from);
     for namespace in places(&spec.targets, within) {
         questions.extend(writing(subject, kind, &namespace));
     }
@@ -68,9 +73,12 @@ pub fn rule_questions_within(
     questions
 }
 
-/// May the subject delete copies of this kind in a namespace? The empty name means all namespaces.
-pub fn deletion(subject: &Subject, kind: Kind, namespace: &str) -> Question {
-    question(subject, "delete", kind.resource(), None, namespace)
+/// Has the subject this right in a namespace? The empty name means all namespaces.
+pub fn right_question(subject: &Subject, right: &Right, namespace: &str) -> Question {
+    match right {
+        Right::Delete(kind) => question(subject, "delete", kind.resource(), None, namespace),
+        Right::Bind(role) => binding(subject, role, namespace),
+    }
 }
 
 /// What a monitor of `namespace` needs: to restart in the way that it declares.
@@ -185,8 +193,18 @@ pub(super) mod tests {
         questions.iter().map(line).collect()
     }
 
+    /// The questions of a rule that copies a kind with a name of its own.
+    pub(in crate::authority) fn of_rule(
+        namespace: &str,
+        json: serde_json::Value,
+        subject: &Subject,
+    ) -> Vec<Question> {
+        let spec: CopyratorRuleSpec = serde_json::from_value(json).unwrap();
+        rule_questions(namespace, (&spec, Kind::named(&spec.source.kind).unwrap()), subject)
+    }
+
     fn rule(json: serde_json::Value) -> Vec<String> {
-        asked(&rule_questions("platform", &serde_json::from_value(json).unwrap(), &Subject::default()))
+        asked(&of_rule("platform", json, &Subject::default()))
     }
 
     #[test]

@@ -154,7 +154,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::{Subject, impersonation, rule_questions};
+    use crate::authority::{Subject, impersonation, questions::tests::of_rule};
 
     fn shop() -> NamespacedName {
         NamespacedName::new("shop", "web")
@@ -162,7 +162,7 @@ mod tests {
 
     fn asked(user: &str, spec: serde_json::Value) -> Vec<Question> {
         let subject = Subject { user: user.into(), ..Subject::default() };
-        rule_questions("shop", &serde_json::from_value(spec).unwrap(), &subject)
+        of_rule("shop", spec, &subject)
     }
 
     fn said(questions: &[Question], room: usize) -> String {

@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn the_guard_is_over_what_templates_are_granted() {
-        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let kind =
+            GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
         let written: Vec<Value> = serde_saphyr::from_multiple(&guarding(POLICIES[0].1, &[kind])).unwrap();
         let plain: Vec<Value> = objects().take(written.len()).collect();
         assert_ne!(written, plain);

@@ -132,6 +132,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         immutable: intent.immutable,
         keys: intent.content.clone(),
         annotations: intent.annotations.clone(),
+        role: None,
     };
     world.set_object(slot.clone(), Some(facts));
     world.assume_fingerprint(slot, print);

@@ -199,7 +199,7 @@ impl Count {
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
             Need::Fingerprint(object) => Some(object),
-            Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
+            Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
         });
         let tried: Vec<bool> =
             contents.map(|object| world.memory().source(object).unread().is_some()).collect();

@@ -17,7 +17,7 @@ use crate::{
         copy::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
             claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-            granted::{UNJUDGED, mistyped, not_granted, not_granted_to, not_listed},
+            granted::{UNJUDGED, mistyped, not_granted, not_granted_to, not_listed, not_listed_sources},
             targets::{is_named, takes_copies},
             templates::is_rendered,
         },
@@ -248,8 +248,12 @@ fn inert(
         }
         Inert::NotListed => {
             let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
-            let (reason, why) =
-                template.and_then(|it| not_listed(world, it)).unwrap_or((Reason::KindUnread, String::new()));
+            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
+            let sources = kind.map(|kind| not_listed_sources(world, kind));
+            let (reason, why) = template
+                .and_then(|it| not_listed(world, it))
+                .or(sources)
+                .unwrap_or((Reason::KindUnread, String::new()));
             outlook(Course::Unknown, reason, why)
         }
         Inert::Unjudged => outlook(Course::Wait, Reason::Rendering, UNJUDGED.into()),

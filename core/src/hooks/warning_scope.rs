@@ -206,7 +206,7 @@ mod tests {
                 generation: 1,
                 created: jiff::Timestamp::UNIX_EPOCH,
                 annotations: Default::default(),
-                compiled: Ok(Arc::new(CompiledRule::compile(&spec).unwrap())),
+                compiled: Ok(Arc::new(CompiledRule::compile(&spec, &Default::default()).unwrap())),
                 spec,
                 status: None,
             };

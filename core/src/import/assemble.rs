@@ -1,6 +1,8 @@
 //! From what each object asks for to rules that can be applied: requests that belong together are joined,
 //! each rule gets its own name, and none is given out that the validator or the schema would refuse.
 
+use std::collections::BTreeSet;
+
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
 use super::imported::{Imported, Made, Proposal};
 use super::monitors::{self, MonitorDraft};
@@ -34,7 +36,11 @@ pub(super) struct DraftRule {
 impl DraftRule {
     /// Copies one object from its own namespace, suspended, and adopts copies that are already the same.
     pub(super) fn of(kind: Kind, namespace: &str, name: &str, targets: Vec<TargetTerm>) -> Self {
-        let source = SourceSpec { kind, names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+        let source = SourceSpec {
+            kind: kind.to_string(),
+            names: Some(vec![name.to_owned()]),
+            ..SourceSpec::default()
+        };
         let spec = CopyratorRuleSpec {
             source,
             targets,
@@ -188,8 +194,11 @@ impl Joined {
             return None;
         }
         let wrong = bounds(&rule).err().into_iter().map(str::to_owned);
-        let invalid =
-            CompiledRule::compile(&rule.spec).err().into_iter().flatten().map(|problem| problem.message);
+        let invalid = CompiledRule::compile(&rule.spec, &BTreeSet::new())
+            .err()
+            .into_iter()
+            .flatten()
+            .map(|problem| problem.message);
         let wrong: Vec<String> = wrong.chain(invalid).collect();
         if wrong.is_empty() {
             return Some(rule);

@@ -18,7 +18,7 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
     };
     for made in imported.made() {
         match made {
-            Made::Rule(rule) => granted(rule.spec.source.kind),
+            Made::Rule(rule) => Kind::named(&rule.spec.source.kind).into_iter().for_each(&mut granted),
             Made::Template(template) => {
                 if let Some(of_kind) = &template.spec.for_each.objects {
                     others.entry((&of_kind.api_version, &of_kind.kind)).or_default().insert("forEach");

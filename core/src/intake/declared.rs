@@ -87,7 +87,11 @@ impl Watched for AsWritten<CopyratorRule> {
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
         let key = namespaced(self.meta());
-        let facts = declare(self, |rule| (rule.metadata, rule.spec, rule.status), CompiledRule::compile);
+        let facts = declare(
+            self,
+            |rule| (rule.metadata, rule.spec, rule.status),
+            |spec| CompiledRule::compile(spec, &world.settings().template_kinds),
+        );
         let matters = matters(world.rules().get(&key), &facts);
         world.set_rule(key, facts);
         matters

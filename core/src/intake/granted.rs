@@ -1,10 +1,10 @@
-//! Objects of kinds that are known at run time only, and that templates declare.
+//! Objects of kinds that are known at run time only: those that templates declare, and where rules copy the kind, all others.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{
-    managed_fields::MarkFields,
+    managed_fields::{Fields, MarkFields, PathFields},
     object::{self, Metadata},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     names::{Kind, ObjectKey},
 };
 
-/// An object of a kind that is known at run time only, which a template declares or somebody has marked so: its metadata, reduced.
+/// An object of a kind that is known at run time only: its metadata, reduced.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// Which object it is.
@@ -23,7 +23,14 @@ pub struct Declared {
 impl Declared {
     /// Reduces the metadata of an object of this kind; `None` where it cannot be that of any.
     pub fn new(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
-        let read: Metadata<MarkFields> = serde_json::from_slice(&serde_json::to_vec(meta).ok()?).ok()?;
+        match kind.is_whole() {
+            true => Self::reduced::<PathFields>(kind, meta),
+            false => Self::reduced::<MarkFields>(kind, meta),
+        }
+    }
+
+    fn reduced<F: Fields>(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
+        let read: Metadata<F> = serde_json::from_slice(&serde_json::to_vec(meta).ok()?).ok()?;
         let key = ObjectKey::new(kind, read.namespace.clone()?, &*read.name);
         Some(Self { key, facts: read.into_facts(kind) })
     }
@@ -53,7 +60,8 @@ mod tests {
 
     #[test]
     fn the_metadata_of_an_object_is_enough() {
-        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let kind =
+            GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
         let meta = |generation: i64, version: &str| {
             let annotations = json!({"copyrator.dev/rule": "platform/template:tls", "copyrator.dev/source": "platform/template:tls",
                 "copyrator.dev/source-uid": "t", "copyrator.dev/digest": "d", "copyrator.dev/mark": "m"});

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Authority, Declaration, DeletionAnswer, DeletionAnswers, EVERYWHERE, MonitorFacts, World};
-use crate::names::{Kind, NamespacedName};
+use super::{Authority, Declaration, EVERYWHERE, MonitorFacts, Right, RightAnswer, RightAnswers, World};
+use crate::names::NamespacedName;
 
 impl World {
     /// Sets the answer about a rule's identity, whatever was known before.
@@ -44,33 +44,33 @@ impl World {
     }
 
     /// The last answer about this generation of a rule; a yes for all namespaces answers for each one.
-    pub fn may_delete(&self, rule: &NamespacedName, kind: Kind, namespace: &str) -> Option<&DeletionAnswer> {
+    pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
         let (uid, generation) = self.declaration(rule)?.version();
-        let known = self.cluster.deletions.get(rule)?;
+        let known = self.cluster.rights.get(rule)?;
         let known = Some(known).filter(|known| *known.uid == *uid && known.generation == generation)?;
-        let here = known.answers.get(&(kind, namespace.into()));
-        let everywhere = known.answers.get(&(kind, EVERYWHERE.into()));
+        let here = known.answers.get(&(right.clone(), namespace.into()));
+        let everywhere = known.answers.get(&(right.clone(), EVERYWHERE.into()));
         everywhere.filter(|all| all.answer.is_ok() && here.is_none_or(|it| it.asked <= all.asked)).or(here)
     }
 
     /// The last answers about all rules, including earlier generations.
-    pub fn deletions(&self) -> impl Iterator<Item = &DeletionAnswer> {
-        self.cluster.deletions.values().flat_map(|known| known.answers.values())
+    pub fn rights(&self) -> impl Iterator<Item = &RightAnswer> {
+        self.cluster.rights.values().flat_map(|known| known.answers.values())
     }
 
     /// Keeps an answer, unless the rule has changed or gone since the question, or a newer answer is known.
-    pub fn note_deletion(
+    pub fn note_right(
         &mut self,
         rule: &NamespacedName,
         (uid, generation): (&str, i64),
-        place: (Kind, Arc<str>),
-        answer: DeletionAnswer,
+        place: (Right, Arc<str>),
+        answer: RightAnswer,
     ) {
         if self.declaration(rule).map(Declaration::version) != Some((uid, generation)) {
             return;
         }
-        let none = || DeletionAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
-        let known = self.cluster.deletions.entry(rule.clone()).or_insert_with(none);
+        let none = || RightAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
+        let known = self.cluster.rights.entry(rule.clone()).or_insert_with(none);
         if *known.uid != *uid || known.generation != generation {
             *known = none();
         }
@@ -80,15 +80,15 @@ impl World {
     }
 
     /// Forgets answers that are older than `age`, and those about rules that have changed or gone.
-    pub fn forget_deletions(&mut self, age: Duration, now: Timestamp) {
-        let mut deletions = std::mem::take(&mut self.cluster.deletions);
-        deletions.retain(|rule, known| {
+    pub fn forget_rights(&mut self, age: Duration, now: Timestamp) {
+        let mut rights = std::mem::take(&mut self.cluster.rights);
+        rights.retain(|rule, known| {
             known.answers.retain(|_, answer| now.duration_since(answer.asked).unsigned_abs() < age);
             let is_of_this =
                 self.declaration(rule).map(Declaration::version) == Some((&*known.uid, known.generation));
             is_of_this && !known.answers.is_empty()
         });
-        self.cluster.deletions = deletions;
+        self.cluster.rights = rights;
     }
 }
 

@@ -46,6 +46,7 @@ mod tests {
             immutable: false,
             keys: keys.into_iter().map(key).collect(),
             annotations: BTreeMap::new(),
+            role: None,
         }
     }
 

@@ -149,7 +149,7 @@ impl World {
     pub fn forget_rule(&mut self, rule: &NamespacedName) {
         self.cluster.rules.remove(rule);
         self.cluster.rule_authority.remove(rule);
-        self.cluster.deletions.remove(rule);
+        self.cluster.rights.remove(rule);
         self.cluster.rules_gone += u64::from(rule.annotated().is_none());
     }
 
@@ -173,7 +173,7 @@ impl World {
         self.cluster.typed.remove(template);
         self.cluster.rendered.forget(template);
         self.cluster.rule_authority.remove(template);
-        self.cluster.deletions.remove(template);
+        self.cluster.rights.remove(template);
         self.cluster.rules_gone += 1;
     }
 

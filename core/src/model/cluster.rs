@@ -8,8 +8,8 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, DeletionAnswers, HookCoverage, Labels, LostRecord, MonitorFacts,
-    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, Rules, ScanResult,
+    Authority, ChangedKeys, Definition, HookCoverage, Labels, LostRecord, MonitorFacts, NamespaceFacts,
+    NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, RightAnswers, Rules, ScanResult,
     Store, TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
     rendered::Rendered,
@@ -59,9 +59,8 @@ pub(super) struct Cluster {
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules and templates.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
-    /// Whether those identities may delete copies that the rules' current specs do not mention, as far as it
-    /// was needed.
-    pub(super) deletions: BTreeMap<NamespacedName, DeletionAnswers>,
+    /// Further rights of those identities, as far as plans came to need them.
+    pub(super) rights: BTreeMap<NamespacedName, RightAnswers>,
     /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
     pub(super) monitors: BTreeMap<NamespacedName, MonitorFacts>,

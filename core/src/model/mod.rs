@@ -7,7 +7,6 @@ mod changed;
 mod changes;
 mod cluster;
 mod copy_memory;
-mod deletion;
 mod identity;
 mod instances;
 mod labels;
@@ -22,6 +21,7 @@ mod progress;
 mod rendered;
 mod restart_fields;
 mod restart_memory;
+mod right;
 mod room;
 mod rule;
 mod rules;
@@ -39,7 +39,6 @@ mod world;
 pub use attempt::{Attempt, Compared, Differed, NotKept, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use copy_memory::{SlotMemory, SourceMemory, StatusMemory};
-pub use deletion::{DeletionAnswer, DeletionAnswers, EVERYWHERE};
 pub use identity::{ResourceVersion, Uid};
 pub use instances::{InstanceFacts, InstancesRead};
 pub use labels::Labels;
@@ -58,6 +57,7 @@ pub use rendered::{
 };
 pub use restart_fields::{RareRestartFields, RestartFields};
 pub use restart_memory::{MonitorMemory, RestartMemory};
+pub use right::{EVERYWHERE, Right, RightAnswer, RightAnswers};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
     RuleFacts, TemplateFacts,

@@ -295,6 +295,7 @@ mod tests {
             immutable: false,
             keys: [("k".to_owned(), key)].into(),
             annotations: BTreeMap::new(),
+            role: None,
         }
     }
 

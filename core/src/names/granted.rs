@@ -24,11 +24,17 @@ impl GrantedKinds {
     /// How many kinds a process takes.
     pub const MOST: usize = 64;
 
-    /// The kind of these names: `certificates` are of kind `Certificate` of `cert-manager.io/v1`.
+    /// The kind of these names, copied by rules or not: `certificates` are of kind `Certificate` of `cert-manager.io/v1`.
     ///
     /// # Errors
     /// It would be one more than [`GrantedKinds::MOST`].
-    pub fn kind(&self, api_version: &str, kind: &str, plural: &str) -> Result<Kind, TooManyKinds> {
+    pub fn kind(
+        &self,
+        api_version: &str,
+        kind: &str,
+        plural: &str,
+        is_copied: bool,
+    ) -> Result<Kind, TooManyKinds> {
         if let Some(known) = Kind::written_as(api_version, kind) {
             return Ok(known);
         }
@@ -36,7 +42,7 @@ impl GrantedKinds {
         let is_it =
             |one: &&&ResourceType| one.api_version == api_version && one.kind == kind && one.plural == plural;
         if let Some(known) = known.iter().find(is_it) {
-            return Ok(Kind::Granted(GrantedKind::new(known)));
+            return Ok(Kind::Granted(GrantedKind::new(known, is_copied)));
         }
         if known.len() >= Self::MOST {
             return Err(TooManyKinds);
@@ -51,7 +57,7 @@ impl GrantedKinds {
             plural: text(plural),
         }));
         known.insert(resource);
-        Ok(Kind::Granted(GrantedKind::new(resource)))
+        Ok(Kind::Granted(GrantedKind::new(resource, is_copied)))
     }
 }
 
@@ -62,19 +68,19 @@ mod tests {
     #[test]
     fn a_kind_is_kept_once_and_their_number_is_bounded() {
         let kinds = GrantedKinds::default();
-        let certificate = kinds.kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let certificate = kinds.kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
         let resource = certificate.resource();
         assert_eq!(
             (resource.group, resource.version, resource.plural),
             ("cert-manager.io", "v1", "certificates")
         );
         assert_eq!(certificate.to_string(), "Certificate");
-        assert_eq!(kinds.kind("apps/v1", "Deployment", "deployments"), Ok(Kind::Deployment));
+        assert_eq!(kinds.kind("apps/v1", "Deployment", "deployments", false), Ok(Kind::Deployment));
         for at in 1..GrantedKinds::MOST {
-            kinds.kind("a.b/v1", &format!("A{at}"), "as").unwrap();
+            kinds.kind("a.b/v1", &format!("A{at}"), "as", false).unwrap();
         }
-        assert_eq!(kinds.kind("a.b/v1", "A0", "as"), Err(TooManyKinds));
-        let same = kinds.clone().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        assert_eq!(kinds.kind("a.b/v1", "A0", "as", false), Err(TooManyKinds));
+        let same = kinds.clone().kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
         assert_eq!(same, certificate);
     }
 }

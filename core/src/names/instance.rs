@@ -93,11 +93,31 @@ pub struct TemplateKind {
     pub plural: String,
     /// Whether we may read its objects, so that templates are rendered for them.
     pub for_each: bool,
-    /// The kind by which its objects are written, if templates may declare them.
+    /// The kind by which its objects are written, if templates may declare them. Where rules may copy them, too, it says so
+    /// ([`Kind::is_copied`]).
     pub rendered: Option<Kind>,
     /// Where `writeStatus` writes, if anywhere.
     pub status: Option<StatusPlace>,
 }
+
+/// The groups with a dot that the API server of Kubernetes 1.36 serves itself; others of `k8s.io` are custom resources.
+const KUBERNETES_GROUPS: [&str; 15] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "storage.k8s.io",
+];
 
 /// Where a template's `writeStatus` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,10 +134,19 @@ pub enum NoTemplateKind {
     /// It is not of the form.
     #[error(
         "{0:?} is no kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
-         web.example.com/v1/NginxServer/nginxservers/forEach, with render, forEach, status or statusField as use, or some of them \
-         joined by +"
+         web.example.com/v1/NginxServer/nginxservers/forEach, with render, copy, forEach, status or statusField as use, or some of \
+         them joined by +"
     )]
     Malformed(String),
+    /// What copies objects also writes them.
+    #[error("{0:?} has copy without render: write render+copy, since copies are written")]
+    CopiedOnly(String),
+    /// A copy of such an object would not be the same as its source.
+    #[error(
+        "rules copy no {0}: of the kinds of Kubernetes they copy ConfigMaps, Secrets and those that copies.kinds (--copy-kinds) takes; \
+         leave copy out, and have a CopyratorTemplate declare the object"
+    )]
+    NotCopied(InstanceKind),
     /// Templates declare objects of too many kinds.
     #[error(transparent)]
     TooMany(#[from] TooManyKinds),
@@ -137,7 +166,9 @@ impl TemplateKind {
             StatusPlace::Object => "statusField",
         });
         let render = self.rendered.map(|_| "render");
-        render.into_iter().chain(self.for_each.then_some("forEach")).chain(status)
+        let copy =
+            self.rendered.filter(|kind| matches!(kind, Kind::Granted(_)) && kind.is_copied()).map(|_| "copy");
+        render.into_iter().chain(copy).chain(self.for_each.then_some("forEach")).chain(status)
     }
 
     /// Reads each of these, as [`Self::read`] does.
@@ -166,16 +197,24 @@ impl TemplateKind {
     /// # Errors
     /// The text is not of that form, or there are too many kinds.
     pub fn read(text: &str, kinds: &GrantedKinds) -> Result<Self, NoTemplateKind> {
-        let (mut read, is_rendered) =
+        let (mut read, is_rendered, is_copied) =
             Self::parsed(text).ok_or_else(|| NoTemplateKind::Malformed(text.into()))?;
+        if is_copied && !is_rendered {
+            return Err(NoTemplateKind::CopiedOnly(text.into()));
+        }
         if is_rendered {
-            read.rendered = Some(kinds.kind(&read.kind.api_version, &read.kind.kind, &read.plural)?);
+            let kind = kinds.kind(&read.kind.api_version, &read.kind.kind, &read.plural, is_copied)?;
+            let is_of_kubernetes = matches!(kind, Kind::Granted(_)) && is_of_kubernetes(read.kind.group());
+            if is_copied && (!kind.is_copied() || is_of_kubernetes) {
+                return Err(NoTemplateKind::NotCopied(read.kind));
+            }
+            read.rendered = Some(kind);
         }
         Ok(read)
     }
 
-    /// The same but for its place among the kinds that are rendered, and whether it needs one.
-    fn parsed(text: &str) -> Option<(Self, bool)> {
+    /// The same but for its place among the kinds that are rendered, and whether it is rendered and copied.
+    fn parsed(text: &str) -> Option<(Self, bool, bool)> {
         let (rest, uses) = text.trim().rsplit_once('/')?;
         let (rest, plural) = rest.rsplit_once('/')?;
         let (api_version, kind) = rest.rsplit_once('/')?;
@@ -190,18 +229,24 @@ impl TemplateKind {
             rendered: None,
             status: None,
         };
-        let mut is_rendered = false;
+        let (mut is_rendered, mut is_copied) = (false, false);
         for one in uses.split('+') {
             match one {
                 "render" => is_rendered = true,
+                "copy" => is_copied = true,
                 "forEach" => read.for_each = true,
                 "status" => read.status = Some(StatusPlace::Subresource),
                 "statusField" => read.status = Some(StatusPlace::Object),
                 _ => return None,
             }
         }
-        Some((read, is_rendered))
+        Some((read, is_rendered, is_copied))
     }
+}
+
+/// Whether Kubernetes itself serves a group. Of such objects the cluster fills in fields, or controllers do.
+pub(crate) fn is_of_kubernetes(group: &str) -> bool {
+    !group.contains('.') || KUBERNETES_GROUPS.contains(&group)
 }
 
 /// The kind by which an object is written that a manifest names so; `None` where templates may not declare it: it is a Secret, whose
@@ -250,6 +295,24 @@ mod tests {
             "a/b/c/D/ds/forEach",
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rules_copy_custom_resources_that_are_granted_so() {
+        let read = |text: &str| TemplateKind::read(text, &GrantedKinds::default());
+        let issuer = read("cert-manager.io/v1/Issuer/issuers/render+copy+forEach").unwrap();
+        assert_eq!(issuer.uses().collect::<Vec<_>>(), ["render", "copy", "forEach"]);
+        assert!(issuer.rendered.is_some_and(|kind| kind.is_copied() && kind.is_whole()));
+        assert!(read("gateway.networking.k8s.io/v1/HTTPRoute/httproutes/render+copy").is_ok());
+        assert!(matches!(read("a.b/v1/A/as/copy"), Err(NoTemplateKind::CopiedOnly(_))));
+        for kubernetes in [
+            "apps/v1/Deployment/deployments/render+copy",
+            "apps/v1/StatefulSet/statefulsets/render+copy",
+            "v1/PersistentVolumeClaim/persistentvolumeclaims/copy+render",
+            "networking.k8s.io/v1/Ingress/ingresses/render+copy",
+        ] {
+            assert!(matches!(read(kubernetes), Err(NoTemplateKind::NotCopied(_))), "{kubernetes}");
         }
     }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     marks::{CA_SECRET, KEY_SECRET},
-    model::{Store, World},
+    model::{RuleFacts, Store, World},
     names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, WorkloadKey},
     validate::{CompiledRule, CompiledTemplate},
 };
@@ -157,8 +157,11 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
             let templates = world.templates().iter();
             let declaring = templates.filter(|(_, facts)| facts.compiled.as_deref().is_ok_and(declares));
             let marked = world.copies().filter(|slot| slot.kind == *kind).cloned().map(Key::Slot);
+            let copies = |facts: &RuleFacts| facts.compiled.as_deref().is_ok_and(|rule| rule.kind == *kind);
+            let copying = world.rules().iter().filter(|(_, facts)| copies(facts));
             declaring
                 .flat_map(|(name, _)| affected(world, &Changed::Template(name.clone())))
+                .chain(copying.flat_map(|(name, _)| affected(world, &Changed::Rule(name.clone()))))
                 .chain(marked)
                 .collect()
         }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::names::{Kind, NamespacedName, ObjectKey, WorkloadKey};
+use crate::{
+    model::Right,
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+};
 
 /// A fact that must be fetched before the decision can be made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +18,6 @@ pub enum Need {
     Pods(WorkloadKey),
     /// The pods that this monitor's podSelector finds.
     SelectedPods(NamespacedName),
-    /// Whether the identity of this rule may delete objects of this kind in this namespace.
-    Deletion(NamespacedName, Kind, Arc<str>),
+    /// Whether the identity of this rule has this right in this namespace.
+    Right(NamespacedName, Right, Arc<str>),
 }

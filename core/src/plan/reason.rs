@@ -120,7 +120,7 @@ impl Reason {
             Self::Canary => "Canary",
             Self::AuthorityUnknown => "AuthorityUnknown",
             Self::Invalid => SpecFault::Invalid.as_str(),
-            Self::KindNotGranted => "KindNotGranted",
+            Self::KindNotGranted => SpecFault::KindNotGranted.as_str(),
             Self::KindNotServed => "KindNotServed",
             Self::KindUnread => "KindUnread",
             Self::TypeError => SpecFault::TypeError.as_str(),
@@ -174,6 +174,7 @@ impl From<SpecFault> for Reason {
             SpecFault::UnsupportedField => Self::UnsupportedField,
             SpecFault::LabelMissing => Self::LabelMissing,
             SpecFault::TypeError => Self::TypeError,
+            SpecFault::KindNotGranted => Self::KindNotGranted,
         }
     }
 }

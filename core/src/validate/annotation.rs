@@ -1,6 +1,8 @@
 //! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a
 //! monitor by [`RESTART_PODS`].
 
+use std::collections::BTreeSet;
+
 use super::{CompiledMonitor, CompiledRule, Globs, Selector, SpecFault, invalid, meant, parse_selector};
 use crate::{
     api::{
@@ -12,7 +14,7 @@ use crate::{
         DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
         ROTATE, is_mark,
     },
-    names::ObjectKey,
+    names::{Kind, ObjectKey},
 };
 
 /// As many names as a term of a rule allows.
@@ -59,10 +61,13 @@ pub fn annotated_rule<'a>(
     if !problems.is_empty() {
         return Some(Err(problems));
     }
-    let source =
-        SourceSpec { kind: kind.into(), names: Some(vec![name.to_owned()]), ..SourceSpec::default() };
+    let source = SourceSpec {
+        kind: Kind::from(kind).to_string(),
+        names: Some(vec![name.to_owned()]),
+        ..SourceSpec::default()
+    };
     let spec = CopyratorRuleSpec { source, targets, ..CopyratorRuleSpec::default() };
-    Some(CompiledRule::compile(&spec).map(|compiled| (spec, compiled)))
+    Some(CompiledRule::compile(&spec, &BTreeSet::new()).map(|compiled| (spec, compiled)))
 }
 
 /// The spec of the monitor that an object's annotation declares, or everything that is wrong with it. The

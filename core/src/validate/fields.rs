@@ -23,10 +23,13 @@ pub enum SpecFault {
     LabelMissing,
     /// A template's text does not have the types of a kind.
     TypeError,
+    /// The kind that a rule names is not granted to rules.
+    KindNotGranted,
 }
 
 impl SpecFault {
-    const ALL: [Self; 4] = [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::TypeError];
+    const ALL: [Self; 5] =
+        [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::TypeError, Self::KindNotGranted];
 
     /// The word for statuses.
     pub fn as_str(self) -> &'static str {
@@ -35,6 +38,7 @@ impl SpecFault {
             Self::UnsupportedField => "UnsupportedField",
             Self::LabelMissing => "LabelMissing",
             Self::TypeError => "TypeError",
+            Self::KindNotGranted => "KindNotGranted",
         }
     }
 

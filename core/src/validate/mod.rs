@@ -10,6 +10,7 @@ mod policy;
 mod rule;
 mod selector;
 mod selector_text;
+mod source_kind;
 mod spelling;
 mod stage;
 mod target;

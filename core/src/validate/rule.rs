@@ -8,10 +8,11 @@ use std::{
 use super::{
     CompiledTarget, CopyName, Globs, Selector, invalid,
     selector::{is_label_key, is_label_value},
+    source_kind::source_kind,
 };
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
-    names::{Kind, ObjectKey},
+    names::{Kind, ObjectKey, TemplateKind},
 };
 
 /// The compiled spec of a `CopyratorRule`.
@@ -89,11 +90,11 @@ pub struct CompiledMeta {
 }
 
 impl CompiledRule {
-    /// Compiles a spec.
+    /// Compiles a spec where rules copy these custom resources, too.
     ///
     /// # Errors
     /// All problems, at least one; each names its field and the fix.
-    pub fn compile(spec: &CopyratorRuleSpec) -> Result<Self, Vec<Problem>> {
+    pub fn compile(spec: &CopyratorRuleSpec, granted: &BTreeSet<TemplateKind>) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let source = &spec.source;
         if source.names.is_none() && source.object_selector.is_none() {
@@ -102,22 +103,9 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
-        if !source.kind.is_copied() {
-            problems.push(invalid(
-                "spec.source.kind",
-                format!("rules do not copy a {}: declare it in a CopyratorTemplate", source.kind),
-            ));
-        }
-        let served = source.kind.resource().api_version;
-        if let Some(version) = source.api_version.as_ref().filter(|version| **version != served) {
-            problems.push(invalid(
-                "spec.source.apiVersion",
-                format!(
-                    "{} is copied in {served}, not {version:?}: write {served}, or leave apiVersion out",
-                    source.kind
-                ),
-            ));
-        }
+        // What else is wrong is told, too.
+        let kind = source_kind(source, granted).map_err(|problem| problems.push(problem));
+        let kind = kind.unwrap_or(Kind::ConfigMap);
         let names =
             source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
         let object_selector = source
@@ -134,7 +122,7 @@ impl CompiledRule {
         }
         let targets = CompiledTarget::compile("spec.targets", &spec.targets, &mut problems);
         let exclude = Globs::compile("spec.excludeTargets", &spec.exclude_targets, &mut problems);
-        let shape = compile_shape(source.kind, spec.copy.as_ref(), &mut problems);
+        let shape = compile_shape(kind, spec.copy.as_ref(), &mut problems);
         let grace = spec.deletion_grace.as_ref().and_then(|span| {
             span.get().map_err(|error| problems.push(invalid("spec.deletionGrace", error))).ok()
         });
@@ -142,7 +130,7 @@ impl CompiledRule {
             return Err(problems);
         }
         Ok(Self {
-            kind: source.kind,
+            kind,
             names,
             object_selector,
             source_namespaces: BTreeSet::from_iter(source.namespaces.clone()).into_iter().collect(),
@@ -309,7 +297,7 @@ mod tests {
     fn problems(source: Value, copy: Value) -> String {
         let mut spec = json!({"source": source, "targets": [{"names": ["shop"]}], "copy": copy});
         spec["source"]["names"] = json!(["a"]);
-        let compiled = CompiledRule::compile(&serde_json::from_value(spec).unwrap());
+        let compiled = CompiledRule::compile(&serde_json::from_value(spec).unwrap(), &BTreeSet::new());
         let messages = |problems: Vec<Problem>| {
             problems.into_iter().map(|one| one.message).collect::<Vec<_>>().join("; ")
         };
@@ -336,15 +324,6 @@ mod tests {
             ),
         ] {
             assert_eq!(problems(source.clone(), copy), expected, "{source}");
-        }
-        for declared in ["Deployment", "Service", "RoleBinding"] {
-            let told = problems(json!({"kind": declared}), json!(null));
-            assert!(told.starts_with("spec.source.kind: ") && told.contains("CopyratorTemplate"), "{told}");
-        }
-        for unknown in ["CronJob", "ClusterRole"] {
-            let spec = json!({"source": {"kind": unknown, "names": ["a"]}, "targets": [{"names": ["shop"]}]});
-            let refused = serde_json::from_value::<CopyratorRuleSpec>(spec).unwrap_err().to_string();
-            assert!(refused.contains("`ConfigMap`, `Secret`, `NetworkPolicy`"), "{refused}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::names::Kind;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CopyKinds {
     /// Kinds that rules copy, or templates declare, beside ConfigMaps and Secrets: NetworkPolicy, ResourceQuota,
-    /// LimitRange, PodDisruptionBudget, ServiceAccount; for templates alone Deployment, Service, RoleBinding.
+    /// LimitRange, PodDisruptionBudget, ServiceAccount, RoleBinding; for templates alone Deployment, Service.
     #[arg(long, env = "COPYRATOR_COPY_KINDS", value_delimiter = ',', value_name = "KIND,…")]
     copy_kinds: Vec<String>,
 }

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_kind_without_a_name_here_is_found_where_it_is_granted() {
-        let kind = GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates").unwrap();
+        let kind =
+            GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
         let mut world = World::default();
         world.settings_mut().copy_kinds = [kind].into();
         for (text, sort) in [

@@ -8,8 +8,8 @@ use crate::names::{GrantedKinds, TemplateKind};
 /// The kinds that are granted to templates.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TemplateKinds {
-    /// Kinds that templates declare (render), or are rendered for (forEach, status, statusField): APIVERSION/KIND/PLURAL/USE, such as
-    /// cert-manager.io/v1/Certificate/certificates/render.
+    /// Kinds that templates declare (render), rules copy, too (render+copy), or templates are rendered for (forEach, status,
+    /// statusField): APIVERSION/KIND/PLURAL/USE, such as cert-manager.io/v1/Certificate/certificates/render.
     #[arg(long, env = "COPYRATOR_TEMPLATE_KINDS", value_delimiter = ',', value_name = "KIND,…")]
     template_kinds: Vec<String>,
 }

@@ -37,7 +37,7 @@ use crate::{
         copy::{CopyAction, SlotPlan, plan_slots},
         every_slot,
     },
-    reconcile::deletion::DeletionInquiry,
+    reconcile::right::RightInquiry,
 };
 
 /// How many objects are read at once.
@@ -79,7 +79,7 @@ pub(super) async fn plan_all(
             _ => None,
         };
         read(client, world, lacking.iter().filter_map(of).collect(), &mut unread).await?;
-        ask_deletions(world, &lacking, (authorizer, trusted), &mut unread, now).await;
+        ask_rights(world, &lacking, (authorizer, trusted), &mut unread, now).await;
         if is_believed {
             believe_marks(world);
         }
@@ -95,8 +95,8 @@ fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<Need> {
     plan.needs.iter().cloned().chain(there).collect()
 }
 
-/// Asks whether rules may delete their orphaned copies; keeps the reasons for missing answers.
-async fn ask_deletions(
+/// Asks whether rules have the rights that plans came to need; keeps the reasons for missing answers.
+async fn ask_rights(
     world: &mut World,
     lacking: &BTreeSet<Need>,
     (authorizer, trusted): (&dyn Authorizer, &TrustedWriters),
@@ -104,8 +104,8 @@ async fn ask_deletions(
     now: Timestamp,
 ) {
     let asked = lacking.iter().filter_map(|need| match need {
-        Need::Deletion(rule, kind, namespace) => {
-            let inquiry = DeletionInquiry::new(world, (rule, *kind, namespace), trusted, now)?;
+        Need::Right(rule, right, namespace) => {
+            let inquiry = RightInquiry::new(world, (rule, right, namespace), trusted, now)?;
             Some((need.clone(), inquiry))
         }
         _ => None,

@@ -46,7 +46,7 @@ mod tests {
     /// Such as one whose definition has a conversion that fails, or one that is in no namespace.
     #[tokio::test]
     async fn a_kind_that_cannot_be_listed_is_no_error() {
-        let kind = GrantedKinds::default().kind("a.b/v1", "A", "as").unwrap();
+        let kind = GrantedKinds::default().kind("a.b/v1", "A", "as", false).unwrap();
         for (code, is_namespaced, told) in [
             (200, true, InstancesRead::Listed),
             (404, true, InstancesRead::NotServed),

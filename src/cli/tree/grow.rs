@@ -276,7 +276,7 @@ pub(in crate::cli) fn origin_of(world: &World, outlook: &Outlook) -> Option<Orig
         return Some(Origin::Template(source.clone()));
     }
     let facts = outlook.rule.as_ref().and_then(|rule| world.rules().get(rule));
-    let kind = facts.map_or(outlook.slot.kind, |facts| facts.spec.source.kind);
+    let kind = facts.and_then(|facts| Some(facts.compiled.as_ref().ok()?.kind)).unwrap_or(outlook.slot.kind);
     Some(Origin::Object(ObjectKey::new(kind, source.namespace.clone(), source.name.clone())))
 }
 

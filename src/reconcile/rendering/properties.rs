@@ -25,7 +25,7 @@ use super::{
 use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
-    model::{DeletionAnswer, InstancesRead, ObjectFacts, World},
+    model::{InstancesRead, ObjectFacts, RightAnswer, World},
     names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     observe::content::decode,
     plan::{
@@ -248,11 +248,11 @@ impl Story {
     fn act(&mut self, most: usize) -> bool {
         let mut plans = plans(&self.world);
         for need in plans.values().flat_map(|plan| plan.needs.clone()).collect::<Vec<_>>() {
-            if let Need::Deletion(rule, kind, place) = need {
+            if let Need::Right(rule, right, place) = need {
                 let (uid, generation) =
                     self.world.declaration(&rule).map(|it| it.version()).unwrap_or_default();
-                let (uid, yes) = (uid.to_owned(), DeletionAnswer { answer: Ok(()), asked: at(100) });
-                self.world.note_deletion(&rule, (&uid, generation), (kind, place), yes);
+                let (uid, yes) = (uid.to_owned(), RightAnswer { answer: Ok(()), asked: at(100) });
+                self.world.note_right(&rule, (&uid, generation), (right, place), yes);
             }
         }
         let needed = plans.values().any(|plan| !plan.needs.is_empty());

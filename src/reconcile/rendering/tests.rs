@@ -13,7 +13,7 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, Refusal, RefusalReason, Store, World, WriteFault},
+    model::{Authority, Refusal, RefusalReason, Right, Store, World, WriteFault},
     names::Kind,
     plan::{
         Need,
@@ -208,7 +208,7 @@ fn a_fault_in_one_namespace_removes_nothing_there_and_is_told() {
     assert_eq!(actions(&world), [], "nothing is done before the new generation is rendered");
     render_all(&mut world);
     let needs = plans(&world).remove(&slot(Kind::ResourceQuota, "quota")).unwrap().needs;
-    assert_eq!(needs, [Need::Deletion(kit, Kind::ResourceQuota, "shop".into())]);
+    assert_eq!(needs, [Need::Right(kit, Right::Delete(Kind::ResourceQuota), "shop".into())]);
 }
 
 #[test]

@@ -124,7 +124,9 @@ impl Bed {
     /// The same, with flags for the reconciler.
     pub fn man_with(&self, flags: &[&str]) -> Crew {
         let reconciler = self.testbed.operator(Role::Reconciler, 0, flags).expect("the reconciler starts");
-        let mut crew = Crew { webhook: self.webhook(), reconciler };
+        // The chart gives both the same flags.
+        let webhook = self.testbed.operator(Role::Webhook, 0, flags).expect("the webhook starts");
+        let mut crew = Crew { webhook, reconciler };
         crew.webhook.wait_ready().expect("the webhook becomes ready");
         crew.reconciler.wait_ready().expect("the reconciler becomes ready");
         self.testbed.wait_hooked().expect("the hooks are applied");

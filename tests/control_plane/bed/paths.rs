@@ -70,6 +70,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("SelfSubjectAccessReview", "selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1", false),
     ("Certificate", "certificates", "/apis/cert-manager.io/v1", true),
     ("NamespaceConfig", "namespaceconfigs", "/apis/redhatcop.redhat.io/v1alpha1", false),
+    ("Theme", "themes", "/apis/look.example.com/v1", true),
     ("Shelf", "shelves", "/apis/shop.example.com/v2", true),
     ("PrometheusRule", "prometheusrules", "/apis/monitoring.coreos.com/v1", true),
     ("ServiceMonitor", "servicemonitors", "/apis/monitoring.coreos.com/v1", true),

@@ -33,6 +33,7 @@ impl Object {
             immutable: false,
             keys: self.keys.iter().map(|(name, value)| (name.clone(), print(value))).collect(),
             annotations: BTreeMap::new(),
+            role: None,
         };
         world.assume_fingerprint(key, print);
     }

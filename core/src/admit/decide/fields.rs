@@ -137,8 +137,8 @@ mod tests {
     fn a_spec_that_cannot_be_read_names_the_field() {
         for (raw, expected) in [
             (
-                r#"{"source":{"kind":"Pod"},"targets":[]}"#,
-                "spec.source.kind: cannot be read: unknown variant `Pod`",
+                r#"{"source":{"kind":"Secret"},"targets":[],"copy":{"kind":"Pod"}}"#,
+                "spec.copy.kind: cannot be read: unknown variant `Pod`",
             ),
             (
                 r#"{"source":{"kind":"Secret"},"targets":[{"names":["a"]},{"names":7}]}"#,

@@ -59,15 +59,18 @@ pub(super) fn decide(
     }
     match &*review.kind.kind {
         "CopyratorRule" => {
-            let read = read::<CopyratorRuleSpec, _>(spec, CopyratorRule::crd, CompiledRule::compile);
+            let read = read::<CopyratorRuleSpec, _>(spec, CopyratorRule::crd, |spec| {
+                CompiledRule::compile(spec, &parties.template_kinds)
+            });
             let (spec, compiled) = match read {
                 Ok(read) => read,
                 Err(problems) => return Ok(invalid(review, &problems)),
             };
+            let kind = compiled.kind;
             let suspends = old
                 .and_then(decoded::<CopyratorRuleSpec>)
                 .is_some_and(|old| spec.suspend && spec == CopyratorRuleSpec { suspend: true, ..old });
-            let questions = |subject: &Subject| rule_questions(&review.namespace, &spec, subject);
+            let questions = |subject: &Subject| rule_questions(&review.namespace, (&spec, kind), subject);
             let account = spec.service_account_name.as_deref();
             let mut decision = authorized(review, parties, suspends, account, questions);
             if let Decision::Ask(inquiry) = &mut decision {

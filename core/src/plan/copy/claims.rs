@@ -126,7 +126,7 @@ pub enum Inert {
     Invalid,
     /// Objects of its kind are not copied here, or those that it is rendered for not read.
     NotGranted,
-    /// Objects that it is rendered for, or declares, are not known: they are not served, or could not be listed.
+    /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
     NotListed,
     /// Whether the API server would take a template's text is not known yet.
     Unjudged,
@@ -147,6 +147,7 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
         Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
         Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
         Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
+        Ok(compiled) if !world.granted_read(compiled.kind).is_known() => Some(Inert::NotListed),
         Ok(_) => {
             let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
             (!may).then_some(Inert::Unauthorized)

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
+    bound_role::unbound,
     claims::{Claim, Inert, Wants, claims_on, copied_by, inert_template, is_anothers, proof},
     copy_cache::CopyCache,
     demand::{too_many_claimed, too_many_said},
@@ -222,6 +223,9 @@ fn plan_wanted(
                 let recheck = Some(at_after(now, AGAIN));
                 return SlotPlan { recheck, ..plan(SlotState::Blocked(problem)) };
             }
+            if let Some(plan) = unbound(world, slot, claim, print, now) {
+                return plan;
+            }
             if let Some(message) = too_large(world, claim, print) {
                 let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
                 // Namespaces come and go without an event for the slots in other namespaces.
@@ -355,7 +359,7 @@ fn judge(
             drift => judge_declared(slot, is_ours && drift != Drift::Certain, intent, print),
         };
     }
-    let anew = print.is_some_and(|print| intent.needs_replacing(print));
+    let anew = print.is_some_and(|print| intent.needs_replacing(slot.kind, print));
     // A tenant may edit managedFields, and an apply prunes only what these call ours. Of a kind without data everything is
     // read before each write: a field that is left behind could keep a NetworkPolicy open.
     if untouched && !same_marks && slot.kind.data().is_some() {
@@ -434,6 +438,6 @@ fn judge_foreign(
              Adopt leaves it: make the contents equal, or set conflictPolicy: Overwrite",
         );
     }
-    let anew = intent.needs_replacing(print);
+    let anew = intent.needs_replacing(slot.kind, print);
     Verdict::Write { surplus: Vec::new(), take_over: Some(fields_of(slot.kind, print)), anew }
 }

@@ -73,8 +73,17 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
 
 /// Why objects that a template is rendered for, or declares, are not known: reason and message.
 pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(Reason, String)> {
-    let (kind, read) = unknown_kind(world, compiled)?;
-    Some(match read {
+    unknown_kind(world, compiled).map(|(kind, read)| unknown(&kind, read))
+}
+
+/// Why the sources of a rule are not known: the same.
+pub(crate) fn not_listed_sources(world: &World, kind: Kind) -> (Reason, String) {
+    let resource = kind.resource();
+    unknown(&InstanceKind::new(resource.api_version, resource.kind), world.granted_read(kind))
+}
+
+fn unknown(kind: &InstanceKind, read: InstancesRead) -> (Reason, String) {
+    match read {
         InstancesRead::NotServed => {
             let message = format!(
                 "the API server serves no {kind}: apply its definition; until then nothing is written or removed here"
@@ -88,7 +97,7 @@ pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(
         InstancesRead::NotYet | InstancesRead::Listed | InstancesRead::Doubtful => {
             (Reason::KindUnread, format!("{kind} has not been listed yet"))
         }
-    })
+    }
 }
 
 /// What is said before it is known whether the API server would take what a template says.

@@ -16,6 +16,9 @@ use crate::{
     validate::{CompiledKeys, CompiledRule},
 };
 
+/// The path of the role that a RoleBinding names. The API server lets nobody change it.
+const ROLE_REF: &str = "/roleRef";
+
 /// What a copy should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -115,10 +118,14 @@ impl Intent {
         self.type_ == print.type_ && self.immutable == print.immutable && self.content == print.keys
     }
 
-    /// Whether no update can turn an existing object into this one: it is immutable, or its Secret type
-    /// differs.
-    pub fn needs_replacing(&self, print: &Fingerprint) -> bool {
-        self.type_ != print.type_ || (print.immutable && !self.same_content(print))
+    /// Whether no update can turn an existing object into this one: it is immutable, or its Secret type or the
+    /// role of a RoleBinding differs.
+    pub fn needs_replacing(&self, kind: Kind, print: &Fingerprint) -> bool {
+        let is_of_role = |(leaf, _): &(&String, &KeyPrint)| is_within(leaf, ROLE_REF);
+        let other_role = || !self.content.iter().filter(is_of_role).eq(print.keys.iter().filter(is_of_role));
+        self.type_ != print.type_
+            || (print.immutable && !self.same_content(print))
+            || (kind == Kind::RoleBinding && other_role())
     }
 
     /// Whether an existing object has every label of this one, no matter who wrote them.

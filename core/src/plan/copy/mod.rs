@@ -1,6 +1,7 @@
 //! Plans one slot, the place of one possible copy, and what a rule's status says about its slots.
 
 pub mod absent;
+mod bound_role;
 pub mod claims;
 mod conditions;
 pub mod copies;
@@ -16,6 +17,7 @@ mod not_kept;
 mod problem;
 mod remember;
 mod removal;
+mod rights;
 pub mod rule_status;
 mod same_value;
 mod slot_plan;

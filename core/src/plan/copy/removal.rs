@@ -9,12 +9,13 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{
     claims::{Inert, inert, inert_template, is_anothers, proof},
     hold::AGAIN,
     problem::{CopyProblem, ProblemReason},
+    rights::{Heard, heard},
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},
     targets::was_asked_about,
     templates::{asks_about, is_rendered},
@@ -22,15 +23,13 @@ use super::{
 };
 use crate::{
     marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
-    model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, World, WriteFault},
+    model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, Right, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
 
 /// When to look again after a watch has failed of our own kinds, or of kinds that templates are granted.
 const IN_DOUBT: Duration = Duration::from_secs(5);
-/// How old the API server's yes may be for a deletion.
-const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
 
 /// Plans a slot that no rule claims.
 pub(super) fn plan_unwanted(
@@ -201,11 +200,10 @@ fn allowed(
     plan: SlotPlan,
     now: Timestamp,
 ) -> SlotPlan {
-    let known = world.may_delete(rule, slot.kind, &slot.namespace);
-    let age = known.map(|known| now.duration_since(known.asked));
-    match (known.map(|known| &known.answer), age) {
-        (Some(Ok(())), Some(age)) if age < YES_FOR => plan,
-        (Some(Err(refusal)), Some(age)) if age.unsigned_abs() < AGAIN => {
+    let right = Right::Delete(slot.kind);
+    match heard(world, rule, &right, &slot.namespace, now) {
+        Heard::Yes => plan,
+        Heard::No { refusal, asked } => {
             let (noun, object) =
                 if rule.template().is_some() { ("template", "object") } else { ("rule", "copy") };
             let message = format!(
@@ -215,14 +213,14 @@ fn allowed(
             SlotPlan {
                 state: SlotState::Blocked(CopyProblem::fault(slot, WriteFault::Forbidden, message)),
                 action: None,
-                recheck: known.map(|known| at_after(known.asked, AGAIN)),
+                recheck: Some(at_after(asked, AGAIN)),
                 ..plan
             }
         }
-        _ => SlotPlan {
+        Heard::Nothing => SlotPlan {
             state: SlotState::Kept,
             action: None,
-            needs: vec![Need::Deletion(rule.clone(), slot.kind, slot.namespace.clone())],
+            needs: vec![Need::Right(rule.clone(), right, slot.namespace.clone())],
             ..plan
         },
     }

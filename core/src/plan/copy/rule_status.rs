@@ -18,7 +18,7 @@ use super::{
     copy_cache::CopyCache,
     count::{Count, Tally},
     demand::{too_many, too_many_said},
-    granted::not_granted,
+    granted::{not_granted, not_listed_sources},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
@@ -148,7 +148,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),
-        Need::Pods(_) | Need::SelectedPods(_) | Need::Deletion(..) => None,
+        Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
     }
 }
 
@@ -189,7 +189,12 @@ fn status(
         (Some(Inert::Suspended), _) => {
             (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
         }
-        (Some(Inert::Unseen | Inert::NotListed | Inert::Unjudged | Inert::Mistyped), _) => {
+        (Some(Inert::NotListed), _) => {
+            let kind = facts.compiled.as_ref().map(|it| it.kind).unwrap_or_default();
+            let (reason, message) = not_listed_sources(world, kind);
+            (false, reason, message)
+        }
+        (Some(Inert::Unseen | Inert::Unjudged | Inert::Mistyped), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));
@@ -288,7 +293,7 @@ const NO_TARGET: &str = "spec.targets selects no namespace that takes copies: th
 
 fn nothing_selected(facts: &RuleFacts) -> String {
     let source = &facts.spec.source;
-    let kind = source.kind;
+    let kind = &source.kind;
     let names = source.names.as_ref().map(|names| format!(" named {}", names.join(", "))).unwrap_or_default();
     let labels = if source.object_selector.is_some() { " with the labels of its objectSelector" } else { "" };
     let places = match source.namespaces.as_slice() {

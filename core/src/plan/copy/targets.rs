@@ -211,10 +211,15 @@ mod tests {
                     "copy": {"kind": kind, "keys": {"include": ["k"]}}
                 }))
                 .unwrap();
-                let compiled = CompiledRule::compile(&spec).unwrap();
+                let compiled = CompiledRule::compile(&spec, &Default::default()).unwrap();
                 for world in [&World::default(), &some] {
                     let within = within(world, &rule, &compiled);
-                    let asked = rule_questions_within("home", &spec, &Subject::default(), within.as_ref());
+                    let asked = rule_questions_within(
+                        "home",
+                        (&spec, compiled.kind),
+                        &Subject::default(),
+                        within.as_ref(),
+                    );
                     for (kind, resource) in [(Kind::ConfigMap, "configmaps"), (Kind::Secret, "secrets")] {
                         for place in ["a", "b", "c"] {
                             let speaks = asked.iter().any(|one| {

@@ -103,6 +103,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> Ob
         immutable: false,
         keys: [].into(),
         annotations: [].into(),
+        role: None,
     };
     world.assume_fingerprint(&key, print);
     key

@@ -150,6 +150,7 @@ mod tests {
                 })
                 .collect(),
             annotations: Default::default(),
+            role: None,
         };
         let said = |world: &World, keys: &'static [&'static str], recorded: i64| {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();

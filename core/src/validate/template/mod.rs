@@ -8,6 +8,7 @@ mod object;
 mod order;
 mod published;
 mod references;
+mod refused_kinds;
 mod render;
 mod select;
 mod served;
@@ -22,6 +23,7 @@ use std::{collections::BTreeSet, fmt::Display, time::Duration};
 use copyrator_cel::{Environment, Type};
 pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data};
+pub(super) use refused_kinds::{group, not_rendered};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{declared_kind, unserved, written_kind};
@@ -233,7 +235,7 @@ fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Insta
 fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     let at = "spec.forEach.objects";
     let InstanceSpec { api_version, kind, namespaces, names, object_selector } = spec;
-    let group = manifest::group(api_version);
+    let group = group(api_version);
     let is_refused = match (group, kind.as_str()) {
         ("", "Secret") => {
             Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")

@@ -1,5 +1,5 @@
-//! Whether a rule's identity may delete copies that the rule's present spec does not speak of: asked where a
-//! plan lacks it, of all namespaces first, so that who may delete everywhere costs one question.
+//! Whether a rule's identity has a right that its present spec alone does not tell, such as to delete copies that the spec does not speak
+//! of: asked where a plan lacks it, of all namespaces first, so that an identity with the right everywhere costs one question.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use crate::{
     access::{AskError, Authorizer},
-    authority::{Identity, Question, TrustedWriters, deletion, refusal},
-    model::{DeletionAnswer, EVERYWHERE, World},
-    names::{Kind, NamespacedName},
+    authority::{Identity, Question, TrustedWriters, refusal, right_question},
+    model::{EVERYWHERE, Right, RightAnswer, World},
+    names::NamespacedName,
     plan::copy::AGAIN,
 };
 
@@ -19,34 +19,34 @@ pub(super) const KEPT_FOR: Duration = AGAIN.saturating_mul(2);
 const LONGEST: usize = 1 << 10;
 
 /// What is to be asked about one rule.
-pub(crate) struct DeletionInquiry {
+pub(crate) struct RightInquiry {
     rule: NamespacedName,
     uid: Box<str>,
     generation: i64,
-    kind: Kind,
+    right: Right,
     /// From the widest to the one that counts; or whose identity it is not.
     questions: Result<Vec<Question>, String>,
     namespace: Arc<str>,
 }
 
-impl DeletionInquiry {
+impl RightInquiry {
     /// `None` where the rule is gone.
     pub(crate) fn new(
         world: &World,
-        (rule, kind, namespace): (&NamespacedName, Kind, &Arc<str>),
+        (rule, right, namespace): (&NamespacedName, &Right, &Arc<str>),
         trusted: &TrustedWriters,
         now: Timestamp,
     ) -> Option<Self> {
         let declared = world.declaration(rule)?;
         let (uid, generation) = declared.version();
         // A no for all namespaces need not be heard again for each of them.
-        let is_no = |known: &DeletionAnswer| {
+        let is_no = |known: &RightAnswer| {
             known.answer.is_err() && now.duration_since(known.asked).unsigned_abs() < AGAIN
         };
-        let is_narrow = world.may_delete(rule, kind, EVERYWHERE).is_some_and(is_no);
+        let is_narrow = world.may(rule, right, EVERYWHERE).is_some_and(is_no);
         let ask = |identity: Identity| {
             let places = [EVERYWHERE, namespace].into_iter().skip(usize::from(is_narrow));
-            places.map(|place| deletion(&identity.subject(), kind, place)).collect()
+            places.map(|place| right_question(&identity.subject(), right, place)).collect()
         };
         let identity =
             Identity::of_stored(&rule.namespace, declared.account(), declared.annotations(), trusted);
@@ -54,7 +54,7 @@ impl DeletionInquiry {
             rule: rule.clone(),
             uid: uid.into(),
             generation,
-            kind,
+            right: right.clone(),
             questions: identity.map(ask).map_err(|required| required.to_string()),
             namespace: namespace.clone(),
         })
@@ -68,11 +68,11 @@ impl DeletionInquiry {
         &self,
         authorizer: &dyn Authorizer,
         now: Timestamp,
-    ) -> Result<Vec<(Arc<str>, DeletionAnswer)>, AskError> {
+    ) -> Result<Vec<(Arc<str>, RightAnswer)>, AskError> {
         let questions = match &self.questions {
             Ok(questions) => questions,
             Err(required) => {
-                let answer = DeletionAnswer { answer: Err(required.clone()), asked: now };
+                let answer = RightAnswer { answer: Err(required.clone()), asked: now };
                 return Ok(vec![(self.namespace.clone(), answer)]);
             }
         };
@@ -83,7 +83,7 @@ impl DeletionInquiry {
                 false => Err(refusal(&[question], &self.rule, LONGEST)),
             };
             let is_yes = answer.is_ok();
-            answers.push((question.namespace.as_str().into(), DeletionAnswer { answer, asked: now }));
+            answers.push((question.namespace.as_str().into(), RightAnswer { answer, asked: now }));
             if is_yes {
                 break;
             }
@@ -92,9 +92,9 @@ impl DeletionInquiry {
     }
 
     /// Lets the world know.
-    pub(crate) fn keep(self, answers: Vec<(Arc<str>, DeletionAnswer)>, world: &mut World) {
+    pub(crate) fn keep(self, answers: Vec<(Arc<str>, RightAnswer)>, world: &mut World) {
         for (place, answer) in answers {
-            world.note_deletion(&self.rule, (&self.uid, self.generation), (self.kind, place), answer);
+            world.note_right(&self.rule, (&self.uid, self.generation), (self.right.clone(), place), answer);
         }
     }
 }

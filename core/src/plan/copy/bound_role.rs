@@ -1,0 +1,58 @@
+//! A copy of a RoleBinding gives the rights of its ClusterRole in the copy's namespace, so the identity of the rule must be allowed to
+//! `bind` that role there. Which role it is, the source says, and a source of another namespace is not the author's own.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{
+    claims::{Claim, Wants},
+    hold::AGAIN,
+    problem::CopyProblem,
+    rights::{Heard, heard},
+    slot_plan::{SlotPlan, SlotState},
+};
+use crate::{
+    digest::Fingerprint,
+    model::{Right, World, WriteFault},
+    names::{Kind, ObjectKey},
+    plan::{Need, at_after},
+};
+
+/// What there is instead of the write, where a copy of a RoleBinding may not be written, or where that is not known yet. A template
+/// names its role literally, and was asked about it when it was written.
+pub(super) fn unbound(
+    world: &World,
+    slot: &ObjectKey,
+    claim: &Claim<'_>,
+    source: &Fingerprint,
+    now: Timestamp,
+) -> Option<SlotPlan> {
+    if slot.kind != Kind::RoleBinding || matches!(claim.wants, Wants::Object { .. }) {
+        return None;
+    }
+    let blocked = |fault, message: String, recheck| SlotPlan {
+        recheck,
+        ..SlotPlan::rest(Some(claim.rule), SlotState::Blocked(CopyProblem::fault(slot, fault, message)))
+    };
+    let Some(role) = &source.role else {
+        let message = format!(
+            "{} binds a Role of its own namespace, and another namespace has none of that name, or another one: have it bind a \
+             ClusterRole",
+            claim.source
+        );
+        return Some(blocked(WriteFault::Refused, message, None));
+    };
+    let right = Right::Bind(Arc::from(&**role));
+    match heard(world, claim.rule, &right, &slot.namespace, now) {
+        Heard::Yes => None,
+        Heard::No { refusal, asked } => {
+            let message = format!("{} binds ClusterRole {role:?}, and {refusal}", claim.source);
+            Some(blocked(WriteFault::Forbidden, message, Some(at_after(asked, AGAIN))))
+        }
+        Heard::Nothing => Some(SlotPlan {
+            needs: vec![Need::Right(claim.rule.clone(), right, slot.namespace.clone())],
+            ..SlotPlan::rest(Some(claim.rule), SlotState::Outdated)
+        }),
+    }
+}

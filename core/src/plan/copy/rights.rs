@@ -1,0 +1,39 @@
+//! What the API server last said of a right that a plan comes to need.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::hold::AGAIN;
+use crate::{
+    model::{Right, World},
+    names::NamespacedName,
+};
+
+/// How old the API server's yes may be.
+const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
+
+/// The answer, as long as it counts.
+pub(super) enum Heard<'w> {
+    /// The identity has the right.
+    Yes,
+    /// It has not, and why.
+    No { refusal: &'w str, asked: Timestamp },
+    /// The API server has to be asked, or asked again.
+    Nothing,
+}
+
+/// Whether the identity of a rule has a right in a namespace.
+pub(super) fn heard<'w>(
+    world: &'w World,
+    rule: &NamespacedName,
+    right: &Right,
+    namespace: &str,
+    now: Timestamp,
+) -> Heard<'w> {
+    let Some(known) = world.may(rule, right, namespace) else { return Heard::Nothing };
+    let age = now.duration_since(known.asked);
+    match &known.answer {
+        Ok(()) if age < YES_FOR => Heard::Yes,
+        Err(refusal) if age.unsigned_abs() < AGAIN => Heard::No { refusal, asked: known.asked },
+        _ => Heard::Nothing,
+    }
+}
