@@ -11,7 +11,7 @@ pub mod granted;
 mod guard;
 mod hold;
 mod intent;
-mod list_order;
+pub(crate) mod list_order;
 mod not_kept;
 mod problem;
 mod remember;
@@ -28,6 +28,7 @@ pub mod templates;
 mod terminating;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unlike;
 pub mod unstable;
 
 pub use copies::{as_declared, plan_slot, plan_slots};
