@@ -105,8 +105,8 @@ impl Reporter {
             ("delete_copy", Outcome::Done) => {
                 (EventType::Normal, "CopyRemoved", format!("deleted {slot}: no rule asks for it any more"))
             }
-            (_, Outcome::Refused { message, .. }) => {
-                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(message)))
+            (_, Outcome::Refused { reason, message }) => {
+                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(*reason, message)))
             }
             _ => return,
         };
