@@ -1,5 +1,6 @@
 //! Compiles the spec of a `CopyratorTemplate`, and renders its objects.
 
+mod kinds;
 mod literal;
 mod manifest;
 mod mistyped;
@@ -20,6 +21,7 @@ mod written;
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
+pub use kinds::grant_fault;
 pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
@@ -233,16 +235,7 @@ fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Insta
 fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     let at = "spec.forEach.objects";
     let InstanceSpec { api_version, kind, namespaces, names, object_selector } = spec;
-    let group = manifest::group(api_version);
-    let is_refused = match (group, kind.as_str()) {
-        ("", "Secret") => {
-            Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")
-        }
-        ("", "Namespace") => Some("Namespace is not taken here: use forEach.namespaces"),
-        (_, "Event") => Some("Event is not taken"),
-        (crate::api::GROUP, _) => Some("kinds of Copyrator are not taken"),
-        _ => manifest::kind_fault(kind),
-    };
+    let is_refused = kinds::never_instances(api_version, kind).or_else(|| manifest::kind_fault(kind));
     problems.extend(is_refused.map(|why| invalid(&format!("{at}.kind"), why)));
     problems
         .extend(manifest::version_fault(api_version).map(|why| invalid(&format!("{at}.apiVersion"), why)));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use copyrator_cel::RESERVED;
 
 use super::{
-    manifest::group,
+    kinds::group,
     node::{Formula, Node},
     object::CompiledObject,
     order::order,
