@@ -102,9 +102,11 @@ impl Reporter {
                     format!("{slot} was there before, and has been taken over as its conflictPolicy says");
                 (EventType::Normal, "ObjectTakenOver", note)
             }
-            ("delete_copy", Outcome::Done) => {
-                (EventType::Normal, "CopyRemoved", format!("deleted {slot}: no rule asks for it any more"))
-            }
+            ("delete_copy", Outcome::Done) => (
+                EventType::Normal,
+                "CopyRemoved",
+                format!("deleted {slot}: no rule or template asks for it any more"),
+            ),
             (_, Outcome::Refused { reason, message }) => {
                 (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(*reason, message)))
             }

@@ -79,7 +79,7 @@ pub(crate) async fn watch_kind<K: Kept>(
         intake.let_go();
         tokio::select! {
             () = stop.cancelled() => return,
-            () = observer.until(|world| kept.is_needed(world)) => {}
+            () = until(&observer, |world| kept.is_needed(world)) => {}
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -95,10 +95,22 @@ pub(crate) async fn watch_kind<K: Kept>(
     }
 }
 
+/// Waits until the templates of the world are such.
+async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
+    loop {
+        // What is told from here on ends the wait.
+        let told = observer.templates.notified();
+        if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        told.await;
+    }
+}
+
 /// Waits until nothing has needed the objects for a while.
 async fn unneeded<K: Kept>(observer: &Observer, kept: &K) {
     loop {
-        observer.until(|world| !kept.is_needed(world)).await;
+        until(observer, |world| !kept.is_needed(world)).await;
         tokio::time::sleep(LINGER).await;
         if !kept.is_needed(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;

@@ -375,18 +375,6 @@ impl Observer {
         }
     }
 
-    /// Waits until the templates of the world are such.
-    pub(super) async fn until(&self, is_so: impl Fn(&World) -> bool) {
-        loop {
-            // What is told from here on ends the wait.
-            let told = self.templates.notified();
-            if is_so(&self.world.read().unwrap_or_else(PoisonError::into_inner)) {
-                return;
-            }
-            told.await;
-        }
-    }
-
     /// Makes one change, and asks before and after it which keys must be looked at again.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         self.make(changed, make);

@@ -177,7 +177,7 @@ fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
     let who = managers.filter(|names| !names.is_empty());
     let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
     let message = format!(
-        "{who} changes or removes this copy again and again, so that it is put right more and more slowly: have the \
+        "{who} changes or removes it again and again, so that it is put right more and more slowly: have the \
          other one leave it alone, or exclude the namespace"
     );
     CopyProblem::new(slot, ProblemReason::Contested, message)
