@@ -125,15 +125,26 @@ fn api_outcome(status: &Status) -> Outcome {
         {
             Outcome::NeedsReplacing(readable(status))
         }
+        400 | 422 if is_unfit(status) => {
+            Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
+        }
         400..=499 if status.code != 429 || is_refusal(status) => {
             Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
         }
         // A field that the schema does not have; seen on 1.36.3 (kubernetes#122480).
         500 if status.message.starts_with("failed to create typed patch object") => {
-            Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
+            Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
         }
         _ => Outcome::Retry { after, reason: WriteFault::Failed, message: readable(status) },
     }
+}
+
+/// Whether the API server itself finds the object invalid. Admission policies and webhooks answer with these codes, too, and may have
+/// another answer soon, and so does what gives out the ports and addresses of Services.
+fn is_unfit(status: &Status) -> bool {
+    let others = ["denied the request", "denied request", "already allocated"];
+    ["BadRequest", "Invalid"].contains(&&*status.reason)
+        && !others.iter().any(|said| status.message.contains(said))
 }
 
 /// The right that our own account lacks and how to grant it, if the API server refused the request for that.
@@ -260,11 +271,53 @@ mod tests {
         }
         let misspelt = serde_json::json!({"code": 500, "message": "failed to create typed patch object (shop/web; apps/v1, \
             Kind=Deployment): .spec.replica: field not declared in schema"});
-        assert!(matches!(outcome(misspelt), Outcome::Refused { reason: WriteFault::Refused, .. }));
+        assert!(matches!(outcome(misspelt), Outcome::Refused { reason: WriteFault::Unfit, .. }));
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))
         );
+    }
+
+    /// What somebody else refuses may pass soon; what is invalid does not.
+    #[test]
+    fn what_is_invalid_is_told_from_what_admission_refuses() {
+        for (code, reason, message, expected) in [
+            (
+                422,
+                "Invalid",
+                "Deployment.apps \"web\" is invalid: spec.replicas: Invalid value: -1: must be …",
+                WriteFault::Unfit,
+            ),
+            (
+                400,
+                "BadRequest",
+                "Deployment in version \"v1\" cannot be handled as a Deployment",
+                WriteFault::Unfit,
+            ),
+            (
+                422,
+                "Invalid",
+                "deployments.apps \"web\" is forbidden: ValidatingAdmissionPolicy 'few' with binding 'few' denied request: no more than 3",
+                WriteFault::Refused,
+            ),
+            (400, "", "admission webhook \"guard.example.com\" denied the request: no", WriteFault::Refused),
+            (
+                422,
+                "Invalid",
+                "admission webhook \"guard.example.com\" denied the request: no",
+                WriteFault::Refused,
+            ),
+            (
+                422,
+                "Invalid",
+                "Service \"web\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated",
+                WriteFault::Refused,
+            ),
+        ] {
+            let said = outcome(serde_json::json!({"code": code, "reason": reason, "message": message}));
+            let Outcome::Refused { reason, .. } = said else { panic!("{message}: {said:?}") };
+            assert_eq!(reason, expected, "{message}");
+        }
     }
 
     /// A copy must not wait five minutes because the API server was restarted.

@@ -102,11 +102,13 @@ impl Reporter {
                     format!("{slot} was there before, and has been taken over as its conflictPolicy says");
                 (EventType::Normal, "ObjectTakenOver", note)
             }
-            ("delete_copy", Outcome::Done) => {
-                (EventType::Normal, "CopyRemoved", format!("deleted {slot}: no rule asks for it any more"))
-            }
-            (_, Outcome::Refused { message, .. }) => {
-                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(message)))
+            ("delete_copy", Outcome::Done) => (
+                EventType::Normal,
+                "CopyRemoved",
+                format!("deleted {slot}: no rule or template asks for it any more"),
+            ),
+            (_, Outcome::Refused { reason, message }) => {
+                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(*reason, message)))
             }
             _ => return,
         };

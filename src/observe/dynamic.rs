@@ -23,6 +23,8 @@ mod tests;
 
 /// How soon to look again for a kind that is not served, or not to be listed, and to list it anew after its watch has failed.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How long a watch goes on that no template needs any more: a template that is deleted and created again finds it.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// What is kept of the objects of such a kind.
 pub(crate) trait Kept: Clone + Send + Sync + 'static {
@@ -35,6 +37,8 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     fn kind(&self) -> InstanceKind;
     /// Its names in the API.
     fn resource(&self) -> ApiResource;
+    /// Whether anything needs the objects. Until it does they are not watched, and nothing is kept of them afterwards.
+    fn is_needed(&self, world: &World) -> bool;
     /// Lists the objects of the kind and watches them, without end.
     fn events(
         &self,
@@ -61,7 +65,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     fn read_changed(&self) -> Changed;
 }
 
-/// Watches the objects of a kind until told to stop. After `relist`, everything is listed anew.
+/// Watches the objects of a kind while they are needed, until told to stop. After `relist`, everything is listed anew.
 pub(crate) async fn watch_kind<K: Kept>(
     client: Client,
     kept: K,
@@ -72,8 +76,14 @@ pub(crate) async fn watch_kind<K: Kept>(
 ) {
     while !stop.is_cancelled() {
         let intake = Intake { kept: kept.clone(), observer: observer.clone(), unseen: BTreeSet::new() };
+        intake.let_go();
         tokio::select! {
             () = stop.cancelled() => return,
+            () = until(&observer, |world| kept.is_needed(world)) => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = unneeded(&observer, &kept) => {}
             () = tokio::time::sleep(relist) => {}
             () = follow(&client, config.clone(), intake) => {
                 tokio::select! {
@@ -81,6 +91,29 @@ pub(crate) async fn watch_kind<K: Kept>(
                     () = tokio::time::sleep(AGAIN) => {}
                 }
             }
+        }
+    }
+}
+
+/// Waits until the templates of the world are such.
+async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
+    loop {
+        // What is told from here on ends the wait.
+        let told = observer.templates.notified();
+        if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        told.await;
+    }
+}
+
+/// Waits until nothing has needed the objects for a while.
+async fn unneeded<K: Kept>(observer: &Observer, kept: &K) {
+    loop {
+        until(observer, |world| !kept.is_needed(world)).await;
+        tokio::time::sleep(LINGER).await;
+        if !kept.is_needed(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
         }
     }
 }
@@ -204,6 +237,16 @@ impl<K: Kept> Intake<K> {
 
     fn read(&self) -> InstancesRead {
         self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Forgets the objects if nothing needs them: a template that does is not rendered before they are listed.
+    fn let_go(&self) {
+        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.kept.is_needed(&world) {
+            let known = self.kept.known(&world);
+            known.iter().for_each(|changed| self.kept.forget(changed, &mut world));
+            self.kept.set_read(InstancesRead::NotYet, &mut world);
+        }
     }
 
     /// Notes that known objects may have been deleted, or changed: nothing is removed until they are listed anew. That asks for

@@ -1,4 +1,5 @@
-//! The objects of a kind that is known at run time only: the metadata of those that bear our labels, and where rules copy the kind, of all.
+//! The objects of a kind that is known at run time only: the metadata of those that bear our labels, and where rules copy the kind, of
+//! all. They are watched from the start, whether anything declares the kind or not.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +36,11 @@ impl Kept for DeclaredOf {
 
     fn resource(&self) -> ApiResource {
         self.0.resource().into()
+    }
+
+    /// Objects of templates that are gone are found by their labels, so that they are removed.
+    fn is_needed(&self, _: &World) -> bool {
+        true
     }
 
     fn events(

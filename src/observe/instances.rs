@@ -1,4 +1,4 @@
-//! The objects of a kind that templates are rendered for.
+//! The objects of a kind that templates are rendered for. They are watched while there is such a template.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +43,12 @@ impl Kept for InstancesOf {
 
     fn resource(&self) -> ApiResource {
         resource(&self.0)
+    }
+
+    /// Whether a template is rendered for objects of the kind.
+    fn is_needed(&self, world: &World) -> bool {
+        let mut compiled = world.templates().values().filter_map(|facts| facts.compiled.as_deref().ok());
+        compiled.any(|compiled| compiled.instance_kind() == Some(&self.0.kind))
     }
 
     fn events(

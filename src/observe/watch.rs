@@ -16,6 +16,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use prometheus_client::metrics::counter::Counter;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::crds::{RULES, TEMPLATES, definition};
@@ -39,6 +40,8 @@ pub struct Observer {
     pub requests: Arc<dyn Requests>,
     /// Counts events, including errors.
     pub events: Counter,
+    /// Told when a template comes, changes or goes: what is watched for templates alone depends on that.
+    pub templates: Arc<Notify>,
 }
 
 /// How soon a refused watch is tried again.
@@ -374,6 +377,13 @@ impl Observer {
 
     /// Makes one change, and asks before and after it which keys must be looked at again.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
+        self.make(changed, make);
+        if matches!(changed, Changed::Template(_)) {
+            self.templates.notify_waiters();
+        }
+    }
+
+    fn make(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
         if !world.is_complete() {
             make(&mut world);
@@ -456,6 +466,7 @@ mod tests {
             world: world.clone(),
             requests: Arc::new(Requested::default()),
             events: Counter::default(),
+            templates: Arc::default(),
         };
         let api = Api::<Slim<ConfigMap>>::all(silent_server(lists));
         let (stop, hour) = (CancellationToken::new(), Duration::from_secs(3600));

@@ -200,7 +200,7 @@ pub fn about_rule(
     // with it.
     let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
-        is_there(&question.namespace) && (account.is_some() || reads_elsewhere(rule, question))
+        is_there(&question.namespace) && (account.is_some() || question.reads_elsewhere(&rule.namespace))
     };
     let standing = can_be_withdrawn(world, rule, Declaration::Rule(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);
@@ -234,14 +234,9 @@ pub(super) fn can_be_withdrawn(world: &World, of: &NamespacedName, declared: Dec
             Declaration::Template(facts) => {
                 let compiled = facts.compiled.as_deref().ok();
                 let questions = questions_of(world, of, facts, compiled, &Subject::default());
-                questions.iter().any(|question| reads_elsewhere(of, question))
+                questions.iter().any(|question| question.reads_elsewhere(&of.namespace))
             }
         }
-}
-
-/// Whether a question is about reading in another namespace than the rule's or template's own, or in all of them.
-fn reads_elsewhere(of: &NamespacedName, question: &Question) -> bool {
-    ["get", "list"].contains(&question.verb) && *question.namespace != *of.namespace
 }
 
 fn questions_of(
@@ -277,7 +272,7 @@ pub(crate) fn about_template(
         question.namespace.is_empty() || world.namespaces().contains_key(question.namespace.as_str())
     };
     let is_standing = |question: &Question| {
-        is_there(question) && (account.is_some() || reads_elsewhere(template, question))
+        is_there(question) && (account.is_some() || question.reads_elsewhere(&template.namespace))
     };
     let standing = can_be_withdrawn(world, template, Declaration::Template(facts))
         .then_some(&is_standing as &dyn Fn(&Question) -> bool);

@@ -17,13 +17,14 @@ use crate::{
         outcome::Outcome,
         report::Reporter,
     },
+    model::WriteFault,
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
         Key,
         copy::{
-            AGAIN, CopyAction, Made, SlotPlan, SlotState, claims::claims_on, forget_attempt, plan_slot,
-            settle_slot,
+            AGAIN, CopyAction, Made, SlotPlan, SlotState, again_after, claims::claims_on, forget_attempt,
+            plan_slot, settle_slot,
         },
     },
 };
@@ -128,7 +129,15 @@ impl SlotHandler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(AGAIN),
+            Outcome::NeedsReplacing(_) => Again::After(AGAIN),
+            Outcome::Refused { reason, .. } => {
+                // The definitions of its kinds are looked at from now on.
+                let template = plan.rule.clone().filter(|rule| rule.template().is_some());
+                if let Some(template) = template.filter(|_| reason == WriteFault::Unfit) {
+                    self.context.queue().add(Key::Rule(template), Lane::Change);
+                }
+                Again::After(again_after(reason))
+            }
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }

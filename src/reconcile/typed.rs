@@ -21,7 +21,10 @@ use crate::{
     observe::openapi::{OpenApi, OpenApiError},
     plan::{
         Key,
-        copy::claims::{Inert, inert_template},
+        copy::{
+            claims::{Inert, inert_template},
+            forget_attempt, unfit,
+        },
         slots_to_check,
     },
     validate::{CompiledTemplate, SpecFault, Typed},
@@ -31,7 +34,7 @@ use crate::{
 const STOPPED_AGAIN: Duration = Duration::from_secs(20);
 /// When to try again while another template is being judged, if the turn was lost on its way: each that waited would keep a worker.
 const ITS_TURN: Duration = Duration::from_secs(5);
-/// When to look again for schemas that are not known.
+/// When to look again for schemas that are not known, or by which the API server finds an object invalid.
 const UNKNOWN_AGAIN: Duration = Duration::from_secs(60);
 
 /// How many bytes of schemas one template is held against. The kinds of a template that come beyond are not judged.
@@ -70,11 +73,19 @@ impl TypeJudge {
                 false => tracing::debug!(%template, error, "types are still not judged"),
             }
         }
+        let unfit: Vec<_> = unfit(&self.context.world(), template).cloned().collect();
         let again = match (report.faults.is_empty(), report.is_whole) {
             (false, _) => Some(STOPPED_AGAIN),
-            (true, false) => Some(UNKNOWN_AGAIN),
-            (true, true) => None,
+            (true, is_whole) => (!is_whole || !unfit.is_empty()).then_some(UNKNOWN_AGAIN),
         };
+        let seen = before.as_ref().map(|before| before.schemas);
+        // Zero stands for schemas that could not be read.
+        if seen.is_some_and(|seen| ![0, report.schemas].contains(&seen) && report.schemas != 0) {
+            for slot in unfit {
+                forget_attempt(&mut self.context.world_mut(), &slot);
+                self.context.queue().add(Key::Slot(slot), Lane::Change);
+            }
+        }
         let is_news = before.is_none_or(|before| before.faults != report.faults);
         self.context.world_mut().set_typed(template, report);
         if is_news {

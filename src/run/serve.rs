@@ -70,7 +70,12 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let world = Arc::new(RwLock::new(world(&config)));
     let context = Context::new(world.clone(), Arc::new(Queue::new(throttle)));
     let requests: Arc<dyn Requests> = Arc::new(context.clone());
-    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    let observer = Observer {
+        world: world.clone(),
+        requests: requests.clone(),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
     watches::start(&mut tasks, &client, &config, &observer);

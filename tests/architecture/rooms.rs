@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
     ("model", &["api", "paths", "names", "digest", "marks", "validate"]),
     ("authority", &["api", "names", "digest", "marks", "validate", "model"]),
     ("plan", &["api", "paths", "names", "digest", "marks", "validate", "model", "authority"]),
-    ("explain", &["api", "names", "digest", "marks", "validate", "model", "authority", "plan"]),
+    ("explain", &["api", "names", "paths", "digest", "marks", "validate", "model", "authority", "plan"]),
     ("hooks", &["api", "names", "marks", "validate", "model", "plan"]),
     ("crds", &["api"]),
     ("intake", &["api", "paths", "names", "marks", "validate", "model", "plan"]),

@@ -30,7 +30,7 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     story.admin().create(&template(&story, "nginx:1")).ok();
     story.until_condition("CopyratorTemplate", NAME, "Ready", "True", "AllRendered");
     let get = || story.admin().get("Deployment", &place, NAME).ok_or("it does not exist".to_owned());
-    // As an autoscaler does, whose controller does not run here.
+    // By the subresource.
     bed.kubectl(&["scale", "deployment", NAME, "--namespace", &place, "--replicas=3"], &Value::Null);
     let at_rest = |replicas: u8, image: &str, revision: &str| {
         eventually(&format!("{replicas} pods of {image} are there"), || {
@@ -55,24 +55,32 @@ pub fn nobody_fights(bed: &Bed, until_swept: &dyn Fn()) {
     // By an apply, as somebody else's operator does.
     let applied = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "namespace": place, "name": NAME }, "spec": { "replicas": 4 } });
-    story.admin().apply_as("autoscaler", &applied).ok();
+    story.admin().apply_as("another-operator", &applied).ok();
     at_rest(4, "mirror.example.com/nginx:2", "2");
+    // Kubernetes' own autoscaler goes to the least number by itself. It has no metrics here, and stays there.
+    let scaled = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": NAME });
+    let autoscaler = json!({ "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": { "namespace": place, "name": NAME },
+        "spec": { "scaleTargetRef": scaled, "minReplicas": 5, "maxReplicas": 6 } });
+    story.admin().create(&autoscaler).ok();
+    at_rest(5, "mirror.example.com/nginx:2", "2");
     story.until_condition("CopyratorTemplate", NAME, "Ready", "True", "AllRendered");
 
     until_swept();
     let before = bed.our_writes_in(&place);
     until_swept();
     assert_eq!(bed.our_writes_in(&place), before, "something was written again");
-    at_rest(4, "mirror.example.com/nginx:2", "2");
+    at_rest(5, "mirror.example.com/nginx:2", "2");
     not_kept_is_told(&story);
 
     // Once the policy is gone, a sweep finds that the declared image would be kept.
     leave(&story, POLICY);
-    at_rest(4, "nginx:2", "3");
+    at_rest(5, "nginx:2", "3");
     eventually("nothing is told any more", || {
         let template = story.admin().get("CopyratorTemplate", &story.home, NAME).ok_or("it is gone")?;
         same(condition(&template, "Degraded"), None)
     });
+    story.admin().delete("HorizontalPodAutoscaler", &place, NAME).ok();
     story.admin().delete("CopyratorTemplate", &story.home, NAME).ok();
     story.until_gone("Deployment", &place, NAME);
 }

@@ -151,6 +151,20 @@ fn commands_name_expressions(story: &Story<'_>, place: &str) {
     let said = run(story, None, &["why", "deploy/example-memcached", "-n", place], "");
     let field = "spec.replicas: ${object.spec.?size.orValue(1)}";
     assert!(said.text.contains(field), "{}", said.text);
+    let owner =
+        "also when the CustomResourceDefinition of Memcached of cache.example.com/v1alpha1 is deleted";
+    assert!(said.text.contains(owner), "{}", said.text);
+    let said = run(story, None, &["doctor"], "");
+    let goes = format!(
+        "that CopyratorTemplate {}/memcached is rendered for, the 1 object that it has made",
+        story.home
+    );
+    assert!(
+        said.notes.contains("deleting CustomResourceDefinition memcacheds.cache.example.com")
+            && said.notes.contains(&goes),
+        "{}",
+        said.notes
+    );
     let example = MEMCACHED.replace("namespace: platform", &format!("namespace: {}", story.home));
     let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], &example);
     assert!(
@@ -158,6 +172,17 @@ fn commands_name_expressions(story: &Story<'_>, place: &str) {
         "{}",
         said.text
     );
+    // A template that is changed says what changes of each object, and nothing of what others have put there.
+    let changed = example.replace("image: memcached:1.4.36", "image: memcached:9");
+    let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], &changed);
+    let container = "spec.template.spec.containers[memcached]";
+    let lines = [
+        format!("  ~ Deployment {place}/example-memcached"),
+        format!("      - {container}.image: \"memcached:1.4.36\""),
+        format!("      + {container}.image: \"memcached:9\""),
+    ];
+    assert!(said.text.contains(&(lines.join("\n") + "\n")), "{}", said.text);
+    assert_eq!(said.text.matches("\n      ").count(), 2, "{}", said.text);
 }
 
 /// The admission plugin OwnerReferencesPermissionEnforcement is on, and what we make passes it.

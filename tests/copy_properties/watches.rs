@@ -46,7 +46,12 @@ impl Watches {
     pub fn begin(server: &mut Server) -> Self {
         let told = Arc::new(Told::default());
         let world = Arc::new(RwLock::new(World::default()));
-        let observer = Observer { world, requests: told.clone(), events: Default::default() };
+        let observer = Observer {
+            world,
+            requests: told.clone(),
+            events: Default::default(),
+            templates: Default::default(),
+        };
         fn intake<W: Watched>(observer: &Observer) -> Stream {
             Stream { intake: Box::new(Intake::<W>::new(observer.clone())), list: None }
         }

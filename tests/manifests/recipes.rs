@@ -143,8 +143,9 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 22] = [
+const NO_REASONS: [&str; 23] = [
     "Apply",
+    "BadRequest",
     "Canary",
     "ConfigMap",
     "ConfigMonitor",

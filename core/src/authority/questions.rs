@@ -33,6 +33,13 @@ pub struct Question {
     pub namespace: String,
 }
 
+impl Question {
+    /// Whether it is about reading in another namespace than this, or in all of them.
+    pub fn reads_elsewhere(&self, home: &str) -> bool {
+        ["get", "list"].contains(&self.verb) && *self.namespace != *home
+    }
+}
+
 /// What a rule of `namespace` needs: to read its sources, of this kind, and to write its copies.
 pub fn rule_questions(
     namespace: &str,

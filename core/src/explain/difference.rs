@@ -1,9 +1,10 @@
-//! How an existing object differs from the copy that it is meant to be: names only, never a value.
+//! How an existing object differs from the copy that it is meant to be: names, and for kinds without `data` the values of fields.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, plan::copy::Intent};
+use super::field_changes::FieldChange;
+use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, names::Kind, plan::copy::Intent};
 
 /// What a write would change about an existing object. Every list is sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,20 +29,27 @@ pub struct Difference {
     /// Fields beside them: `type`, `immutable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// The fields that change, with their values; none of a ConfigMap or Secret. At most 32.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<FieldChange>,
+    /// Whether more fields change than `values` has.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_more_values: bool,
 }
 
 impl Difference {
-    /// Compares an object, by its metadata and fingerprint, with what it is meant to be.
-    pub fn new(intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
+    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. Of a kind of which only the named fields are
+    /// kept, the content says nothing here: it has defaults, and fields of others.
+    pub fn new(kind: Kind, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
         let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());
-        for (key, wanted) in &intent.content {
+        for (key, wanted) in intent.content.iter().filter(|_| kind.is_whole()) {
             match print.keys.get(key) {
                 None => keys_added.push(key.clone()),
                 Some(there) if there != wanted => keys_changed.push(key.clone()),
                 Some(_) => {}
             }
         }
-        let surplus = print.keys.keys().filter(|key| !intent.content.contains_key(*key));
+        let surplus = print.keys.keys().filter(|key| kind.is_whole() && !intent.content.contains_key(*key));
         let labels = intent.labels.iter().filter(|(key, value)| !facts.labels.may_have(key, value));
         let marks = facts.marks.as_deref().map(|marks| marks.annotations()).unwrap_or_default();
         let annotation = |key: &str| marks.get(key).or_else(|| print.annotations.get(key));
@@ -60,6 +68,8 @@ impl Difference {
             .collect(),
             keys_added,
             keys_changed,
+            values: Vec::new(),
+            has_more_values: false,
         };
         if !difference.is_about_digest_only() {
             difference.annotations.retain(|key| key != DIGEST);

@@ -2,6 +2,7 @@
 //! nothing here decides.
 
 mod difference;
+mod field_changes;
 mod fields;
 mod foresee;
 mod monitor_status;
@@ -15,6 +16,7 @@ mod said;
 mod why_not;
 
 pub use difference::Difference;
+pub use field_changes::{FieldChange, field_changes};
 pub use foresee::{Foreseen, carry_out, foresee_pods, foresee_workload};
 pub use monitor_status::{MonitorReport, monitor_report, monitor_status};
 pub use on_change::{OnChange, on_change};

@@ -83,8 +83,11 @@ pub enum WriteFault {
     Forbidden,
     /// It passes, or the API server says nothing useful of it.
     Failed,
-    /// The API server, or a webhook, refused it.
+    /// The API server, or a webhook, refused it, and may take it another time.
     Refused,
+    /// The API server refused it, and takes it only if the object, what declares it, or the definition of its kind changes. Users read
+    /// the word of `Refused`.
+    Unfit,
     /// A ConfigPolicy refuses it.
     RefusedByPolicy,
     /// It is larger than the API server takes.
@@ -99,7 +102,7 @@ impl WriteFault {
         match self {
             Self::Forbidden => "Forbidden",
             Self::Failed => "Failed",
-            Self::Refused => "Refused",
+            Self::Refused | Self::Unfit => "Refused",
             Self::RefusedByPolicy => "RefusedByPolicy",
             Self::TooLarge => "TooLarge",
             Self::Conflict => "Conflict",

@@ -36,7 +36,7 @@ pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
     CompiledObject, CompiledTemplate, Instance, Instances, RenderBudget, RenderFault, Rendered, Rendering,
-    Typed, WrittenField, declared_kind, keeps_data, unserved, visible, written_kind,
+    Typed, WrittenField, declared_kind, grant_fault, keeps_data, unserved, visible, written_kind,
 };
 pub use window::CompiledWindow;
 

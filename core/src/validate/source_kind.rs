@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     SpecFault, invalid,
-    template::{group, not_rendered},
+    template::{group, never_rendered},
 };
 use crate::{
     api::{Problem, SourceSpec},
@@ -38,7 +38,7 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
             None => Ok(known),
         };
     }
-    if let Some(why) = not_rendered(version.unwrap_or_default(), kind) {
+    if let Some(why) = never_rendered(version.unwrap_or_default(), kind) {
         return declare(&format!(": {why}"));
     }
     let Some(version) = version else {

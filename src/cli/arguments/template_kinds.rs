@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{UsageError, non_empty};
-use crate::names::{GrantedKinds, TemplateKind};
+use crate::{
+    names::{GrantedKinds, TemplateKind},
+    validate::grant_fault,
+};
 
 /// The kinds that are granted to templates.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,7 +21,12 @@ impl TemplateKinds {
     /// The kinds; those that templates declare have their places in `kinds`.
     pub(crate) fn kinds(self, kinds: &GrantedKinds) -> Result<BTreeSet<TemplateKind>, UsageError> {
         let words: Vec<String> = non_empty(self.template_kinds).collect();
-        TemplateKind::read_all(words.iter().map(String::as_str), kinds)
-            .map_err(|error| UsageError::Value { flag: "template-kinds", message: error.to_string() })
+        let fault = |message| UsageError::Value { flag: "template-kinds", message };
+        let read = TemplateKind::read_all(words.iter().map(String::as_str), kinds);
+        let read = read.map_err(|error| fault(error.to_string()))?;
+        match read.iter().find_map(grant_fault) {
+            None => Ok(read),
+            Some(message) => Err(fault(message)),
+        }
     }
 }

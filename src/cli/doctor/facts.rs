@@ -106,6 +106,18 @@ pub(super) struct HeldCopies {
     pub(super) kinds: BTreeSet<Kind>,
 }
 
+/// A template whose objects Kubernetes deletes with those that they were rendered for.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedByInstances {
+    pub(super) template: NamespacedName,
+    /// The name of the CustomResourceDefinition of what it is rendered for.
+    pub(super) definition: String,
+    /// How many objects of that kind it is rendered for, according to its status.
+    pub(super) instances: i64,
+    /// How many objects of it are in order, according to its status.
+    pub(super) objects: i64,
+}
+
 /// An object of ours as it should be, and as it is.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
@@ -148,4 +160,6 @@ pub(super) struct Facts {
     /// Objects whose annotations ask for something and have no effect, since the label beside them is
     /// missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,
+    /// Templates whose objects go when the definition of another kind is deleted.
+    pub(super) owned: Vec<OwnedByInstances>,
 }

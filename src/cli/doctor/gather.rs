@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::{
     facts::{Ca, Facts, HeldCopies, Pair, Readable, Unread},
-    foreign, held, labels, leader,
+    foreign, held, instances, labels, leader,
     read::{get, list, unread},
     rights,
 };
@@ -63,11 +63,12 @@ pub(super) async fn gather(
     let install = Install::new(namespace, deployments.as_deref().unwrap_or_default()).with_kinds(kinds);
     let account = install.account(Role::Reconciler);
     let stem = install.stem();
-    let (lease, rest, rights, owner, unlabelled) = tokio::join!(
+    let (lease, rest, rights, owner, owned, unlabelled) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
         quick(client, &install, &server),
         rights::look(client, &install),
         get(Api::<ClusterRole>::all(client.clone()), None, &stem),
+        instances::look(client, &install),
         async {
             match install.reads_annotations() {
                 true => labels::look(client, &install).await,
@@ -96,6 +97,7 @@ pub(super) async fn gather(
         owner,
         held,
         unlabelled,
+        owned,
     })
 }
 

@@ -10,6 +10,7 @@ mod foreign;
 mod gather;
 mod held;
 mod hooks;
+mod instances;
 mod labels;
 mod leader;
 mod pods;
@@ -72,11 +73,11 @@ impl Args {
     async fn show(&self, client: &Client) -> Result<Exit, Exit> {
         let diagnosed =
             diagnose(client, &self.namespace, &self.ignore, &self.console, &GrantedKinds::default()).await;
-        let Diagnosed { report, note } = diagnosed.map_err(|error| {
+        let report = diagnosed.map_err(|error| {
             say(&format!("cannot reach the cluster: {}", with_distinct_causes(&*error)));
             Exit::Unreachable
         })?;
-        note.iter().for_each(|said| self.console.note(said));
+        report.notes.iter().for_each(|said| self.console.note(said));
         let (found, in_order) = (&report.findings, &report.in_order);
         let table = |wide| {
             let names = if wide { table::names(in_order) } else { String::new() };
@@ -103,12 +104,9 @@ pub(super) struct Diagnosis {
     pub in_order: Vec<Id>,
     /// The findings that the caller knows of and accepts.
     pub ignored: Vec<Id>,
-}
-
-/// A diagnosis, and what to say beside it.
-pub(super) struct Diagnosed {
-    pub report: Diagnosis,
-    pub note: Option<&'static str>,
+    /// What is no fault, and good to know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Reads the install and examines it. What takes long is said to `console`.
@@ -121,20 +119,21 @@ pub(super) async fn diagnose(
     ignored: &[Id],
     console: &Console,
     kinds: &GrantedKinds,
-) -> Result<Diagnosed, Box<kube::Error>> {
+) -> Result<Diagnosis, Box<kube::Error>> {
     let facts = gather::gather(client, namespace, Timestamp::now(), console, kinds).await?;
     let findings = examine::examine(&facts, ignored);
     let in_order = examine::in_order(&facts, &findings, ignored);
     let is_unstamped = facts.server.as_ref().is_ok_and(|server| !server.stamps());
-    let report = Diagnosis {
+    let unstamped = is_unstamped.then(|| UNSTAMPED.to_owned());
+    Ok(Diagnosis {
         version: env!("CARGO_PKG_VERSION"),
         namespace: namespace.to_owned(),
         server: facts.server.as_ref().map(ToString::to_string).ok(),
         findings,
         in_order,
         ignored: ignored.to_vec(),
-    };
-    Ok(Diagnosed { report, note: is_unstamped.then_some(UNSTAMPED) })
+        notes: unstamped.into_iter().chain(instances::notes(&facts.owned)).collect(),
+    })
 }
 
 /// What to say of an API server before 1.36.

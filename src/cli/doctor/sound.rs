@@ -124,6 +124,7 @@ pub(super) fn sound() -> Facts {
         owner: Ok(Some(owner)),
         held: Ok(Vec::new()),
         unlabelled: Ok(Vec::new()),
+        owned: Vec::new(),
     };
     rightful(&mut facts);
     facts

@@ -6,7 +6,7 @@ use super::{
     declared::{Authority, RuleRow},
     report::{CopyRow, Report, Summary},
     restarts::{file_lines, lines as lines_of},
-    words::{counted, difference, sign},
+    words::{counted, difference, sign, value_lines},
 };
 use crate::{
     cli::survey::OurKind,
@@ -126,15 +126,17 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     printable(&words, LONGEST_LINE) + "\n"
 }
 
-/// A line for each copy, in columns.
+/// A line for each copy, in columns, and below it those of the fields that change.
 fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
     let place = |row: &CopyRow| row.outlook.slot.to_string();
     let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
-    let line = |row: &&CopyRow| {
+    let lines = |row: &&CopyRow| {
         let line = format!("  {} {:width$}  {}", sign(row.outlook.course), place(row), what(row));
-        (row.outlook.course, line.trim_end().to_owned())
+        let first = (row.outlook.course, line.trim_end().to_owned());
+        let values = row.outlook.difference.as_ref().map(value_lines).unwrap_or_default();
+        std::iter::once(first).chain(values)
     };
-    copies.iter().map(line).collect()
+    copies.iter().flat_map(lines).collect()
 }
 
 /// What happens to a copy, and why.
@@ -209,7 +211,7 @@ fn colour_of(course: Course) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::{
-        explain::{Difference, Outlook},
+        explain::{Difference, FieldChange, Outlook},
         marks::DIGEST,
         model::{RefusalReason, WriteFault},
         names::{Kind, ObjectKey},
@@ -269,6 +271,21 @@ mod tests {
             ..Difference::default()
         };
         let digest = Difference { annotations: names(&[DIGEST]), ..Difference::default() };
+        let value = |path: &str, old: Option<&str>, new: Option<&str>| FieldChange {
+            path: path.into(),
+            old: old.map(str::to_owned),
+            new: new.map(str::to_owned),
+        };
+        let values = Difference {
+            keys_changed: names(&["/spec/replicas"]),
+            values: vec![
+                value("metadata.labels.tier", None, Some("\"web\"")),
+                value("spec.replicas", Some("2"), Some("3")),
+                value("spec.paused", Some("true"), None),
+            ],
+            has_more_values: true,
+            ..Difference::default()
+        };
         let mut old = copy(Course::Remove, "registry", "old", Reason::Unwanted, "its source is gone");
         old.outlook.at = Some(jiff::Timestamp::from_second(1_000).unwrap());
         let report = Report {
@@ -286,6 +303,7 @@ mod tests {
                 copy(Course::Create, "registry", "shop", Reason::Missing, ""),
                 changed("web", changes),
                 changed("docs", digest),
+                changed("values", values),
                 old,
                 CopyRow {
                     last_attempt: Some("Forbidden: exceeded quota".into()),
@@ -308,6 +326,12 @@ mod tests {
   + Secret shop/registry    from platform/registry
   ~ Secret web/registry     from platform/registry; keys: +b ~a ~c -d; labels: tier; type
   ~ Secret docs/registry    from platform/registry; labels or annotations that the rule does not set any more
+  ~ Secret values/registry  from platform/registry
+      + metadata.labels.tier: "web"
+      - spec.replicas: 2
+      + spec.replicas: 3
+      - spec.paused: true
+      ~ and more fields
   - Secret old/registry     is marked, and goes at 1970-01-01T00:16:40Z; its source is gone
   + Secret full/registry    from platform/registry; last attempt: Forbidden: exceeded quota
   ! Secret theirs/registry  Conflict: an object is in the way

@@ -18,8 +18,11 @@ pub(super) fn sign(course: Course) -> char {
     }
 }
 
-/// The names of changes: `keys: +new ~other -old; labels: team; type`.
+/// The names of changes: `keys: +new ~other -old; labels: team; type`. Nothing where the fields have lines of their own.
 pub(super) fn difference(changes: &Difference) -> String {
+    if !changes.values.is_empty() {
+        return String::new();
+    }
     if changes.is_about_digest_only() {
         return "labels or annotations that the rule does not set any more".into();
     }
@@ -40,6 +43,18 @@ pub(super) fn difference(changes: &Difference) -> String {
     let named = parts.into_iter().filter(|(_, names)| !names.is_empty());
     let named: Vec<String> = named.map(|(what, names)| format!("{what}{}", names.join(" "))).collect();
     if named.is_empty() { "who wrote it".into() } else { named.join("; ") }
+}
+
+/// The lines of a row's fields, as in a diff: `- path: old`, `+ path: new`.
+pub(super) fn value_lines(changes: &Difference) -> Vec<(Course, String)> {
+    let line = |course: Course, path: &str, value: &Option<String>| {
+        value.as_ref().map(|value| (course, format!("      {} {path}: {value}", sign(course))))
+    };
+    let lines = changes.values.iter().flat_map(|change| {
+        [line(Course::Remove, &change.path, &change.old), line(Course::Create, &change.path, &change.new)]
+    });
+    let more = changes.has_more_values.then(|| (Course::Change, "      ~ and more fields".to_owned()));
+    lines.flatten().chain(more).collect()
 }
 
 /// A number, and what is counted in the singular or the plural: `1 copy`, `2 copies`.

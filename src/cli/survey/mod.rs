@@ -20,6 +20,7 @@ mod review;
 mod selected;
 mod take;
 mod trust;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,6 +156,9 @@ pub(super) async fn survey(
         policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
     }
     let mut outlooks = outlooks(&world, &plans);
+    if is_ahead {
+        values::compare(client, (&plans, judged_in), &mut outlooks).await;
+    }
     let seen_plans =
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
     let seen_plans = seen_plans.filter(|(_, plan)| plan.needs.is_empty());

@@ -68,6 +68,10 @@ pub(in crate::cli) struct Made {
     /// What a template declares the object for, where that is an object: `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
+    /// Of an object that Kubernetes deletes together with what it was declared for: that kind and its API version. It goes when the
+    /// definition of the kind is deleted, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goes_with: Option<String>,
     /// The fields that a template's expressions give, as the template writes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
@@ -256,6 +260,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         rule: rule.map(ToString::to_string),
         source: origin_of(world, outlook).map(|origin| origin.to_string()),
         instance: outlook.instance.clone(),
+        goes_with: rule.and_then(|rule| goes_with(world, rule)),
         fields: rule.map(|rule| fields(world, rule, &outlook.slot)).unwrap_or_default(),
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
@@ -265,6 +270,12 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         message: outlook.message.clone(),
         at: outlook.at,
     }
+}
+
+/// The kind with whose objects Kubernetes deletes what a template declares for them.
+fn goes_with(world: &World, template: &NamespacedName) -> Option<String> {
+    let compiled = world.templates().get(template)?.compiled.as_deref().ok()?;
+    compiled.owning_kind().map(ToString::to_string)
 }
 
 /// The fields of an object that a template's expressions give.

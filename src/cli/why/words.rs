@@ -65,6 +65,10 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
         None => vec![("wanted by", format!("{rule}, as a copy of {source}"))],
     };
     lines.extend(made.instance.clone().map(|instance| ("for", instance)));
+    lines.extend(made.goes_with.as_ref().map(|kind| {
+        let with = "goes with that, also when the CustomResourceDefinition of";
+        ("owner", format!("it {with} {kind} is deleted; deletionPolicy: Retain in the template keeps it"))
+    }));
     lines.extend(made.fields.iter().map(|field| ("field", format!("{}: {}", field.path, field.text))));
     if let Some(digest) = &made.digest {
         let shown = if wide { digest.clone() } else { digest.chars().take(SHORT).collect() };

@@ -9,12 +9,15 @@ use std::{
 use http::{Request, Response};
 use http_body_util::{Either, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
+use jiff::Timestamp;
 use kube::client::Body;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    api::CopyratorTemplate,
+    intake::{AsWritten, watched::Watched as _},
     model::Store,
     names::{GrantedKinds, NamespacedName, TemplateKind},
     observe::{instances::InstancesOf, watch::Requests},
@@ -92,8 +95,20 @@ fn served(plural: &str, namespaced: bool) -> Value {
     json!({"name": plural, "singularName": "", "namespaced": namespaced, "kind": "Memcached", "verbs": []})
 }
 
+/// A template that is rendered for each Memcached of this API version.
+fn template(api_version: &str) -> AsWritten<CopyratorTemplate> {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let spec = json!({"forEach": {"objects": {"apiVersion": api_version, "kind": "Memcached"}}, "objects": [{"id": "a", "template": object}]});
+    serde_json::from_value(
+        json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
+        "metadata": {"name": "caches", "namespace": "shop", "uid": "u", "generation": 1}}),
+    )
+    .unwrap()
+}
+
 struct Watched {
     world: Arc<RwLock<World>>,
+    observer: Observer,
     phase: Arc<AtomicUsize>,
     lists: Arc<AtomicUsize>,
 }
@@ -102,7 +117,35 @@ impl Watched {
     fn new() -> Self {
         let mut world = World::default();
         world.set_all_listed();
-        Self { world: Arc::new(RwLock::new(world)), phase: Arc::default(), lists: Arc::default() }
+        let world = Arc::new(RwLock::new(world));
+        let observer = Observer {
+            world: world.clone(),
+            requests: Arc::new(Unheard),
+            events: Counter::default(),
+            templates: Arc::default(),
+        };
+        let watched = Self { world, observer, phase: Arc::default(), lists: Arc::default() };
+        watched.declare("cache.example.com/v1");
+        watched
+    }
+
+    /// The template is written.
+    fn declare(&self, api_version: &str) {
+        let template = template(api_version);
+        self.observer.change(&template.changed(), template.prepare(Timestamp::now()));
+    }
+
+    /// The template is deleted.
+    fn undeclare(&self) {
+        let changed = template("").changed();
+        self.observer.change(&changed, |world| {
+            AsWritten::<CopyratorTemplate>::forget(&changed, world);
+            true
+        });
+    }
+
+    fn lists(&self) -> usize {
+        self.lists.load(Ordering::Relaxed)
     }
 
     fn read(&self) -> InstancesRead {
@@ -115,8 +158,7 @@ impl Watched {
 
     /// Watches while `looking` looks.
     async fn during(&self, served: Value, looking: impl Future<Output = ()>) {
-        let observer =
-            Observer { world: self.world.clone(), requests: Arc::new(Unheard), events: Counter::default() };
+        let observer = self.observer.clone();
         let (client, stop) = (server(&self.phase, &self.lists, served), CancellationToken::new());
         let (config, hours) = (watcher::Config::default(), Duration::from_secs(36_000));
         let watching = watch_kind(client, InstancesOf(memcached()), config, observer, hours, stop.clone());
@@ -199,4 +241,35 @@ async fn a_kind_that_is_granted_otherwise_than_it_is_served_says_so() {
         watched.during(served, watched.until(why, told)).await;
         assert_eq!(watched.lists.load(Ordering::Relaxed), 0);
     }
+}
+
+/// A kind that is granted costs nothing until a template reads it, and afterwards.
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_watched_while_a_template_reads_it() {
+    let watched = Watched::new();
+    watched.undeclare();
+    let minute = || tokio::time::sleep(Duration::from_secs(60));
+    let looking = async {
+        minute().await;
+        assert_eq!((watched.read(), watched.lists()), (InstancesRead::NotYet, 0), "no template, no list");
+        watched.declare("cache.example.com/v2");
+        minute().await;
+        assert_eq!((watched.read(), watched.lists()), (InstancesRead::NotYet, 0), "another version");
+        watched.declare("cache.example.com/v1");
+        watched.until("it is listed", |read| *read == InstancesRead::Listed).await;
+        assert_eq!((watched.names().len(), watched.lists()), (2, 1));
+        watched.undeclare();
+        tokio::task::yield_now().await;
+        watched.declare("cache.example.com/v1");
+        minute().await;
+        assert_eq!(watched.lists(), 1, "a template that comes back at once finds the watch");
+        watched.declare("cache.example.com/v2");
+        watched.until("nothing is known of it", |read| *read == InstancesRead::NotYet).await;
+        assert_eq!(watched.names(), [], "nothing is kept of it");
+        minute().await;
+        watched.declare("cache.example.com/v1");
+        watched.until("it is listed anew", |read| *read == InstancesRead::Listed).await;
+        assert_eq!((watched.names().len(), watched.lists()), (1, 2));
+    };
+    watched.during(served("memcacheds", true), looking).await;
 }

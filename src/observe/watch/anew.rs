@@ -99,7 +99,12 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
     world.set_listed(Store::ConfigMaps);
     let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
-    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    let observer = Observer {
+        world: world.clone(),
+        requests: requests.clone(),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     let phase = Arc::new(AtomicUsize::new(THERE));
     let api = Api::<AsWritten<CopyratorRule>>::all(server(&phase));
     let stop = CancellationToken::new();
@@ -129,8 +134,12 @@ async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list
     let mut world = World::default();
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
     let world = Arc::new(RwLock::new(world));
-    let observer =
-        Observer { world: world.clone(), requests: Arc::new(Counted::default()), events: Counter::default() };
+    let observer = Observer {
+        world: world.clone(),
+        requests: Arc::new(Counted::default()),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(REFUSED))));
     let stop = CancellationToken::new();
     let watching =
@@ -153,7 +162,12 @@ async fn without_a_definition_of_templates_nothing_is_waited_for_and_nothing_loo
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorTemplates].into();
     world.set_listed(Store::ConfigMaps);
     let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
-    let observer = Observer { world: world.clone(), requests: requests.clone(), events: Counter::default() };
+    let observer = Observer {
+        world: world.clone(),
+        requests: requests.clone(),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     let api = Api::<AsWritten<CopyratorTemplate>>::all(server(&Arc::new(AtomicUsize::new(GONE))));
     let stop = CancellationToken::new();
     let watching =

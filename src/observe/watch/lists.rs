@@ -34,8 +34,12 @@ fn after(events: Vec<watcher::Event<Namespace>>) -> (Vec<String>, bool, Vec<Chan
     let mut world = World::default();
     world.settings_mut().stores.insert(Store::Namespaces);
     let noted = Arc::new(Noted::default());
-    let observer =
-        Observer { world: Arc::new(RwLock::new(world)), requests: noted.clone(), events: Counter::default() };
+    let observer = Observer {
+        world: Arc::new(RwLock::new(world)),
+        requests: noted.clone(),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     let mut intake = Intake::new(observer.clone());
     events.into_iter().for_each(|event| intake.take(event));
     let world = observer.world.read().unwrap();
@@ -86,7 +90,12 @@ fn the_list_of_one_place_says_nothing_of_another() {
     let mut world = World::default();
     world.set_namespace_scope(Some(NamespaceScope::new(["a", "b"])));
     let requests = Arc::new(Noted::default());
-    let observer = Observer { world: Arc::new(RwLock::new(world)), requests, events: Counter::default() };
+    let observer = Observer {
+        world: Arc::new(RwLock::new(world)),
+        requests,
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
     let list = |place: &str, objects: &[&str]| {
         let mut intake = Intake::<Slim<ConfigMap>>::within(observer.clone(), Some(place.into()));
         intake.take(Init);

@@ -12,7 +12,7 @@ use crate::{
     digest::DigestKey,
     intake::{AsWritten, watched::Watched},
     names::{GrantedKinds, TemplateKind},
-    plan::copy::rule_status,
+    plan::copy::{rule_status, status_of},
 };
 
 /// Says no to these, as `verb namespace`, and remembers what it was asked.
@@ -212,6 +212,10 @@ fn what_the_author_of_a_template_may_read_elsewhere_is_asked_again() {
         };
         let (asked, may) = look(&mut world, &[], 0);
         assert!(asked.len() >= 3 && may == Some(true), "{namespaces}: {asked:?}");
+        let status = serde_json::to_value(status_of(&world, &name, at(0)).unwrap()).unwrap();
+        let says_so =
+            authorized(&status).ends_with("; what it may read in other namespaces is asked again every 20 s");
+        assert_eq!(says_so, !again.is_empty(), "{namespaces}: {status}");
         let declared = world.declaration(&name).unwrap();
         assert_eq!(can_be_withdrawn(&world, &name, declared), !again.is_empty(), "{namespaces}");
         let lost = ["create shop", "create home", "create "];

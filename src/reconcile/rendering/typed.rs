@@ -1,6 +1,9 @@
 //! Templates whose text does not have the types of a kind.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::{Request, Response};
 use kube::{Client, client::Body};
@@ -12,8 +15,12 @@ use super::{
     tests::{answer, at},
 };
 use crate::{
-    names::InstanceName,
-    plan::{Key, copy::template_report},
+    model::WriteFault,
+    names::{InstanceName, Kind, ObjectKey},
+    plan::{
+        Key,
+        copy::{Acted, plan_slot, settle_slot, template_report},
+    },
     reconcile::{
         Again, Lane,
         tests::{Oracle, Server, reconciler},
@@ -142,4 +149,45 @@ async fn a_template_is_judged_once_it_may_and_writes_nothing_before() {
     let mut world = reconciler.context.world_mut();
     assert_eq!(settle(&mut world), ["ConfigMap shop/cache-a"]);
     assert_eq!(ready(&world, &each).1, "AllRendered");
+}
+
+/// What the API server finds invalid waits for a change; that of a definition is seen by the address of its schema.
+#[tokio::test(start_paused = true)]
+async fn what_is_invalid_is_tried_again_when_the_definition_of_its_kind_is_another() {
+    let mut world = world_with_kind();
+    let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+    put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+    render_all(&mut world);
+    let slot = ObjectKey::new(Kind::ConfigMap, "shop", "cache-a");
+    let action = plan_slot(&world, &slot, at(100)).action.unwrap();
+    let server = Server::default();
+    let publish = |hash: u8| {
+        let index =
+            json!({"paths": {"api/v1": {"serverRelativeURL": format!("/openapi/v3/api/v1?hash={hash}")}}});
+        let mut found = server.found.lock().unwrap();
+        found.insert("/openapi/v3".to_owned(), (200, index));
+        found.insert("/openapi/v3/api/v1".to_owned(), (200, json!({"components": {"schemas": maps()}})));
+    };
+    publish(1);
+    let reconciler = reconciler(&server, &Arc::new(Oracle(Mutex::new(Some(true)))), world);
+    reconciler.context.queue().open();
+    assert_eq!(reconciler.rules.types.judge(&each).await, None, "nothing is to be looked at again");
+    // The verdict asked for everything.
+    reconciler.context.queue().close();
+    reconciler.context.queue().open();
+    let refused = || {
+        let invalid = Acted::Refused(WriteFault::Unfit, "invalid".into());
+        settle_slot(&mut reconciler.context.world_mut(), &slot, &action, invalid, at(100));
+    };
+    let is_held = || reconciler.context.world().memory().slot(&slot).attempt().is_some();
+    refused();
+    let again = Some(Duration::from_secs(60));
+    for (hash, held) in [(1, true), (2, false)] {
+        publish(hash);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(reconciler.rules.types.judge(&each).await, again);
+        assert_eq!((is_held(), reconciler.context.queue().is_at(&Key::Slot(slot.clone()))), (held, !held));
+    }
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(reconciler.rules.types.judge(&each).await, None, "it is over");
 }

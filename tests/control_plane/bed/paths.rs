@@ -28,6 +28,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("ResourceQuota", "resourcequotas", "/api/v1", true),
     ("LimitRange", "limitranges", "/api/v1", true),
     ("PodDisruptionBudget", "poddisruptionbudgets", "/apis/policy/v1", true),
+    ("HorizontalPodAutoscaler", "horizontalpodautoscalers", "/apis/autoscaling/v2", true),
     (
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",

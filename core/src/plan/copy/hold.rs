@@ -13,12 +13,14 @@ use super::{
 };
 use crate::{
     model::{Attempt, ObjectFacts, Repairs, World, WriteFault},
-    names::ObjectKey,
+    names::{NamespacedName, ObjectKey},
     plan::at_after,
 };
 
 /// How often a refused write is tried again.
 pub const AGAIN: Duration = Duration::from_secs(300);
+/// How often one is that nothing but another object, text or definition makes pass: a sweep has the same time.
+const LATER: Duration = Duration::from_secs(3600);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
 /// After this long without a repair, the count begins anew.
@@ -39,7 +41,9 @@ pub(super) fn held(
     now: Timestamp,
 ) -> Option<(CopyProblem, Timestamp)> {
     let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
-    if let Some(last) = refused.filter(|last| now < last.retry_at && last.retry_at <= at_after(now, AGAIN)) {
+    let waits =
+        |last: &&Attempt| now < last.retry_at && last.retry_at <= at_after(now, again_after(last.reason));
+    if let Some(last) = refused.filter(waits) {
         return Some((refused_problem(slot, last), last.retry_at));
     }
     let repairs =
@@ -107,16 +111,41 @@ pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> CopyProblem {
     let message = match last.reason {
         // Tried again soon.
         WriteFault::Failed | WriteFault::Forbidden => last.message.clone(),
-        WriteFault::Refused | WriteFault::RefusedByPolicy | WriteFault::TooLarge | WriteFault::Conflict => {
-            tried_again(&last.message)
-        }
+        reason => tried_again(reason, &last.message),
     };
     CopyProblem::fault(slot, last.reason, message)
 }
 
-/// A refusal, with a note of how often the write is tried again.
-pub fn tried_again(refusal: &str) -> String {
-    format!("{refusal}; it is tried again every {} minutes", AGAIN.as_secs() / 60)
+/// When a refused write is tried again, if nothing changes before.
+pub fn again_after(reason: WriteFault) -> Duration {
+    match reason {
+        WriteFault::Unfit | WriteFault::TooLarge => LATER,
+        WriteFault::Forbidden
+        | WriteFault::Failed
+        | WriteFault::Refused
+        | WriteFault::RefusedByPolicy
+        | WriteFault::Conflict => AGAIN,
+    }
+}
+
+/// A refusal, with a note of when the write is tried again.
+pub fn tried_again(reason: WriteFault, refusal: &str) -> String {
+    match again_after(reason) {
+        LATER => {
+            format!(
+                "{refusal}; it is tried again when the object, or what it is made from, changes, and every hour"
+            )
+        }
+        again => format!("{refusal}; it is tried again every {} minutes", again.as_secs() / 60),
+    }
+}
+
+/// Objects of a template that the API server finds invalid: another definition of their kind may end that.
+pub fn unfit<'w>(world: &'w World, template: &NamespacedName) -> impl Iterator<Item = &'w ObjectKey> {
+    let attempts = world.memory().attempts().filter(|(_, last)| last.reason == WriteFault::Unfit);
+    attempts
+        .map(|(slot, _)| slot)
+        .filter(move |slot| world.rendered_at(slot).any(|(declaring, ..)| declaring == template))
 }
 
 /// The repairs of a slot, with one more write of this content, which created the copy or changed what was
@@ -148,7 +177,7 @@ fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
     let who = managers.filter(|names| !names.is_empty());
     let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
     let message = format!(
-        "{who} changes or removes this copy again and again, so that it is put right more and more slowly: have the \
+        "{who} changes or removes it again and again, so that it is put right more and more slowly: have the \
          other one leave it alone, or exclude the namespace"
     );
     CopyProblem::new(slot, ProblemReason::Contested, message)

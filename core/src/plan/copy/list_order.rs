@@ -8,7 +8,7 @@ use crate::marks::COPY_MANAGER;
 
 /// What our entry in managedFields has at a place of the object.
 #[derive(Clone, Copy)]
-pub(super) enum OwnedPlace<'m> {
+pub(crate) enum OwnedPlace<'m> {
     /// The entry does not say what is here.
     Unknown,
     /// It owns what is here as a whole: a value, or a list or map whose parts the API server does not merge.
@@ -19,7 +19,7 @@ pub(super) enum OwnedPlace<'m> {
 
 impl<'m> OwnedPlace<'m> {
     /// The whole object, where it has an entry of ours of the version in which it is declared.
-    pub(super) fn of_object(declared: &Value, stored: &'m Value) -> Self {
+    pub(crate) fn of_object(declared: &Value, stored: &'m Value) -> Self {
         let entries = stored["metadata"]["managedFields"].as_array();
         let ours = entries.into_iter().flatten().find(|entry| {
             entry["manager"] == COPY_MANAGER
@@ -31,12 +31,12 @@ impl<'m> OwnedPlace<'m> {
     }
 
     /// A field of what is here.
-    pub(super) fn field(self, name: &str) -> Self {
+    pub(crate) fn field(self, name: &str) -> Self {
         self.part(|| Some(format!("f:{name}")))
     }
 
     /// An item of the list that is here, by what the API server has stored of it.
-    pub(super) fn item(self, stored: &Value) -> Self {
+    pub(crate) fn item(self, stored: &Value) -> Self {
         self.part(|| {
             let Self::Parts(parts) = self else { return None };
             // All items of a list have the same keys: {"containerPort":80,"protocol":"TCP"}.
@@ -50,7 +50,7 @@ impl<'m> OwnedPlace<'m> {
     }
 
     /// Whether the order of the list that is here is known to be content.
-    pub(super) fn is_ordered(self) -> bool {
+    pub(crate) fn is_ordered(self) -> bool {
         matches!(self, Self::Whole)
     }
 

@@ -12,7 +12,7 @@ pub mod granted;
 mod guard;
 mod hold;
 mod intent;
-mod list_order;
+pub(crate) mod list_order;
 mod not_kept;
 mod problem;
 mod remember;
@@ -30,13 +30,14 @@ pub mod templates;
 mod terminating;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unlike;
 pub mod unstable;
 
 pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};
-pub use hold::{AGAIN, is_over, tried_again};
+pub use hold::{AGAIN, again_after, is_over, tried_again, unfit};
 pub use intent::Intent;
 pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};

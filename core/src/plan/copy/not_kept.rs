@@ -1,41 +1,29 @@
 //! What the API server does not keep of what was written: a mutating webhook or policy changes it, or the version in which the kind is
 //! stored does not have the field. Writing it again would come to the same, so it is told and not repeated.
 
-use std::collections::HashMap;
-
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     intent::Intent,
-    list_order::OwnedPlace,
     problem::{CopyProblem, ProblemReason},
-    same_value::{is_same, scalar},
+    unlike::unlike,
 };
 use crate::{
     model::{NotKept, ObjectFacts, World},
     names::ObjectKey,
 };
 
-/// Fields of an object's metadata that a write does not decide.
-const NOT_DECLARED: [&str; 7] =
-    ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
 /// What the paths of labels begin with.
 const LABELS: &str = "metadata.labels";
 /// How many fields are looked for. A message names all of them but the last, of which it says that there are others.
 const MOST: usize = 9;
-/// How much of the name of a field or item a path quotes, in characters.
-const QUOTED: usize = 64;
-/// Among how many items of a list one without a key is looked for, if it is not in its own place.
-const SEARCHED: usize = 64;
 
 /// The paths of the fields of `declared` that `stored` does not have with these values, such as
 /// `spec.template.spec.containers[web].image`: the first `MOST`. What the API server writes differently is the same (quantities,
 /// durations, what is empty), and what it adds does not count. The order of a list counts where the managedFields of `stored` say that
 /// the list is atomic; its path ends with `(order)` then.
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
-    let mut lost = Vec::new();
-    compare("", OwnedPlace::of_object(declared, stored), (declared, stored), &mut lost);
-    lost
+    unlike(declared, stored, MOST).into_iter().map(|it| it.path).collect()
 }
 
 /// What to tell of an object that is in order: the fields that the API server does not keep.
@@ -58,100 +46,6 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
 pub(super) fn loses_labels(world: &World, slot: &ObjectKey, intent: &Intent) -> bool {
     let lost = world.memory().slot(slot).not_kept().filter(|lost| lost.digest == intent.marks.digest);
     lost.is_some_and(|lost| lost.fields.iter().any(|field| field.starts_with(LABELS)))
-}
-
-fn compare(path: &str, owned: OwnedPlace<'_>, values: (&Value, &Value), lost: &mut Vec<String>) {
-    if lost.len() == MOST {
-        return;
-    }
-    match values {
-        (Value::Object(declared), Value::Object(stored)) => {
-            let is_declared = |field: &str| path != "metadata" || !NOT_DECLARED.contains(&field);
-            for (field, value) in declared.iter().filter(|(field, _)| is_declared(field)) {
-                let stored = stored.get(field).unwrap_or(&Value::Null);
-                compare(&inside(path, field), owned.field(field), (value, stored), lost);
-            }
-        }
-        (Value::Array(declared), Value::Array(stored)) => {
-            let before = lost.len();
-            compare_items(path, owned, (declared, stored), lost);
-            if owned.is_ordered() && lost.len() == before && !is_in_order(declared, stored) {
-                lost.push(format!("{path} (order)"));
-            }
-        }
-        (declared, stored) if is_same(declared, stored) => {}
-        _ => lost.push(path.to_owned()),
-    }
-}
-
-/// Wherever the items are. There may be more: others add some. Each item is held against one other, so that the work grows with the
-/// size of the object only.
-fn compare_items(
-    path: &str,
-    owned: OwnedPlace<'_>,
-    (declared, stored): (&[Value], &[Value]),
-    lost: &mut Vec<String>,
-) {
-    let by_key: HashMap<String, &Value> =
-        stored.iter().rev().filter_map(|item| Some((key(item)?, item))).collect();
-    for (place, item) in declared.iter().enumerate() {
-        if lost.len() == MOST {
-            return;
-        }
-        let (own, opposite) = (key(item), stored.get(place));
-        let is_opposite = |it: &&Value| is_same(item, it) || own.is_some() && key(it) == own;
-        let other = opposite.filter(is_opposite).or_else(|| match &own {
-            Some(own) => by_key.get(own).copied(),
-            None => stored.iter().take(SEARCHED).find(|it| *it == item).or(opposite),
-        });
-        let other = other.unwrap_or(&Value::Null);
-        // Paths quote names and ports, and no other value.
-        let name = item.as_object().and_then(name).unwrap_or_else(|| place.to_string());
-        compare(&format!("{path}[{}]", quoted(&name)), owned.item(other), (item, other), lost);
-    }
-}
-
-/// Whether the items come one after the other, with others between them or not. Lists within them are not asked for their order here,
-/// so that lists in lists do not take longer with each level.
-fn is_in_order(declared: &[Value], stored: &[Value]) -> bool {
-    let mut left = stored.iter();
-    declared.iter().all(|item| {
-        left.any(|it| {
-            let mut lost = Vec::new();
-            compare("[]", OwnedPlace::Unknown, (item, it), &mut lost);
-            lost.is_empty()
-        })
-    })
-}
-
-fn inside(path: &str, field: &str) -> String {
-    let field = quoted(field);
-    if path.is_empty() { field } else { format!("{path}.{field}") }
-}
-
-fn quoted(name: &str) -> String {
-    name.chars().take(QUOTED).collect()
-}
-
-/// What tells an item from others of its list, as in the lists that Kubernetes merges; a scalar does so itself.
-fn key(item: &Value) -> Option<String> {
-    match item {
-        Value::Object(fields) => name(fields).or_else(|| {
-            let parts = ["topologyKey", "whenUnsatisfiable", "key", "effect", "value", "ip"];
-            let found: Vec<String> = parts.iter().filter_map(|field| scalar(fields.get(*field)?)).collect();
-            (!found.is_empty()).then(|| found.join(" "))
-        }),
-        item => scalar(item),
-    }
-}
-
-/// The name of an item: where it is mounted, its port with the protocol, or what it calls itself.
-fn name(item: &Map<String, Value>) -> Option<String> {
-    let field = |name: &str| scalar(item.get(name)?);
-    let protocol =
-        || field("protocol").filter(|it| it != "TCP").map_or_else(String::new, |it| format!("/{it}"));
-    let port = || Some(field("containerPort").or_else(|| field("port"))? + &protocol());
-    field("mountPath").or_else(|| field("devicePath")).or_else(port).or_else(|| field("name"))
 }
 
 #[cfg(test)]

@@ -105,6 +105,7 @@ impl ProblemReason {
                 WriteFault::Forbidden
                 | WriteFault::Failed
                 | WriteFault::Refused
+                | WriteFault::Unfit
                 | WriteFault::RefusedByPolicy
                 | WriteFault::TooLarge,
             )

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{
-    hold::{AGAIN, attempted, repaired},
+    hold::{AGAIN, again_after, attempted, repaired},
     removal::unmarked,
     slot_plan::{CopyAction, CopyWrite},
     spread::spread,
@@ -22,7 +22,7 @@ pub enum Acted {
     Done(Option<Made>),
     /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
     NeedsReplacing(String),
-    /// It was refused, and is tried again slowly.
+    /// It was refused, and is tried again slowly ([`super::again_after`]).
     Refused(WriteFault, String),
     /// It failed and may soon succeed: the queue tries it again.
     Failed(WriteFault, String),
@@ -88,7 +88,7 @@ fn failed(
     let (replace, reason, message, retry_at) = match acted {
         // Deleting it and making it anew was to no avail: as good as refused.
         Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message, at_after(now, AGAIN)),
-        Acted::Refused(reason, message) => (false, reason, message, at_after(now, AGAIN)),
+        Acted::Refused(reason, message) => (false, reason, message, at_after(now, again_after(reason))),
         // The queue's own backoff is enough.
         Acted::Failed(reason, message) => (false, reason, message, now),
         Acted::Done(_) | Acted::Outdated => return None,

@@ -170,9 +170,11 @@ pub(super) fn unmarked(
         WriteFault::Forbidden => slot.kind == Kind::RoleBinding,
         WriteFault::TooLarge => true,
         // A webhook, or a quota, may have another answer soon.
-        WriteFault::Failed | WriteFault::Refused | WriteFault::RefusedByPolicy | WriteFault::Conflict => {
-            false
-        }
+        WriteFault::Failed
+        | WriteFault::Refused
+        | WriteFault::Unfit
+        | WriteFault::RefusedByPolicy
+        | WriteFault::Conflict => false,
     };
     is_for_good.then(|| Attempt {
         version: world.object(slot).map(|facts| facts.edition().into()),

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
-    authority::NOT_ASKED,
+    authority::{NOT_ASKED, Subject, template_questions},
     model::{Authority, StatusFaultKind, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
     plan::Reason,
@@ -181,7 +181,8 @@ fn status(
     {
         grant(&mut status, facts, (key, &template_bounds(world, compiled)), *asked);
     }
-    let authorized = authorized(authority, |identity| allowed(facts, identity, &status));
+    let reads_elsewhere = || reads_elsewhere(world, template, facts);
+    let authorized = authorized(authority, |identity| allowed(facts, identity, &status, reads_elsewhere));
     let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
     let rendering = || being_written(&count, ("object", "objects"));
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
@@ -276,11 +277,29 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     (true, reason, said)
 }
 
-/// The message for a template whose identity has the rights.
-fn allowed(facts: &TemplateFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
+/// Whether the template reads anything in other namespaces than its own.
+fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
+    let compiled = facts.compiled.as_deref().ok();
+    let granted = &world.settings().template_kinds;
+    let questions =
+        template_questions(&template.namespace, (&facts.spec, compiled), &Subject::default(), granted);
+    questions.iter().any(|question| question.reads_elsewhere(&template.namespace))
+}
+
+/// The message for a template whose identity has the rights: which of them were checked, and when.
+fn allowed(
+    facts: &TemplateFacts,
+    identity: &str,
+    status: &CopyratorRuleStatus,
+    reads_elsewhere: impl FnOnce() -> bool,
+) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!("{identity} may do what this template declares; that is asked again every 20 s");
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-    format!("{identity} was allowed what this template declares when that was asked{when}")
+    let was = format!("{identity} was allowed what this template declares when that was asked{when}");
+    match reads_elsewhere() {
+        true => format!("{was}; what it may read in other namespaces is asked again every 20 s"),
+        false => was,
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::targets::takes_copies;
 use crate::{
-    api::{ConflictPolicy, DeletionPolicy},
     authority::Bounds,
     marks::Proof,
     model::{InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
@@ -151,16 +150,14 @@ pub fn instances_in<'w>(
     all.filter(|instance| selects(world, template, compiled, instance))
 }
 
-/// The owner of the objects of an instance, with which Kubernetes deletes them; `None` where they are to stay, or may have
-/// been somebody else's before.
+/// The owner of the objects of an instance, with which Kubernetes deletes them.
 pub(super) fn owner(
     compiled: &CompiledTemplate,
     instance: &InstanceName,
     set: &RenderedSet,
 ) -> Option<Owner> {
-    let kind = compiled.instance_kind()?;
-    let goes = compiled.deletion == DeletionPolicy::Delete && compiled.conflict == ConflictPolicy::Refuse;
-    let read = set.instance.as_ref().filter(|_| goes)?;
+    let kind = compiled.owning_kind()?;
+    let read = set.instance.as_ref()?;
     Some(Owner {
         api_version: kind.api_version.to_string(),
         kind: kind.kind.to_string(),

@@ -1,10 +1,10 @@
-//! What an object of a template may be: which kinds, and which fields only Kubernetes or Copyrator sets.
+//! What an object of a template may be: of a kind that is rendered, and without the fields that only Kubernetes or Copyrator sets.
 
 use serde_json::Value;
 
 use super::{
+    kinds::never_rendered,
     node::{MUST_BE_LITERAL, below},
-    refused_kinds::not_rendered,
 };
 use crate::{
     api::Problem,
@@ -62,7 +62,7 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
     if let Some(what) = kind_fault(kind) {
         say("kind", what);
     }
-    if let Some(why) = not_rendered(api_version, kind) {
+    if let Some(why) = never_rendered(api_version, kind) {
         say("kind", &format!("{kind} is not rendered: {why}"));
     }
     if object.get("status").is_some() {

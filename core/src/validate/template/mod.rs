@@ -1,5 +1,6 @@
 //! Compiles the spec of a `CopyratorTemplate`, and renders its objects.
 
+mod kinds;
 mod literal;
 mod manifest;
 mod mistyped;
@@ -8,7 +9,6 @@ mod object;
 mod order;
 mod published;
 mod references;
-mod refused_kinds;
 mod render;
 mod select;
 mod served;
@@ -21,9 +21,10 @@ mod written;
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
+pub use kinds::grant_fault;
+pub(super) use kinds::{group, never_rendered};
 pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data};
-pub(super) use refused_kinds::{group, not_rendered};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{declared_kind, unserved, written_kind};
@@ -235,16 +236,7 @@ fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Insta
 fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     let at = "spec.forEach.objects";
     let InstanceSpec { api_version, kind, namespaces, names, object_selector } = spec;
-    let group = group(api_version);
-    let is_refused = match (group, kind.as_str()) {
-        ("", "Secret") => {
-            Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")
-        }
-        ("", "Namespace") => Some("Namespace is not taken here: use forEach.namespaces"),
-        (_, "Event") => Some("Event is not taken"),
-        (crate::api::GROUP, _) => Some("kinds of Copyrator are not taken"),
-        _ => manifest::kind_fault(kind),
-    };
+    let is_refused = kinds::never_instances(api_version, kind).or_else(|| manifest::kind_fault(kind));
     problems.extend(is_refused.map(|why| invalid(&format!("{at}.kind"), why)));
     problems
         .extend(manifest::version_fault(api_version).map(|why| invalid(&format!("{at}.apiVersion"), why)));

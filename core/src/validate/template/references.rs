@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use copyrator_cel::RESERVED;
 
 use super::{
+    kinds::group,
     node::{Formula, Node},
     object::CompiledObject,
     order::order,
-    refused_kinds::group,
 };
 use crate::{
     api::{ConflictPolicy, CopyratorTemplateSpec, Problem},

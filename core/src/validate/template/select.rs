@@ -14,7 +14,7 @@ use super::{
     served::{declared_kind, unserved, unserved_in},
 };
 use crate::{
-    api::{CopyratorTemplateSpec, Problem},
+    api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, Problem},
     marks::MARK,
     names::{InstanceKind, Kind, TemplateKind},
     validate::{CompiledTarget, Globs, Selector},
@@ -27,6 +27,13 @@ impl CompiledTemplate {
             Instances::Namespaces { .. } => None,
             Instances::Objects { kind, .. } => Some(kind),
         }
+    }
+
+    /// The kind of the objects with which Kubernetes deletes what is rendered for them; `None` where that is to stay, or may have been
+    /// somebody else's before.
+    pub fn owning_kind(&self) -> Option<&InstanceKind> {
+        let goes = self.deletion == DeletionPolicy::Delete && self.conflict == ConflictPolicy::Refuse;
+        self.instance_kind().filter(|_| goes)
     }
 
     /// Whether an expression of another object, or of `writeStatus`, reads the object of this id, or its pods.

@@ -11,7 +11,7 @@ use crate::{
             problem::Problem,
             scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
         },
-        doctor::{Diagnosed, Diagnosis, diagnose},
+        doctor::{Diagnosis, diagnose},
         terminal::Console,
         tree::{self, Forest, NotFound},
         why::{self, Answer},
@@ -63,7 +63,7 @@ pub(in crate::cli::console) async fn why_not(call: Call) -> Result<why_not::Answ
 pub(in crate::cli::console) async fn doctor(call: Call) -> Result<Diagnosis, Problem> {
     let (client, installed) = (&call.seat.client, &call.seat.installed);
     let diagnosed = diagnose(client, &installed.namespace, &[], &Console::silent(), &installed.granted).await;
-    diagnosed.map(|Diagnosed { report, .. }| report).map_err(|error| Problem::of(&*error))
+    diagnosed.map_err(|error| Problem::of(&*error))
 }
 
 /// The object that the path names.

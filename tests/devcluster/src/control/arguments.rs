@@ -35,16 +35,15 @@ rules:
 - level: Metadata
 ";
 
-/// Controllers of volumes, certificates, devices and scaling. Each has watches, a ServiceAccount and a loop of its own, and
+/// Controllers of volumes, certificates and devices. Each has watches, a ServiceAccount and a loop of its own, and
 /// nothing here asks for what it does.
-const IDLE_CONTROLLERS: [&str; 20] = [
+const IDLE_CONTROLLERS: [&str; 19] = [
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
     "device-taint-eviction-controller",
     "endpointslice-mirroring-controller",
     "ephemeral-volume-controller",
-    "horizontal-pod-autoscaler-controller",
     "kube-apiserver-serving-clustertrustbundle-publisher-controller",
     "legacy-serviceaccount-token-cleaner-controller",
     "persistentvolume-attach-detach-controller",
@@ -188,6 +187,8 @@ fn controller_manager_arguments(setup: &Setup<'_>) -> Vec<String> {
         "--leader-elect=false".into(),
         "--secure-port=0".into(),
         format!("--controllers=*,-{}", IDLE_CONTROLLERS.join(",-")),
+        // By default an autoscaler waits 15 seconds before its first look.
+        "--horizontal-pod-autoscaler-sync-period=1s".into(),
         // Its own limit of 20 requests a second would make each start wait some 4 seconds for the tokens of
         // all those ServiceAccounts.
         "--kube-api-qps=500".into(),

@@ -21,6 +21,10 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
         (Acted::Outdated, true, Some((false, 0))),
         (refused("no"), true, Some((false, again))),
         (Acted::Outdated, true, Some((false, again))),
+        // Nothing but another object, text or definition makes these pass.
+        (Acted::Refused(WriteFault::Unfit, "invalid".into()), true, Some((false, 12 * again))),
+        (Acted::Refused(WriteFault::TooLarge, "too large".into()), true, Some((false, 12 * again))),
+        (refused("no"), true, Some((false, again))),
         (refused("no"), false, Some((false, again))),
         (Acted::Done(Some(Made { not_kept: vec!["data.a".into()], object: 1 })), true, None),
     ] {
@@ -38,4 +42,25 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
     secret(&mut world, "shop", "app", json!({}));
     settle_compared(&mut world, &slot());
     assert_eq!(world.memory().slot(&slot()).not_kept(), None, "it has all that it should have");
+}
+
+/// A refusal that nothing but a change ends is told as such, and waits for it.
+#[test]
+fn what_is_invalid_waits_for_a_change_or_an_hour() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let action = plan_slot(&world, &slot(), at(0)).action.unwrap();
+    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Unfit, "invalid".into()), at(0));
+    let plan = plan_slot(&world, &slot(), at(1800));
+    assert_eq!((plan.action, plan.recheck), (None, Some(at(3600))));
+    let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
+    assert_eq!(problem.reason.as_str(), "Refused");
+    assert!(problem.message.ends_with("when the object, or what it is made from, changes, and every hour"));
+    assert!(plan_slot(&world, &slot(), at(3600)).action.is_some());
+    let source = ObjectKey::new(Kind::Secret, "home", "app");
+    let print = Fingerprint { immutable: true, ..world.fingerprint(&source).unwrap().clone() };
+    world.assume_fingerprint(&source, print);
+    assert!(plan_slot(&world, &slot(), at(1)).action.is_some(), "another content");
 }

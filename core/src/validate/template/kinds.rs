@@ -1,0 +1,137 @@
+//! Kinds that templates never render, and kinds that they are never rendered for.
+
+use crate::{api::GROUP, names::TemplateKind};
+
+/// Kinds that no template renders, in any group, with what a user reads about it.
+const REFUSED: [(&str, &str); 25] = [
+    ("Pod", BY_A_WORKLOAD),
+    ("ReplicaSet", BY_A_WORKLOAD),
+    ("ReplicationController", BY_A_WORKLOAD),
+    ("ControllerRevision", BY_A_WORKLOAD),
+    ("Job", "its TTL controller would delete it, and Copyrator would make it again: render a CronJob"),
+    ("Endpoints", BY_A_CONTROLLER),
+    ("EndpointSlice", BY_A_CONTROLLER),
+    ("Lease", BY_A_CONTROLLER),
+    ("Event", BY_A_CONTROLLER),
+    ("CertificateRequest", BY_A_CONTROLLER),
+    ("Binding", BY_A_CONTROLLER),
+    ("Role", "it would give rights of its own: bind a ClusterRole by a RoleBinding"),
+    ("ClusterRole", CLUSTER_SCOPED),
+    ("ClusterRoleBinding", CLUSTER_SCOPED),
+    ("Namespace", CLUSTER_SCOPED),
+    ("Node", CLUSTER_SCOPED),
+    ("PersistentVolume", CLUSTER_SCOPED),
+    ("StorageClass", CLUSTER_SCOPED),
+    ("PriorityClass", CLUSTER_SCOPED),
+    ("CertificateSigningRequest", CLUSTER_SCOPED),
+    ("CustomResourceDefinition", CLUSTER_SCOPED),
+    ("APIService", CLUSTER_SCOPED),
+    ("List", "an object of a template is one object"),
+    ("Status", "nothing stores it"),
+    ("DeleteOptions", "nothing stores it"),
+];
+const BY_A_WORKLOAD: &str = "a workload makes it: render a Deployment, StatefulSet or DaemonSet";
+const BY_A_CONTROLLER: &str = "a controller makes it";
+const CLUSTER_SCOPED: &str =
+    "it is in no namespace, and an object is rendered into the namespace that it is for";
+const BY_ITS_WRITER: &str =
+    "what it may do depends on who writes it, which would be Copyrator and not the template's author";
+/// Groups of which no kind is rendered. Of those by their writer, the API server or a webhook takes the user of the request: a
+/// TemplateInstance makes objects with that one's rights, and a HierarchyConfiguration or a binding of Rancher gives what that one has. The
+/// author was asked about writing the object, and not about that.
+const REFUSED_GROUPS: [(&str, &str); 8] = [
+    (GROUP, "a kind of Copyrator never makes another one"),
+    ("authorization.openshift.io", "bind a ClusterRole by a RoleBinding of rbac.authorization.k8s.io/v1"),
+    ("template.openshift.io", BY_ITS_WRITER),
+    ("hnc.x-k8s.io", BY_ITS_WRITER),
+    ("management.cattle.io", BY_ITS_WRITER),
+    ("admissionregistration.k8s.io", CLUSTER_SCOPED),
+    ("authentication.k8s.io", "nothing stores it"),
+    ("authorization.k8s.io", "nothing stores it"),
+];
+/// Why a Secret is not rendered either.
+const READ_BY_ALL: &str =
+    "everybody who may read the template would read its values: have a CopyratorRule copy one";
+
+/// Why templates never render objects of a kind; `None` where they may. (A Secret is told of by [`super::served`].)
+pub(in crate::validate) fn never_rendered(api_version: &str, kind: &str) -> Option<&'static str> {
+    let by_group = REFUSED_GROUPS.iter().find(|(refused, _)| *refused == group(api_version));
+    by_group.or_else(|| REFUSED.iter().find(|(refused, _)| *refused == kind)).map(|(_, why)| *why)
+}
+
+/// Why templates are never rendered for objects of a kind; `None` where they may be.
+pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static str> {
+    match (group(api_version), kind) {
+        ("", "Secret") => {
+            Some("Secret is not taken: its values would be read into other objects; use a CopyratorRule")
+        }
+        ("", "Namespace") => Some("Namespace is not taken here: use forEach.namespaces"),
+        (_, "Event") => Some("Event is not taken"),
+        (GROUP, _) => Some("kinds of Copyrator are not taken"),
+        _ => None,
+    }
+}
+
+/// Why a kind must not be granted to templates for all that it is to be used for: no template could use that.
+pub fn grant_fault(granted: &TemplateKind) -> Option<String> {
+    let (api_version, kind) = (&*granted.kind.api_version, &*granted.kind.kind);
+    let secret = (api_version == "v1" && kind == "Secret").then_some(READ_BY_ALL);
+    let rendered = granted.rendered.and_then(|_| never_rendered(api_version, kind).or(secret));
+    let rendered = rendered.map(|why| format!("render of {}: it is never rendered: {why}", granted.kind));
+    let read = Some(granted).filter(|it| it.for_each).and_then(|_| never_instances(api_version, kind));
+    rendered.or_else(|| read.map(|why| format!("forEach of {}: {why}", granted.kind)))
+}
+
+/// The group in an apiVersion; empty for the core.
+pub(in crate::validate) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::GrantedKinds;
+
+    #[test]
+    fn what_no_template_could_use_is_not_granted() {
+        for (text, fault) in [
+            ("v1/Pod/pods/render", Some("render of Pod of v1: it is never rendered: a workload makes it")),
+            ("v1/Pod/pods/forEach+status", None),
+            ("batch/v1/Job/jobs/forEach+render", Some("render of Job of batch/v1")),
+            ("rbac.authorization.k8s.io/v1/Role/roles/render", Some("it would give rights of its own")),
+            ("hnc.x-k8s.io/v1/Anything/anythings/render", Some("depends on who writes it")),
+            (
+                "copyrator.dev/v1alpha1/CopyratorRule/copyratorrules/forEach",
+                Some("kinds of Copyrator are not taken"),
+            ),
+            ("v1/Secret/secrets/render", Some("have a CopyratorRule copy one")),
+            ("v1/Secret/secrets/forEach", Some("forEach of Secret of v1: Secret is not taken")),
+            ("v1/Namespace/namespaces/forEach", Some("use forEach.namespaces")),
+            ("cert-manager.io/v1/Certificate/certificates/render+forEach", None),
+            ("v1/PersistentVolumeClaim/persistentvolumeclaims/render", None),
+            ("v1/ConfigMap/configmaps/forEach", None),
+        ] {
+            let said = grant_fault(&TemplateKind::read(text, &GrantedKinds::default()).unwrap());
+            match fault {
+                None => assert_eq!(said, None, "{text}"),
+                Some(fault) => {
+                    assert!(said.as_ref().is_some_and(|said| said.contains(fault)), "{text}: {said:?}")
+                }
+            }
+        }
+    }
+
+    /// Helm refuses what the process would refuse.
+    #[test]
+    fn the_charts_schema_has_the_same_kinds() {
+        let text = include_str!("../../../../charts/copyrator/values.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(text).unwrap();
+        let kinds = &schema["properties"]["templates"]["properties"]["kinds"]["items"]["allOf"];
+        let if_kind = |at: usize| kinds[at]["if"]["properties"]["kind"]["enum"].clone();
+        let refused: Vec<&str> = REFUSED.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(if_kind(0), serde_json::json!(refused));
+        let groups: Vec<String> = REFUSED_GROUPS.iter().map(|(group, _)| group.replace('.', "\\.")).collect();
+        let pattern = format!("^({})/", groups.join("|"));
+        assert_eq!(kinds[1]["if"]["properties"]["apiVersion"]["pattern"], pattern);
+    }
+}
