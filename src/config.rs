@@ -65,6 +65,8 @@ pub(crate) struct Config {
     pub trusted_writers: Vec<String>,
     /// The ServiceAccount, in our own namespace, that the reconciler writes with.
     pub reconciler_account: String,
+    /// Whether the definitions of our own kinds are read where only some namespaces are looked at, too.
+    pub read_definitions: bool,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets.

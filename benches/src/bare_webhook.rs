@@ -1,12 +1,15 @@
 //! A webhook with the thinking removed: the same TLS, HTTP and routing libraries, versions and settings; a review is read into
-//! the smallest type that can be answered, and allowed. A process of its own, so that what it uses can be told.
+//! the smallest type that can be answered, and allowed. A process of its own, so that what it uses can be told. It tells how long its
+//! answers took in the buckets and words of the product's own histogram.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
+use axum::extract::{FromRequest, Request, State};
 use axum::{Router, body::Bytes, http::StatusCode, routing::post};
 use copyrator_certs::Authority;
 use hyper::server::conn::http1;
@@ -30,6 +33,12 @@ use crate::wire::Endpoint;
 pub(crate) const WORD: &str = "bare-webhook";
 /// As the operator's webhook has it.
 const PATH: &str = "/validate/policies";
+/// Where it tells its times; asked by POST, since nothing else is asked here.
+const METRICS: &str = "/metrics";
+/// The bounds of the product's histogram, in seconds, as far as an answer of this one can take.
+const BOUNDS: [f64; 12] = [
+    0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
+];
 const BUFFER: usize = 64 << 10;
 const IDLE: Duration = Duration::from_secs(120);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -65,6 +74,11 @@ impl BareWebhook {
         self.child.id()
     }
 
+    /// How long its answers took so far, as the product tells it.
+    pub(crate) fn metrics(&self) -> Outcome<String> {
+        Ok(self.endpoint.connect()?.text(&self.endpoint.post(METRICS, b""))?)
+    }
+
     /// A hook that has the API server ask it about every write of a Secret.
     pub(crate) fn hook(&self, name: &str) -> Value {
         json!({
@@ -95,12 +109,39 @@ impl Drop for BareWebhook {
 
 #[derive(Deserialize)]
 struct Review {
-    request: Request,
+    request: Asked,
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct Asked {
     uid: String,
+}
+
+/// How often answers took at most so long, and how many there were.
+#[derive(Default)]
+struct Times {
+    within: [AtomicU64; BOUNDS.len()],
+    all: AtomicU64,
+}
+
+impl Times {
+    fn observe(&self, took: Duration) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        let within = self.within.iter().zip(BOUNDS).filter(|(_, bound)| took.as_secs_f64() <= *bound);
+        for (count, _) in within {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn text(&self) -> String {
+        let bounds = BOUNDS.map(|bound| bound.to_string());
+        let bounds = bounds.iter().map(String::as_str).zip(&self.within).chain([("+Inf", &self.all)]);
+        let line = |(bound, count): (&str, &AtomicU64)| {
+            let count = count.load(Ordering::Relaxed);
+            format!("copyrator_admission_duration_seconds_bucket{{le=\"{bound}\",path=\"{PATH}\"}} {count}\n")
+        };
+        bounds.map(line).collect()
+    }
 }
 
 /// Serves until it is killed.
@@ -116,7 +157,10 @@ pub(crate) async fn serve() -> Outcome<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("https://{}", listener.local_addr()?);
     println!("{}", authority.cert_pem());
-    let router = Router::new().route(PATH, post(allow));
+    let router = Router::new()
+        .route(PATH, post(answer))
+        .route(METRICS, post(|State(times): State<Arc<Times>>| async move { times.text() }))
+        .with_state(Arc::<Times>::default());
     let mut connections = JoinSet::new();
     loop {
         let (socket, _) = listener.accept().await?;
@@ -136,8 +180,18 @@ pub(crate) async fn serve() -> Outcome<()> {
     }
 }
 
-async fn allow(body: Bytes) -> Result<([(&'static str, &'static str); 1], String), StatusCode> {
-    let review: Review = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
+type Allowed = Result<([(&'static str, &'static str); 1], String), StatusCode>;
+
+async fn answer(State(times): State<Arc<Times>>, request: Request) -> Allowed {
+    let begun = Instant::now();
+    let body = Bytes::from_request(request, &()).await.map_err(|_| StatusCode::BAD_REQUEST)?;
+    let allowed = allow(&body);
+    times.observe(begun.elapsed());
+    allowed
+}
+
+fn allow(body: &[u8]) -> Allowed {
+    let review: Review = serde_json::from_slice(body).map_err(|_| StatusCode::BAD_REQUEST)?;
     let uid = review.request.uid;
     let answer = format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{uid}","allowed":true}}}}"#

@@ -84,6 +84,12 @@ pub(crate) struct Answer {
 }
 
 impl Wire {
+    /// Sends a request, and returns its answer as it came, head and all.
+    pub(crate) fn text(&mut self, request: &[u8]) -> io::Result<String> {
+        self.ask(request)?;
+        Ok(String::from_utf8_lossy(&self.read).into_owned())
+    }
+
     /// Sends a request and reads its answer to the end.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         // A server that does not want to read a long request says so and hangs up: that answer still counts.

@@ -2,9 +2,11 @@
 //! questions to ask, and words the refusals.
 
 mod ask;
+mod budget;
 mod settle;
 
 pub use ask::{AskError, Authorizer};
 pub(crate) use ask::{CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
+pub(crate) use budget::Budget;
 pub(crate) use settle::ask;
 pub(crate) use settle::{Answers, MOST_QUESTIONS, refused, settle};

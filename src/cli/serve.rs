@@ -170,6 +170,10 @@ pub(super) struct Args {
         value_name = "NAME"
     )]
     reconciler_account: String,
+    /// With --namespaces: whether the definitions of Copyrator's own kinds are read, which takes a ClusterRole. Then copies are held
+    /// when a definition was made anew without its rules, as they always are without --namespaces.
+    #[arg(long, env = "COPYRATOR_READ_DEFINITIONS", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
+    read_definitions: bool,
     /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
     #[arg(long, env = "COPYRATOR_ANNOTATIONS", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     annotations: bool,
@@ -276,6 +280,7 @@ impl Args {
             system_namespaces: non_empty(self.system_namespaces).collect::<BTreeSet<String>>(),
             trusted_writers: non_empty(self.trusted_writers).collect(),
             reconciler_account: self.reconciler_account,
+            read_definitions: self.read_definitions,
             annotations: self.annotations,
             copy_kinds: self
                 .copies

@@ -111,7 +111,12 @@ async fn begin<W: Watched>(
                 intake.end_without_any();
                 return ABSENT_AGAIN;
             }
-            Ok(_) => {}
+            // Listed now, in the moment in which the definition comes back, it would be listed under none.
+            Ok(Found::Absent) => {
+                intake.fail(format!("CustomResourceDefinition {name} is gone"), told);
+                return FAILED_AGAIN;
+            }
+            Ok(Found::There | Found::Unread) => {}
             Err(error) => {
                 intake.fail(error, told);
                 return FAILED_AGAIN;
@@ -218,8 +223,8 @@ impl<W: Watched> Intake<W> {
         *told = Some(error);
     }
 
-    /// Reads the definition of what will be listed, if this process manages copies of the whole cluster. If it is still the same
-    /// when something is removed, it was the same all the time.
+    /// Reads the definition of what will be listed, if this process manages copies and may read definitions. If it is still the
+    /// same when something is removed, it was the same all the time.
     ///
     /// # Errors
     /// The API server did not say. An API server that has just started refuses what it allows a second later: to list without
@@ -227,7 +232,7 @@ impl<W: Watched> Intake<W> {
     async fn look_at_definition(&mut self, client: kube::Client, name: &str) -> Result<Found, String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
-            world.namespace_scope().is_none() && world.settings().stores.contains(&Store::ConfigMaps)
+            world.settings().reads_definitions
         };
         if !is_read {
             return Ok(Found::Unread);

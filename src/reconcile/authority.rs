@@ -5,7 +5,8 @@
 //! Other namespaces than the rule's own give and take the author's right to read in them, and a
 //! ServiceAccount can lose everything: that is asked again before the last answer is too old to write by. An
 //! author who names an account must have been allowed to impersonate it when writing the spec. A refusal is
-//! asked again in a while, and ever more seldom: a right given since counts.
+//! asked again in a while, and ever more seldom: a right given since counts. What is refused is paid for by the
+//! namespace of the object ([`super::asker`]).
 //!
 //! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from
 //! asking the same questions, and a slow answer from replacing a newer one.
@@ -79,6 +80,18 @@ pub struct Inquiry {
     identity: Identity,
     questions: Vec<Question>,
     most: usize,
+    pub(super) occasion: Occasion,
+}
+
+/// Why an inquiry is made: what nobody was allowed is less urgent than what somebody is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// This very spec was granted, and what can be withdrawn is asked again.
+    Standing,
+    /// There is no answer about this very spec yet.
+    First,
+    /// The last answer was a no.
+    Refused,
 }
 
 impl Inquiry {
@@ -138,9 +151,14 @@ impl<'a> Asking<'a> {
                 Err(required) => return self.nobody(required.to_string(), now),
             }
         }
+        let occasion = match known {
+            Some(Authority { answer: Err(_), .. }) => Occasion::Refused,
+            _ if granted => Occasion::Standing,
+            _ => Occasion::First,
+        };
         let Self { of, uid, generation, .. } = *self;
         let (of, uid, most) = (of.clone(), uid.into(), MOST_QUESTIONS);
-        Decided::Ask(Inquiry { of, uid, generation, identity, questions, most })
+        Decided::Ask(Inquiry { of, uid, generation, identity, questions, most, occasion })
     }
 
     fn is_of_this(&self, known: &Authority) -> bool {

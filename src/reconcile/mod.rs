@@ -76,7 +76,7 @@ use self::{
     workload::WorkloadHandler,
 };
 use crate::{
-    access::Authorizer,
+    access::{Authorizer, Budget},
     act::{
         copies::CopyWriter, hooks::HookWriter, keys::KeyKeeper, report::Reporter, restart::Restarter,
         writer::Writer,
@@ -154,7 +154,8 @@ impl Reconciler {
         } = handles;
         let shared = || context.clone();
         let contents = Arc::new(Contents::new(client.clone()));
-        let asker = Arc::new(Asker { context: shared(), authorizer, trusted_writers });
+        let refusals = Budget::default();
+        let asker = Arc::new(Asker { context: shared(), authorizer, trusted_writers, refusals });
         let fetcher = Fetcher {
             context: shared(),
             client: client.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     Again, Lane,
-    asker::Asker,
+    asker::{Asked, Asker},
     authority::{ask_again, is_too_old, says_otherwise},
     context::{Context, now},
     pace::STATUS_AFTER,
@@ -44,15 +44,19 @@ impl MonitorHandler {
         }
         // After its workloads: how they stand is not known before their content is.
         self.context.queue().add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
-        if let Err(error) = settled {
-            tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
-            self.context
-                .world_mut()
-                .forget_monitor_authority(monitor, |known| account && is_too_old(known, now()));
-            return Again::Backoff(None);
-        }
+        let again = match settled {
+            Ok(Asked::Settled) => ask_again(account, after.as_ref()),
+            Ok(Asked::Waits(delay)) => Again::After(delay),
+            Err(error) => {
+                tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "its authority is not known");
+                self.context
+                    .world_mut()
+                    .forget_monitor_authority(monitor, |known| account && is_too_old(known, now()));
+                return Again::Backoff(None);
+            }
+        };
         // Whatever its pods wait for, its account is asked about in time.
-        if let Again::After(delay) = ask_again(account, after.as_ref()) {
+        if let Again::After(delay) = again {
             self.context.queue().add_later(Key::Monitor(monitor.clone()), delay);
         }
         let again = self.pods.reconcile(monitor).await;

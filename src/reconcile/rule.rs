@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     Again, Lane,
-    asker::Asker,
+    asker::{Asked, Asker},
     authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     context::{Context, now},
     typed::TypeJudge,
@@ -53,12 +53,15 @@ impl RuleHandler {
         if rule.annotated().is_some() {
             queue.add(Key::SourceIndex, Lane::Change);
         }
-        if let Err(error) = settled {
-            tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
-            let too_old = |known: &_| withdrawable && is_too_old(known, now());
-            self.context.world_mut().forget_rule_authority(rule, too_old);
-            return Again::Backoff(None);
+        match settled {
+            Ok(Asked::Settled) => ask_again(withdrawable, after.as_ref()),
+            Ok(Asked::Waits(delay)) => Again::After(delay),
+            Err(error) => {
+                tracing::warn!(%rule, error = &error as &dyn std::error::Error, "its authority is not known");
+                let too_old = |known: &_| withdrawable && is_too_old(known, now());
+                self.context.world_mut().forget_rule_authority(rule, too_old);
+                Again::Backoff(None)
+            }
         }
-        ask_again(withdrawable, after.as_ref())
     }
 }

@@ -224,6 +224,7 @@ pub(super) fn reconciler(server: &Server, oracle: &Arc<Oracle>, world: World) ->
         system_namespaces: Default::default(),
         trusted_writers: Vec::new(),
         reconciler_account: String::new(),
+        read_definitions: false,
         annotations: true,
         copy_kinds: Default::default(),
         template_kinds: Default::default(),

@@ -109,6 +109,7 @@ fn world(config: &Config) -> World {
         spread_limits: config.spread_limits,
         own_namespace: config.namespace.clone(),
         only_rule: config.rule_name.as_ref().map(only),
+        reads_definitions: config.reconciler && (config.namespaces.is_empty() || config.read_definitions),
         annotations: config.annotations,
         copy_kinds: config.copy_kinds.clone(),
         template_kinds: config.template_kinds.clone(),
@@ -147,10 +148,14 @@ fn reconcile(
     // hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
-    let (definitions, authorizer): (_, Arc<dyn Authorizer>) = match config.namespaces.is_empty() {
-        true => (Definitions::new(client.clone()), Arc::new(ReviewAuthorizer::new(client.clone()))),
-        // What works without rights over the cluster.
-        false => (Definitions::published(client.clone()), Arc::new(LocalAuthorizer::new(client.clone()))),
+    // Without rights over the cluster, other questions are asked.
+    let authorizer: Arc<dyn Authorizer> = match config.namespaces.is_empty() {
+        true => Arc::new(ReviewAuthorizer::new(client.clone())),
+        false => Arc::new(LocalAuthorizer::new(client.clone())),
+    };
+    let definitions = match config.namespaces.is_empty() || config.read_definitions {
+        true => Definitions::new(client.clone()),
+        false => Definitions::published(client.clone()),
     };
     let handles = Handles {
         client: client.clone(),

@@ -1,7 +1,6 @@
 //! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides about it from memory
 //! and responds. This room asks the API server, counts, and refuses what is too much.
 
-mod budget;
 mod fault;
 mod handler;
 pub(crate) mod inquiry;

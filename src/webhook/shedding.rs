@@ -8,8 +8,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::budget::Budget;
-use crate::admit::decode::BODY_LIMIT;
+use crate::{access::Budget, admit::decode::BODY_LIMIT};
 
 /// Bodies of more bytes than this share a smaller number of permits, so that memory stays bounded.
 const LARGE: u64 = 256 << 10;

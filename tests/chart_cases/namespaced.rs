@@ -1,4 +1,4 @@
-//! Where the values name namespaces, no account of ours gets a right over the cluster.
+//! Where the values name namespaces, no account of ours gets a right over the cluster but to read definitions of ours.
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,36 @@ const OF_THE_CLUSTER: [&str; 5] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+/// What reads these definitions, where the chart brings them.
+const READING: [&str; 2] = ["ClusterRole copyrator-definitions", "ClusterRoleBinding copyrator-definitions"];
+
 fn everything(crds: bool) -> Vec<Value> {
+    rendered(crds, true)
+}
+
+fn rendered(crds: bool, reads: bool) -> Vec<Value> {
     let on = json!({ "enabled": true });
     let values = json!({
         "namespaces": ["shop", "web"], "crds": { "enabled": crds }, "serviceMonitor": on, "prometheusRule": on,
         "dashboard": on, "networkPolicy": on, "flowSchema": on, "podDisruptionBudget": on,
         "certificates": { "mode": "cert-manager", "issuerRef": { "name": "ca" } },
+        "rbac": { "definitions": reads },
     });
     render(&Release::default(), &values).expect("the chart renders")
 }
 
 #[test]
 fn nothing_of_the_cluster_is_rendered_but_definitions_and_policies() {
-    for crds in [true, false] {
-        let objects = everything(crds);
+    for (crds, reads) in [(true, true), (true, false), (false, true)] {
+        let objects = rendered(crds, reads);
         let without: Vec<String> =
             objects.iter().filter(|object| object["metadata"]["namespace"].is_null()).map(name).collect();
         let is_known = |name: &&String| OF_THE_CLUSTER.iter().any(|kind| name.starts_with(kind));
         let others: Vec<&String> = without.iter().filter(|name| !is_known(name)).collect();
-        assert!(others.is_empty(), "{others:?}");
+        let is_read = crds && reads;
+        assert_eq!(others, READING.iter().filter(|_| is_read).collect::<Vec<_>>());
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment.to_string().contains("--read-definitions=true"), is_read);
         assert_eq!(without.is_empty(), !crds, "{without:?}");
     }
 }

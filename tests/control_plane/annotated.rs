@@ -375,6 +375,23 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     story.admin().create(&object).ok();
     until_told_of(&story, "app", "MalformedAnnotation", "did you mean copyrator.dev/copy-to?");
     until_told_of(&story, "app", "MalformedAnnotation", "can only say \"false\"");
+    // With the label the author is warned at once.
+    let mut declaring = config_map(&story.home, "declaring", [("k", "v")]);
+    declaring["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
+    declaring["metadata"]["annotations"] = json!({ "copyrator.dev/copy-too": "shop" });
+    eventually("the author is warned", || {
+        let told = story.admin().apply(&declaring).warnings;
+        story.admin().delete("ConfigMap", &story.home, "declaring").ok();
+        let is_told = told.iter().any(|told| told.contains("did you mean copyrator.dev/copy-to?"));
+        if is_told { Ok(()) } else { Err(format!("{told:?}")) }
+    });
+    story.admin().apply(&declaring).ok();
+    declaring["metadata"]["annotations"] =
+        json!({ "copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes" });
+    let told = story.admin().apply(&declaring).warnings.join("; ");
+    assert!(told.contains("copyrator.dev/restart of a ConfigMap or Secret can only say"), "{told}");
+    declaring["data"] = json!({ "k": "2" });
+    assert_eq!(story.admin().apply(&declaring).warnings, Vec::<String>::new(), "nothing of ours changes");
     let labels: serde_json::Map<_, _> = (0..65).map(|at| (format!("l{at}"), json!("x"))).collect();
     let mut labelled = config_map(&story.home, "labelled", [("k", "v")]);
     labelled["metadata"]["labels"] = labels.into();
@@ -387,7 +404,8 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     story.admin().merge("ConfigMap", &story.home, "app", &other).ok();
     eventually("each text is told once", || {
         let events = story.admin().list("Event", &story.home, "");
-        let told = events.iter().filter(|event| event["reason"] == "MalformedAnnotation");
+        let about = events.iter().filter(|event| event["regarding"]["name"] == "app");
+        let told = about.filter(|event| event["reason"] == "MalformedAnnotation");
         let again = told.clone().filter(|event| !event["series"].is_null()).count();
         same((told.count(), again), (2, 0))
     });

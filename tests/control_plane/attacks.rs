@@ -246,9 +246,12 @@ pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
         }
     }
     narrows_it_in_vain(story, (target, name), &written);
+    let theirs = asks_for_pods_in_vain(story, name);
     admin.apply(&config_map(&story.home, name, [("k", "attacked")])).ok();
     let now = story.until("ConfigMap", target, name, [("k", "attacked")]);
     assert_eq!(uid(&now), uid(&copy), "it was deleted");
+    let pod = admin.get("Pod", &story.home, "theirs").expect("a pod was taken by a user who may not");
+    assert_eq!((uid(&pod), &pod["metadata"]["deletionTimestamp"]), (theirs, &Value::Null));
     assert!(admin.get("Secret", &story.home, "loot").is_none(), "had without the right to read it");
     assert!(admin.get("ConfigMap", &vault, name).is_none(), "written where bob may not");
 }
@@ -278,6 +281,29 @@ fn narrows_it_in_vain(story: &Story<'_>, (target, name): (&str, &str), rule: &Va
     assert_eq!(version(&now), version(&before), "the copy was written");
     let back = json!([{ "op": "replace", "path": "/spec", "value": rule["spec"] }]);
     story.admin().patch_json("CopyratorRule", &story.home, called, &back).ok();
+}
+
+/// alice, who may write monitors at home and take no pods, has those of others go when the ConfigMap changes. Where no webhook
+/// refuses the monitor, it is inert. Returns the pod's UID.
+fn asks_for_pods_in_vain(story: &Story<'_>, name: &str) -> String {
+    story.admin().create(&pod(&story.home, "theirs", &data([("app", "theirs")]))).ok();
+    for (called, strategy, verb) in
+        [("evicts", "Evict", "create pods/eviction"), ("deletes", "Delete", "delete pods")]
+    {
+        let mut monitor =
+            story.monitor(&[name], json!({ "podSelector": { "matchLabels": { "app": "theirs" } } }));
+        monitor["metadata"]["name"] = called.into();
+        monitor["spec"]["strategy"] = json!({ "type": strategy });
+        let answer = story.bed.alice.create(&monitor);
+        let said = match answer.code {
+            ..300 => {
+                story.until_condition("ConfigMonitor", called, "Authorized", "False", "Forbidden").to_string()
+            }
+            _ => answer.refused(),
+        };
+        assert!(said.contains(verb), "{strategy}: {said}");
+    }
+    story.admin().get("Pod", &story.home, "theirs").as_ref().map(uid).expect("the pod is there")
 }
 
 fn stateful_set(namespace: &str) -> Value {

@@ -1,10 +1,12 @@
 //! What cannot be looked at is not taken to be gone, where the operator has rights in some namespaces only.
 
 use serde_json::{Value, json};
+use testbed::{NAMESPACE, Role};
 
 use crate::bed::objects::{as_saved, binding, config_map, ours};
 use crate::bed::{Bed, Story, eventually, namespaced};
 use crate::namespaced::writers;
+use crate::plan::run;
 
 const HOME: &str = "sight-home";
 const PLACE: &str = "sight-place";
@@ -109,6 +111,74 @@ fn what_was_granted_for_some_namespaces_is_asked_again_for_another() {
     bed.admin.create(&binding(OTHER, "alice", "edit")).ok();
     story.until("ConfigMap", OTHER, "app", [("k", "1")]);
     story.until_condition("CopyratorRule", "app", "Ready", "True", "AllCopied");
+}
+
+/// Where the chart brings the definitions, the account may read them: copies outlive a definition that was made anew
+/// without its rules, and `status` says how many are held.
+#[test]
+fn copies_are_held_when_the_definition_of_rules_was_made_anew() {
+    let bed = namespaced("namespaced_definition", &[HOME, PLACE, OTHER]);
+    let (home, other) = (Story::at_home(&bed, "sight"), Story::at_place(&bed, "sight", OTHER));
+    for place in [HOME, OTHER] {
+        for object in writers(place, "bob") {
+            bed.admin.create(&object).ok();
+        }
+        bed.admin.create(&binding(place, "bob", "admin")).ok();
+    }
+    bed.admin.create(&binding(PLACE, "bob", "admin")).ok();
+    let group = "rbac.authorization.k8s.io";
+    let names: Vec<String> = ["copyratorrules", "configmonitors", "configpolicies", "copyratortemplates"]
+        .map(|plural| format!("{plural}.copyrator.dev"))
+        .into();
+    let what = json!({ "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "resourceNames": names, "verbs": ["get"] });
+    let meta = json!({ "name": "copyrator-definitions" });
+    bed.admin
+        .create(&json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": meta, "rules": [what] }))
+        .ok();
+    let account = json!({ "kind": "ServiceAccount", "namespace": NAMESPACE, "name": "copyrator-reconciler" });
+    bed.admin
+        .create(&json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": meta,
+            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "copyrator-definitions" }, "subjects": [account] }))
+        .ok();
+    let reads = ["--read-definitions=true"];
+    let mut reconciler = bed.testbed.operator(Role::Reconciler, 0, &reads).expect("the reconciler starts");
+    reconciler.wait_ready().expect("the reconciler becomes ready");
+    for name in ["lost", "kept"] {
+        bed.admin.create(&config_map(HOME, name, [("k", "1")])).ok();
+        bed.bob.create(&rule(HOME, name, &[PLACE])).ok();
+        home.until("ConfigMap", PLACE, name, [("k", "1")]);
+    }
+    let kind = ("CustomResourceDefinition", "copyratorrules.copyrator.dev");
+    let definition = as_saved(bed.admin.get(kind.0, "", kind.1).expect("the chart brings it"));
+    bed.admin.delete(kind.0, "", kind.1).ok();
+    home.until_gone(kind.0, "", kind.1);
+    bed.admin.create(&definition).ok();
+    eventually("rules are served again", || {
+        let answer = bed.bob.try_create(&rule(HOME, "kept", &[PLACE]));
+        if answer.body["kind"] == "CopyratorRule" { Ok(()) } else { Err(answer.body.to_string()) }
+    });
+    bed.bob.create(&rule(HOME, "kept", &[PLACE])).ok();
+    home.until_condition("CopyratorRule", "kept", "Ready", "True", "AllCopied");
+    // A rule that goes in the ordinary way takes its copy with it: the reconciler has listed rules anew, and removes.
+    marker(&bed, &other, "ordinary");
+    bed.bob.delete("CopyratorRule", OTHER, "ordinary").ok();
+    other.until_gone("ConfigMap", PLACE, "ordinary");
+    home.until("ConfigMap", PLACE, "lost", [("k", "1")]);
+
+    let uid = bed.admin.get(kind.0, "", kind.1).expect("it is back")["metadata"]["uid"].to_string();
+    let said = reconciler.log();
+    assert!(!said.contains("cannot be read"), "{said}");
+    let flags =
+        ["status", "--copyrator-namespace", NAMESPACE, "--namespaces", &[HOME, PLACE, OTHER].join(",")];
+    let status = run(&home, None, &flags, "");
+    let said = format!("{}{}", status.text, status.notes);
+    assert!(said.contains("1 copy is held"), "{said}");
+    assert!(said.contains(&format!("copyrator.dev/definition={}", uid.trim_matches('"'))), "{said}");
+    assert!(said.contains(&format!("for n in {HOME} {OTHER} {PLACE}; do kubectl annotate ")), "{said}");
+    let anew =
+        json!({ "metadata": { "annotations": { "copyrator.dev/definition": uid.trim_matches('"') } } });
+    bed.admin.merge("ConfigMap", PLACE, "lost", &anew).ok();
+    home.until_gone("ConfigMap", PLACE, "lost");
 }
 
 /// Nobody but the API server's own policies says who wrote a rule, and without them anybody could say so.

@@ -134,6 +134,11 @@ impl Bench {
                 judged(HANDLER_P99),
                 used.handler_p99,
             );
+            figures.add(
+                format!("{about}: handler p99 of a bare webhook, at most"),
+                "ms",
+                self.bare_p99(rate)?,
+            );
             figures.add_with(format!("{about}: errors"), "", none, seen.errors() as f64);
             figures.add(format!("{about}: turned away"), "", seen.shed() as f64);
             figures.add(format!("{about}: due, but never sent"), "", seen.unsent as f64);
@@ -142,6 +147,17 @@ impl Bench {
             self.weigh(figures, &about, judged(RESIDENT))?;
         }
         Ok(())
+    }
+
+    /// The same reviews at the same rate to the bare webhook, in the same minute on the same machine.
+    fn bare_p99(&self, rate: u32) -> Outcome<f64> {
+        let requests: Vec<_> =
+            reviews::small()?.iter().map(|body| self.bare.endpoint.post(PATH, body)).collect();
+        let stream = Stream { endpoint: &self.bare.endpoint, requests: &requests, rate, connections: FEW };
+        let opened = stream.open()?;
+        let before = Histogram::of(&self.bare.metrics()?, PATH)?;
+        stream.send(opened, self.lasting)?;
+        Ok(Histogram::of(&self.bare.metrics()?, PATH)?.since(&before).within(99.0))
     }
 
     /// As fast as it goes: how many that are, what a verdict costs then, who is turned away, and whether it is over when it

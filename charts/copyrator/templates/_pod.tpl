@@ -85,6 +85,9 @@ spec:
         - --namespace=$(POD_NAMESPACE)
         {{- with $values.namespaces }}
         - {{ printf "--namespaces=%s" (join "," .) | quote }}
+        {{- if include "copyrator.readsDefinitions" $.root }}
+        - --read-definitions=true
+        {{- end }}
         {{- else }}
         {{- if $values.webhook.url }}
         - --webhook-url={{ $values.webhook.url }}

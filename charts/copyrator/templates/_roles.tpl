@@ -6,6 +6,9 @@
 {{- $parts := dict "allNamespaces" (list .Release.Namespace) -}}
 {{- if .Values.namespaces -}}
 {{- $parts = dict "ownNamespace" (list .Release.Namespace) "eachNamespace" .Values.namespaces -}}
+{{- if include "copyrator.readsDefinitions" . -}}
+{{- $parts = set $parts "definitions" (list .Release.Namespace) -}}
+{{- end -}}
 {{- end -}}
 {{- range $part, $namespaces := $parts -}}
 {{- range $namespace := $namespaces -}}
@@ -45,4 +48,11 @@ namespace: {{ . | quote }}
 {{- end }}
 labels:
   {{- include "copyrator.labels" (index . 0) | nindent 2 }}
+{{- end -}}
+
+{{/* "true" where an install that looks at some namespaces reads the definitions of our kinds, which takes a ClusterRole. */}}
+{{- define "copyrator.readsDefinitions" -}}
+{{- if and .Values.namespaces .Values.crds.enabled .Values.rbac.definitions -}}
+true
+{{- end -}}
 {{- end -}}

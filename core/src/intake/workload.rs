@@ -19,6 +19,7 @@ use crate::{
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, LONGEST, RESTART, RESTART_MANAGER, RESTARTED_FOR},
     model::{Labels, PodLabels, PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts},
     names::WorkloadKey,
+    validate::unknown_on_workload,
 };
 
 /// The `progressDeadlineSeconds` of a Deployment without a deadline: its controller reports no progress.
@@ -242,6 +243,7 @@ impl Object {
             }),
             track: TrackRecord::read(metadata.labels.get(BRAKE), label(LAST_GOOD)),
             restart: metadata.annotation(RESTART, LONGEST),
+            unknown: unknown_on_workload(metadata.annotations.iter().flatten().map(|(key, _)| &**key)),
             applied: label(APPLIED),
             restarted_for: inner.annotation(RESTARTED_FOR, LONGEST_RECORD),
         };

@@ -11,6 +11,8 @@ use super::TrackRecord;
 pub struct RestartFields {
     /// The value of its annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
+    /// What is wrong with its annotations that have our prefix and no effect.
+    pub unknown: Option<String>,
     /// The value of its label `copyrator.dev/applied`.
     pub applied: Option<String>,
     /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
@@ -27,6 +29,7 @@ pub struct RestartFields {
 /// The fields of a workload that has none of them.
 static NONE: RestartFields = RestartFields {
     restart: None,
+    unknown: None,
     applied: None,
     restarted_for: None,
     last_restart: None,

@@ -22,6 +22,8 @@ pub struct Settings {
     pub own_namespace: String,
     /// The only rule that this process serves (`--rule-name`); copies of other rules are left alone.
     pub only_rule: Option<NamespacedName>,
+    /// Whether this process reads the definitions of our own kinds: it manages copies, and has the right to.
+    pub reads_definitions: bool,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets (`--copy-kinds`).

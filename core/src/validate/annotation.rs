@@ -12,7 +12,7 @@ use crate::{
     marks::{
         AUTHOR, AUTHOR_GROUPS, AUTHORIZED, CA_PUBLISHED, CA_SWITCHED, COPY_TO, COPY_TO_SELECTOR, DECLARES,
         DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
-        ROTATE, is_mark,
+        RESTARTED_FOR, ROTATE, is_mark,
     },
     names::{Kind, ObjectKey},
 };
@@ -144,6 +144,27 @@ pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, 
     annotations.into_iter().filter_map(wrong).collect()
 }
 
+/// How many annotations of a workload are told of at once.
+const MOST_TOLD: usize = 3;
+
+/// What is wrong with the annotations of a workload that have our prefix and no effect; only their keys are read.
+pub fn unknown_on_workload<'a>(keys: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let wrong = |key: &'a str| {
+        let name = key.strip_prefix(PREFIX)?;
+        if WRITTEN.contains(&key) && key != RESTART {
+            return Some(format!("annotation {key} counts on a ConfigMap or Secret, and not on a workload"));
+        }
+        let is_known = key == RESTART || key == RESTARTED_FOR || is_ours(key);
+        (!is_known).then(|| {
+            let meant = meant(name, RESTART.strip_prefix(PREFIX))
+                .map(|word| format!("; did you mean {PREFIX}{word}?"));
+            format!("annotation {key} is not known{}", meant.unwrap_or_default())
+        })
+    };
+    let wrong: Vec<String> = keys.into_iter().filter_map(wrong).take(MOST_TOLD).collect();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
 /// The annotations of ours that users write on ConfigMaps and Secrets.
 const WRITTEN: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, RESTART, RESTART_PODS];
 
@@ -167,6 +188,30 @@ fn is_ours(key: &str) -> bool {
 mod tests {
     use super::*;
     use crate::names::Kind;
+
+    #[test]
+    fn an_annotation_of_a_workload_that_counts_for_nothing_is_named() {
+        for (key, expected) in [
+            ("copyrator.dev/restart", None),
+            ("copyrator.dev/mark", None),
+            ("example.com/restrat", None),
+            (
+                "copyrator.dev/restrat",
+                Some("annotation copyrator.dev/restrat is not known; did you mean copyrator.dev/restart?"),
+            ),
+            (
+                "copyrator.dev/restart-pods",
+                Some(
+                    "annotation copyrator.dev/restart-pods counts on a ConfigMap or Secret, and not on a workload",
+                ),
+            ),
+        ] {
+            assert_eq!(unknown_on_workload([key]).as_deref(), expected, "{key}");
+        }
+        let many: Vec<String> = (0..100).map(|at| format!("copyrator.dev/{at}")).collect();
+        let said = unknown_on_workload(many.iter().map(String::as_str)).unwrap();
+        assert_eq!(said.matches("is not known").count(), MOST_TOLD);
+    }
 
     #[test]
     fn an_annotation_that_asks_for_nothing_is_named_with_what_it_was_meant_to_be() {

@@ -18,7 +18,7 @@ mod template;
 mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
-pub use annotation::{labelling, misspelt_annotations};
+pub use annotation::{labelling, misspelt_annotations, unknown_on_workload};
 pub use copy_name::{CopyName, Gives};
 pub use fields::{SpecFault, unknown_fields};
 pub use glob::{Globs, NameGlob, name_glob};

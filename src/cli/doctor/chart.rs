@@ -20,6 +20,7 @@ struct Roles {
     all_namespaces: Vec<ChartRole>,
     own_namespace: Vec<ChartRole>,
     each_namespace: Vec<ChartRole>,
+    definitions: Vec<ChartRole>,
 }
 
 /// One role, and the accounts that it is bound to.
@@ -118,6 +119,9 @@ pub(super) fn given(install: &Install<'_>) -> Vec<Given> {
     if install.is_namespaced() {
         add(&roles.own_namespace, home);
         install.namespaces().iter().for_each(|place| add(&roles.each_namespace, place));
+        if install.reads_definitions() {
+            add(&roles.definitions, home);
+        }
     } else {
         add(&roles.all_namespaces, home);
     }

@@ -12,8 +12,7 @@ use crate::{cli::operator::Install, crds::KubeVersion};
 
 /// The checks that do not apply to an install without rights over the cluster, which looks at some namespaces
 /// only.
-const OF_THE_CLUSTER: [Id; 9] = [
-    Id::CopiesHeld,
+const OF_THE_CLUSTER: [Id; 8] = [
     Id::CaMissing,
     Id::CaExpiring,
     Id::RotationHeld,
@@ -37,8 +36,10 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         definitions::check(facts, &install, &mut found);
         labels::check(facts, &mut found);
         rights::check(facts, &install, &mut found);
+        if install.reads_definitions() {
+            held::check(facts, &install, &mut found);
+        }
         if !install.is_namespaced() {
-            held::check(facts, &mut found);
             certificates::check(facts, &install, &mut found);
             hooks::check(facts, &install, &mut found);
         }
@@ -57,9 +58,13 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
 /// The checks that found nothing.
 pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<Id> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
-    let is_namespaced = Install::new(&facts.namespace, deployments).is_namespaced();
+    let install = Install::new(&facts.namespace, deployments);
+    let is_left_out = |id: &Id| match id {
+        Id::CopiesHeld => !install.reads_definitions(),
+        id => install.is_namespaced() && OF_THE_CLUSTER.contains(id),
+    };
     let is_looked_at = |id: &Id| {
-        let is_here = is_installed(facts) && !(is_namespaced && OF_THE_CLUSTER.contains(id));
+        let is_here = is_installed(facts) && !is_left_out(id);
         is_here || [Id::ServerTooOld, Id::ForeignFailHook].contains(id)
     };
     let is_fine = |id: &Id| !ignored.contains(id) && found.iter().all(|finding| finding.id != *id);

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
-    cli::terminal::with_distinct_causes,
+    cli::{operator::Install, terminal::with_distinct_causes},
     intake::{
         AsWritten,
         object::{OfKind, Slim},
@@ -38,7 +38,9 @@ use crate::{
 /// How many rules a message names.
 const MOST_NAMED: usize = 4;
 
-pub(super) fn check(facts: &Facts, found: &mut Findings) {
+pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
+    let places = install.namespaces();
+    let places: Vec<&str> = places.iter().map(String::as_str).collect();
     let all = match &facts.held {
         Ok(all) => all,
         Err(unread) => return found.unknown(&[Id::CopiesHeld], unread),
@@ -61,7 +63,7 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
             write_time(held.definition.created),
             named.join(", "),
         );
-        let fix = let_go(held.kinds.iter().copied(), None, &held.definition.uid);
+        let fix = let_go(held.kinds.iter().copied(), &places, None, &held.definition.uid);
         found.warning(Id::CopiesHeld, format!("CustomResourceDefinition {}", held.of), what, fix);
     }
 }

@@ -357,6 +357,31 @@ fn every_fault_is_found_and_no_other() {
     assert!(untried.is_empty(), "nothing breaks for {untried:?}");
 }
 
+/// Of some namespaces, copies are held only where definitions are read.
+#[test]
+fn copies_are_held_in_some_namespaces_where_definitions_are_read() {
+    for (more, expected) in [(None, None), (Some("--read-definitions=true"), Some(Id::CopiesHeld))] {
+        let mut facts = sound();
+        for deployment in facts.deployments.as_mut().unwrap() {
+            let arguments =
+                deployment.spec.template.spec.as_mut().unwrap().containers[0].args.as_mut().unwrap();
+            arguments.extend(["--namespaces=shop,web"].into_iter().chain(more).map(str::to_owned));
+        }
+        let definition = Definition { uid: "anew".into(), created: now() };
+        let (rules, kinds) = ([(NamespacedName::new("shop", "app"), 3)].into(), [Kind::ConfigMap].into());
+        facts.held = Ok(vec![HeldCopies { of: RULES, definition, rules, kinds }]);
+        let found = examine(&facts, &[]);
+        let held = found.iter().find(|finding| finding.id == Id::CopiesHeld);
+        assert_eq!(held.map(|finding| finding.id), expected, "{more:?}: {found:#?}");
+        assert!(
+            held.is_none_or(|held| held
+                .fix
+                .starts_with("for n in shop web; do kubectl annotate configmaps -n $n ")),
+            "{held:?}"
+        );
+    }
+}
+
 /// A fact that may not be read counts as unknown, not as in order.
 #[test]
 fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {

@@ -129,6 +129,11 @@ impl<'f> Install<'f> {
         !self.namespaces().is_empty()
     }
 
+    /// Whether the definitions of our own kinds are read, and copies held that have outlived one.
+    pub(crate) fn reads_definitions(&self) -> bool {
+        !self.is_namespaced() || self.told("read-definitions").is_some_and(|told| told == "true")
+    }
+
     /// Whether the webhook's CA is our own, not mounted; `None` without a Deployment.
     pub(crate) fn is_self_managed(&self) -> Option<bool> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())

@@ -11,7 +11,7 @@ use crate::{
     names::NamespacedName,
     plan::{
         Reason,
-        copy::{ProblemReason, let_go, served},
+        copy::{ProblemReason, let_go, places, served},
     },
 };
 
@@ -124,7 +124,7 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
             "{are} held: the definition of {what} was made anew at {}, and their {what} have not been there since; put the {what} back, or \
              have a user who may override copies let all of them go: {}",
             write_time(definition.created),
-            let_go(served(&survey.world), None, &definition.uid)
+            let_go(served(&survey.world), &places(&survey.world), None, &definition.uid)
         ))
     };
     let each = [(rules, "rules", ("copy", "copies")), (templates, "templates", ("object", "objects"))];

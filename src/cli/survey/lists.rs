@@ -150,13 +150,7 @@ async fn take_all(
             Err(error) => return Err(error.into()),
         }
     }
-    if is_untold && has_orphans(world) {
-        let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
-        hidden.notes.push(format!(
-            "of copies whose rules are gone it cannot be told whether they are held, since the definition of rules may have been made \
-             anew: {way_out}"
-        ));
-    }
+    hidden.notes.extend(is_untold.then(|| untold_of_orphans(world, caller)).flatten());
     let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
         list::<AsWritten<ConfigMonitor>>(client, None),
         list::<Workload<Deployment>>(client, None),
@@ -180,6 +174,32 @@ async fn take_all(
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
     marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
+}
+
+/// What is not known of copies of deleted rules, if there are any, where the caller may not read definitions.
+fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
+    has_orphans(world).then(|| {
+        let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
+        format!(
+            "of copies whose rules are gone it cannot be told whether they are held, since the definition of rules may have been made \
+             anew: {way_out}"
+        )
+    })
+}
+
+/// Reads the definition of rules where Copyrator does: then its copies say under which one their rules were seen.
+async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
+    let marks = |copy| world.object(copy)?.marks.as_deref();
+    if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
+        return None;
+    }
+    match definition(client, RULES).await {
+        Ok(found) => {
+            world.set_definition(Store::CopyratorRules, found);
+            None
+        }
+        Err(_) => untold_of_orphans(world, caller),
+    }
 }
 
 /// Reads these namespaces, each completely or not at all, as Copyrator itself does.
@@ -208,6 +228,7 @@ async fn take_places(
         }
         refused.extend(lacking.into_iter().map(|(verb, resource)| (verb, resource, &**place)));
     }
+    hidden.notes.extend(definition_of_places(client, world, caller).await);
     let is_refused = |place: &str| refused.iter().any(|(.., namespace)| *namespace == place);
     let unseen = places.iter().filter(|place| !world.sees(place));
     let (refusing, absent): (Vec<&str>, Vec<&str>) =

@@ -35,6 +35,8 @@ const GONE: usize = 1;
 const ANEW: usize = 2;
 /// An API server that has just started knows no roles for a moment, and refuses the definition alone.
 const REFUSED: usize = 3;
+/// It comes back right after it was looked for.
+const COMING: usize = 4;
 
 /// The watch of rules ends when the definition is deleted, and can only be started again with a list.
 fn server(phase: &Arc<AtomicUsize>) -> Client {
@@ -44,6 +46,10 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
             REFUSED => {
                 phase.store(ANEW, Ordering::Relaxed);
                 REFUSED
+            }
+            COMING => {
+                phase.store(ANEW, Ordering::Relaxed);
+                GONE
             }
             now => now,
         };
@@ -97,6 +103,7 @@ fn server(phase: &Arc<AtomicUsize>) -> Client {
 async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_again() {
     let mut world = World::default();
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
+    world.settings_mut().reads_definitions = true;
     world.set_listed(Store::ConfigMaps);
     let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
     let observer = Observer {
@@ -130,9 +137,16 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
 
 /// What is listed under no definition would not be removed before the next list.
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list() {
+async fn a_definition_that_is_refused_or_absent_for_a_moment_is_read_again_before_the_list() {
+    for phase in [REFUSED, COMING] {
+        rules_are_listed_under_the_definition_after(phase).await;
+    }
+}
+
+async fn rules_are_listed_under_the_definition_after(phase: usize) {
     let mut world = World::default();
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorRules].into();
+    world.settings_mut().reads_definitions = true;
     let world = Arc::new(RwLock::new(world));
     let observer = Observer {
         world: world.clone(),
@@ -140,7 +154,7 @@ async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list
         events: Counter::default(),
         templates: Arc::default(),
     };
-    let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(REFUSED))));
+    let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(phase))));
     let stop = CancellationToken::new();
     let watching =
         watch(api, watcher::Config::default(), observer, None, Duration::from_secs(36_000), stop.clone());
@@ -148,7 +162,11 @@ async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list
         tokio::time::sleep(Duration::from_secs(60)).await;
         let world = world.read().unwrap();
         let uid = world.definition().map(|definition| &*definition.uid);
-        assert_eq!((uid, world.is_in_doubt(), world.unlisted().count()), (Some("after"), false, 1));
+        assert_eq!(
+            (uid, world.is_in_doubt(), world.unlisted().count()),
+            (Some("after"), false, 1),
+            "{phase}"
+        );
         stop.cancel();
     };
     futures::join!(watching, look);
@@ -160,6 +178,7 @@ async fn a_definition_that_is_refused_for_a_moment_is_read_again_before_the_list
 async fn without_a_definition_of_templates_nothing_is_waited_for_and_nothing_looked_at_again() {
     let mut world = World::default();
     world.settings_mut().stores = [Store::ConfigMaps, Store::CopyratorTemplates].into();
+    world.settings_mut().reads_definitions = true;
     world.set_listed(Store::ConfigMaps);
     let (world, requests) = (Arc::new(RwLock::new(world)), Arc::new(Counted::default()));
     let observer = Observer {

@@ -98,6 +98,8 @@ impl Testbed {
     ) -> Result<Testbed, Error> {
         let mut helm = install(&cluster, chart)?;
         if !namespaces.is_empty() {
+            // Without any right over the cluster.
+            helm.args(["--set", "rbac.definitions=false"]);
             helm.args(["--set", &format!("namespaces={{{}}}", namespaces.join(","))]);
         }
         run(&mut helm)?;

@@ -261,7 +261,7 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
          put the {what} back, or let its copies go: {}",
         rule.said(),
         write_time(definition.created),
-        let_go(served(world), Some(rule), &definition.uid)
+        let_go(served(world), &places(world), Some(rule), &definition.uid)
     )
 }
 
@@ -271,10 +271,18 @@ pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
 }
 
+/// The namespaces that Copyrator looks at; empty where it looks at all.
+pub fn places(world: &World) -> Vec<&str> {
+    let scope = world.namespace_scope().filter(|scope| scope.is_all());
+    scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()
+}
+
 /// The shell command with which a user who may override copies releases those whose rules are missing, of one
-/// rule or of all: it notes on each copy that its rule was seen under this definition.
+/// rule or of all: it notes on each copy that its rule was seen under this definition. `places` are the only namespaces that
+/// Copyrator looks at, if it does not look at all: another one may keep copies elsewhere.
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
+    places: &[&str],
     rule: Option<&NamespacedName>,
     definition: &str,
 ) -> String {
@@ -286,7 +294,17 @@ pub fn let_go(
     let kinds: Vec<String> = kinds.into_iter().map(name).collect();
     let label =
         rule.map_or_else(|| RULE_LABEL.to_owned(), |rule| format!("{RULE_LABEL}={}", rule_label(rule)));
-    format!("kubectl annotate {} -A -l {label} --overwrite {DEFINITION}={definition}", kinds.join(","))
+    let annotate = |place: &str| {
+        format!(
+            "kubectl annotate {} {place} -l {label} --overwrite {DEFINITION}={definition}",
+            kinds.join(",")
+        )
+    };
+    match places {
+        [] => annotate("-A"),
+        [one] => annotate(&format!("-n {one}")),
+        several => format!("for n in {}; do {}; done", several.join(" "), annotate("-n $n")),
+    }
 }
 
 /// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and
@@ -322,6 +340,20 @@ mod tests {
             ownership: Some(Ownership { written: written.map(at), ..Ownership::default() }.into()),
             examined: None,
         }
+    }
+
+    /// Another Copyrator may keep copies in other namespaces, which are not ours to let go.
+    #[test]
+    fn the_command_that_lets_copies_go_is_about_the_namespaces_that_are_looked_at() {
+        let command = |places: &[&str]| let_go([Kind::ConfigMap, Kind::Secret], places, None, "two");
+        let of = |place| {
+            format!(
+                "kubectl annotate configmaps,secrets {place} -l copyrator.dev/rule --overwrite copyrator.dev/definition=two"
+            )
+        };
+        assert_eq!(command(&[]), of("-A"));
+        assert_eq!(command(&["shop"]), of("-n shop"));
+        assert_eq!(command(&["shop", "web"]), format!("for n in shop web; do {}; done", of("-n $n")));
     }
 
     #[test]

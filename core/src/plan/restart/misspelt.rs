@@ -8,8 +8,8 @@ use crate::{
 
 /// What the writer of a workload is to be told about it; of its annotation only where such `annotations` count.
 pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
-    let misspelt = misspelt(facts).filter(|_| annotations);
-    let misspelt = misspelt.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
+    let malformed = malformed(facts).filter(|_| annotations);
+    let malformed = malformed.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
     let mut said = Vec::new();
     if facts.template_labels.are_cut() {
         said.push(format!(
@@ -25,7 +25,13 @@ pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     }
     let partly_read =
         (!said.is_empty()).then(|| Remark { reason: Remark::PARTLY_READ, text: said.join("; ") });
-    misspelt.or(partly_read)
+    malformed.or(partly_read)
+}
+
+/// What is wrong with a workload's annotations of ours, and how to write them; `None` where all that is written counts.
+fn malformed(facts: &WorkloadFacts) -> Option<String> {
+    let said: Vec<String> = misspelt(facts).into_iter().chain(facts.restarts.unknown.clone()).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 /// What is wrong with a workload's `copyrator.dev/restart`, and how to write it; `None` where every word
@@ -89,5 +95,17 @@ mod tests {
             let expected = expected.map(|rest| format!("annotation copyrator.dev/restart: {rest}"));
             assert_eq!(misspelt(&facts), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_annotation_is_told_of_beside_a_misspelt_word_where_annotations_count() {
+        let mut facts = WorkloadFacts::plain();
+        facts.restarts.unknown = Some("annotation a is not known".into());
+        assert_eq!(remark(&facts, false), None);
+        let said = |facts: &WorkloadFacts| remark(facts, true).map(|remark| remark.text);
+        assert_eq!(said(&facts).as_deref(), Some("annotation a is not known"));
+        facts.restarts.restart = Some("yes".into());
+        let both = said(&facts).unwrap();
+        assert!(both.ends_with("write \"true\"; annotation a is not known"), "{both}");
     }
 }

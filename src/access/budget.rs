@@ -1,0 +1,194 @@
+//! Budgets for the questions that namespaces cause. A user who writes much in one namespace, or claims to, leaves
+//! the other namespaces' budgets alone, and all of them together ask no more than an API server bears beside its
+//! work.
+//!
+//! A review takes each question from the budget before it is asked, and is refused when nothing is left. The
+//! reconciler, whose questions nobody waits for, pays afterwards, for what was refused only: a namespace whose
+//! budget is overdrawn waits until it is paid back.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{AskError, Authorizer};
+use crate::authority::Question;
+
+/// For one namespace: a folder of two hundred rules at once, and then some thirty rules per second.
+const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
+/// For all namespaces together.
+const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
+/// How many namespaces have their own bucket. A bucket is dropped once it is full again.
+const MOST_NAMESPACES: usize = 1024;
+
+#[derive(Clone, Copy)]
+struct Rate {
+    at_once: f64,
+    a_second: f64,
+}
+
+/// The questions that are left at a certain time; below zero where more were asked than there were.
+#[derive(Clone, Copy, Debug)]
+struct TokenBucket {
+    questions: f64,
+    at: Instant,
+}
+
+impl TokenBucket {
+    fn full(rate: Rate, now: Instant) -> Self {
+        Self { questions: rate.at_once, at: now }
+    }
+
+    fn at(self, rate: Rate, now: Instant) -> Self {
+        let since = now.saturating_duration_since(self.at).as_secs_f64();
+        Self { questions: (self.questions + since * rate.a_second).min(rate.at_once), at: now }
+    }
+
+    /// How long it takes from `now` until nothing is owed.
+    fn owes(self, rate: Rate, now: Instant) -> Duration {
+        Duration::from_secs_f64((-self.at(rate, now).questions / rate.a_second).max(0.0))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Budgets {
+    all: Option<TokenBucket>,
+    namespaces: HashMap<Box<str>, TokenBucket>,
+}
+
+impl Budgets {
+    /// The buckets of all namespaces and of this one, as they are now; `None` for this one where as many as there
+    /// is room for are in use.
+    fn buckets(&mut self, namespace: &str, now: Instant) -> (&mut TokenBucket, Option<&mut TokenBucket>) {
+        if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
+            self.namespaces.retain(|_, left| left.at(OF_NAMESPACE, now).questions < OF_NAMESPACE.at_once);
+        }
+        let all = self.all.get_or_insert(TokenBucket::full(OF_ALL, now));
+        *all = all.at(OF_ALL, now);
+        if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
+            return (all, None);
+        }
+        let left = self.namespaces.entry(namespace.into()).or_insert(TokenBucket::full(OF_NAMESPACE, now));
+        *left = left.at(OF_NAMESPACE, now);
+        (all, Some(left))
+    }
+
+    /// Takes one question from a namespace's budget; `false` if none is left.
+    fn take(&mut self, namespace: &str, now: Instant) -> bool {
+        let (all, Some(left)) = self.buckets(namespace, now) else { return false };
+        if left.questions < 1.0 || all.questions < 1.0 {
+            return false;
+        }
+        left.questions -= 1.0;
+        all.questions -= 1.0;
+        true
+    }
+
+    /// Takes questions that were asked, whether so many are left or not.
+    fn charge(&mut self, namespace: &str, questions: f64, now: Instant) {
+        let (all, left) = self.buckets(namespace, now);
+        all.questions -= questions;
+        if let Some(left) = left {
+            left.questions -= questions;
+        }
+    }
+
+    /// How long from `now` a namespace owes questions; and all namespaces together.
+    fn owed(&self, namespace: &str, now: Instant) -> (Duration, Duration) {
+        let own = self.namespaces.get(namespace).map(|left| left.owes(OF_NAMESPACE, now));
+        let of_all = self.all.map(|all| all.owes(OF_ALL, now));
+        (own.unwrap_or_default(), of_all.unwrap_or_default())
+    }
+}
+
+/// The budgets of all namespaces. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Arc<Mutex<Budgets>>);
+
+impl Budget {
+    /// Questions on behalf of one namespace, which are refused when its budget is used up.
+    pub(crate) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
+        Metered { budget: self, namespace, authorizer }
+    }
+
+    /// Takes questions that were asked on behalf of a namespace, also where fewer are left.
+    pub(crate) fn charge(&self, namespace: &str, questions: usize) {
+        self.budgets().charge(namespace, questions as f64, Instant::now());
+    }
+
+    /// How long it takes until a namespace has paid for what it was charged; and all namespaces together.
+    pub(crate) fn owed(&self, namespace: &str) -> (Duration, Duration) {
+        self.budgets().owed(namespace, Instant::now())
+    }
+
+    fn budgets(&self) -> MutexGuard<'_, Budgets> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks as long as the namespace has a budget.
+pub(crate) struct Metered<'a> {
+    budget: &'a Budget,
+    namespace: &'a str,
+    authorizer: &'a dyn Authorizer,
+}
+
+impl Authorizer for Metered<'_> {
+    fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
+        match self.budget.budgets().take(self.namespace, Instant::now()) {
+            true => self.authorizer.allowed(question),
+            false => Box::pin(std::future::ready(Err(AskError::OverBudget))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_namespace_takes_nothing_from_another_and_gets_its_own_back() {
+        let (mut budgets, start) = (Budgets::default(), Instant::now());
+        let taken = |budgets: &mut Budgets, namespace: &str, now| {
+            (0..10_000).take_while(|_| budgets.take(namespace, now)).count()
+        };
+        assert_eq!(taken(&mut budgets, "loud", start), 1024);
+        assert_eq!(taken(&mut budgets, "quiet", start), 1024);
+        assert_eq!(taken(&mut budgets, "loud", start + Duration::from_secs(1)), 128);
+        // All namespaces together.
+        let many = (0..100).map(|at| taken(&mut budgets, &format!("n-{at}"), start + Duration::from_secs(1)));
+        assert_eq!(many.sum::<usize>(), 4096 - 2 * 1024 + 1024 - 128);
+    }
+
+    #[test]
+    fn no_more_namespaces_are_told_apart_than_there_is_room_for() {
+        let (mut budgets, start) = (Budgets::default(), Instant::now());
+        for at in 0..3 * MOST_NAMESPACES {
+            budgets.take(&format!("n-{at}"), start);
+        }
+        assert_eq!(budgets.namespaces.len(), MOST_NAMESPACES);
+        assert!(budgets.take("later", start + Duration::from_secs(1)), "places are free again");
+    }
+
+    #[test]
+    fn what_was_charged_beyond_the_budget_is_owed_for_as_long_as_it_takes_to_come_back() {
+        let (mut budgets, start) = (Budgets::default(), Instant::now());
+        let none = (Duration::ZERO, Duration::ZERO);
+        budgets.charge("loud", 1024.0, start);
+        assert_eq!(budgets.owed("loud", start), none);
+        budgets.charge("loud", 256.0, start);
+        assert_eq!(budgets.owed("loud", start), (Duration::from_secs(2), Duration::ZERO));
+        assert_eq!(budgets.owed("quiet", start), none);
+        assert!(budgets.take("quiet", start));
+        assert_eq!(budgets.owed("loud", start + Duration::from_secs(2)), none);
+        // Where namespaces cannot be told apart any more, all of them together pay.
+        for at in 0..2 * MOST_NAMESPACES {
+            budgets.charge(&format!("n-{at}"), 8.0, start);
+        }
+        assert!(budgets.owed("quiet", start).1 > Duration::from_secs(8));
+    }
+}
