@@ -1,9 +1,10 @@
 //! Every example is what our types read, wholly, and compiles.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use copyrator::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate, Problem},
+    names::{GrantedKinds, TemplateKind},
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unserved},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -42,11 +43,17 @@ fn kept(at: &str, before: &Value, after: &Value) {
     }
 }
 
+/// What the page about copies grants.
+fn granted() -> BTreeSet<TemplateKind> {
+    TemplateKind::read_all(["cert-manager.io/v1/Issuer/issuers/render+copy"], &GrantedKinds::default())
+        .unwrap()
+}
+
 /// What is wrong with an object of ours; it panics where that is not even read.
 pub(crate) fn check(at: &str, object: &Value) -> Result<(), Vec<Problem>> {
     match object["kind"].as_str().unwrap() {
         "CopyratorRule" => {
-            CompiledRule::compile(&read::<CopyratorRule>(at, object).spec, &Default::default()).map(drop)
+            CompiledRule::compile(&read::<CopyratorRule>(at, object).spec, &granted()).map(drop)
         }
         "ConfigMonitor" => CompiledMonitor::compile(&read::<ConfigMonitor>(at, object).spec).map(drop),
         "ConfigPolicy" => CompiledPolicy::compile(&read::<ConfigPolicy>(at, object).spec).map(drop),
@@ -107,7 +114,8 @@ fn every_object_on_the_pages_about_kinds_is_understood() {
     for page in ["README.md", "docs/copying.md", "docs/restarting.md", "docs/policies.md"] {
         let text = fs::read_to_string(path(page)).unwrap();
         let blocks = text.split("\n```yaml").skip(1).filter_map(|rest| rest.split_once('\n'));
-        let blocks = blocks.filter_map(|(_, rest)| rest.split("```").next());
+        let blocks =
+            blocks.filter(|(after, _)| after.is_empty()).filter_map(|(_, rest)| rest.split("```").next());
         let objects: Vec<Value> = blocks.flat_map(|block| documents(page, block)).collect();
         for object in &objects {
             let at = format!("{page}: {}/{}", object["kind"], object["metadata"]["name"]);
