@@ -1,0 +1,342 @@
+//! The namespaces whose ConfigMaps and Secrets are watched. Where they are few, each is watched by itself, so that the API server
+//! has nothing to send for the others; else all are. A namespace that is wanted and not listed yet is not known: until it is, nothing is
+//! decided.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Store, World};
+use crate::{
+    api::DataKind,
+    names::{Kind, ObjectKey, is_namespace_name},
+};
+
+/// Each namespace costs two watches; for more of them, one watch of all is cheaper.
+const MOST: usize = 16;
+
+/// The kinds that are watched so.
+pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
+
+/// Some namespaces, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// These; at most 16.
+    Some(BTreeSet<Arc<str>>),
+    /// All that there are, and that there will be.
+    All,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self::Some(BTreeSet::new())
+    }
+}
+
+impl Span {
+    /// Whether a namespace is among them.
+    pub fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Some(names) => names.contains(namespace),
+            Self::All => true,
+        }
+    }
+
+    /// A name that no namespace can have comes from a spec that is wrong, or from a mark that somebody forged: nothing is there.
+    fn add(&mut self, namespace: &Arc<str>) {
+        let Self::Some(names) = self else { return };
+        if !names.contains(namespace) && is_namespace_name(namespace) {
+            names.insert(namespace.clone());
+            if names.len() > MOST {
+                *self = Self::All;
+            }
+        }
+    }
+}
+
+/// Where ConfigMaps and Secrets must be known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataNeed {
+    config_maps: Span,
+    secrets: Span,
+}
+
+impl DataNeed {
+    /// Objects of both kinds in one namespace.
+    pub fn in_namespace(name: &str) -> Self {
+        let mut need = Self::default();
+        need.add_both(&name.into());
+        need
+    }
+
+    /// Where objects of this kind must be.
+    pub fn of(&self, kind: DataKind) -> &Span {
+        match kind {
+            DataKind::ConfigMap => &self.config_maps,
+            DataKind::Secret => &self.secrets,
+        }
+    }
+
+    fn of_mut(&mut self, kind: DataKind) -> &mut Span {
+        match kind {
+            DataKind::ConfigMap => &mut self.config_maps,
+            DataKind::Secret => &mut self.secrets,
+        }
+    }
+
+    /// Adds one namespace.
+    pub fn add(&mut self, kind: DataKind, namespace: &Arc<str>) {
+        self.of_mut(kind).add(namespace);
+    }
+
+    /// Adds one namespace, of both kinds.
+    pub fn add_both(&mut self, namespace: &Arc<str>) {
+        DATA_KINDS.into_iter().for_each(|kind| self.add(kind, namespace));
+    }
+
+    /// Adds all namespaces.
+    pub fn add_all(&mut self, kind: DataKind) {
+        *self.of_mut(kind) = Span::All;
+    }
+
+    /// Whether another one needs nothing that this one does not.
+    fn covers(&self, other: &Self) -> bool {
+        DATA_KINDS.into_iter().all(|kind| match (self.of(kind), other.of(kind)) {
+            (Span::All, _) => true,
+            (Span::Some(_), Span::All) => false,
+            (Span::Some(names), Span::Some(others)) => others.is_subset(names),
+        })
+    }
+
+    /// Adds what another one needs.
+    pub fn extend(&mut self, other: &Self) {
+        for kind in DATA_KINDS {
+            match other.of(kind) {
+                Span::All => self.add_all(kind),
+                Span::Some(names) => names.iter().for_each(|name| self.add(kind, name)),
+            }
+        }
+    }
+
+    /// Whether all namespaces are among them.
+    pub fn is_all(&self, kind: DataKind) -> bool {
+        *self.of(kind) == Span::All
+    }
+}
+
+/// Which of our labels an object has that counts wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OurLabel {
+    /// It is a copy, or declared by a template.
+    Copy,
+    /// Its annotations declare something.
+    Declares,
+}
+
+/// One watch of ConfigMaps or Secrets.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DataWatch {
+    /// In all namespaces.
+    All(DataKind),
+    /// In this one.
+    Namespace(DataKind, Arc<str>),
+    /// Of the names of those with this label, in all namespaces.
+    Labelled(DataKind, OurLabel),
+}
+
+impl DataWatch {
+    fn kind(&self) -> DataKind {
+        match self {
+            Self::All(kind) | Self::Namespace(kind, _) | Self::Labelled(kind, _) => *kind,
+        }
+    }
+}
+
+/// What is watched of ConfigMaps and Secrets, and what of it is listed.
+#[derive(Debug, Default)]
+pub struct DataScope {
+    wanted: DataNeed,
+    /// The watches that are wanted, as follows from it.
+    watches: BTreeSet<DataWatch>,
+    listed: BTreeSet<DataWatch>,
+    /// Whether all that are wanted are.
+    is_listed: bool,
+    /// Objects with one of our labels, while not all namespaces are watched.
+    labelled: BTreeMap<OurLabel, BTreeSet<ObjectKey>>,
+}
+
+impl DataScope {
+    /// With this as the least that is ever needed, before anything is listed.
+    pub fn new(least: DataNeed) -> Self {
+        let mut scope = Self { wanted: least, ..Self::default() };
+        scope.settle();
+        scope
+    }
+
+    /// Whether there are namespaces that are not watched.
+    pub fn can_widen(&self) -> bool {
+        DATA_KINDS.into_iter().any(|kind| !self.wanted.is_all(kind))
+    }
+
+    /// Where objects are wanted.
+    pub fn wanted(&self) -> &DataNeed {
+        &self.wanted
+    }
+
+    /// The watches that must run.
+    pub fn watches(&self) -> &BTreeSet<DataWatch> {
+        &self.watches
+    }
+
+    /// The watches that need not run, if no more than this is needed.
+    pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
+        self.watches.difference(&watches(needed)).cloned().collect()
+    }
+
+    /// The watches that are still to be listed.
+    pub fn unlisted(&self) -> impl Iterator<Item = &DataWatch> {
+        self.watches.difference(&self.listed)
+    }
+
+    /// Objects with one of our labels, as far as they are watched by it.
+    pub fn labelled(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.labelled.values().flatten()
+    }
+
+    /// Whether an object is among these.
+    pub fn is_labelled(&self, key: &ObjectKey) -> bool {
+        self.labelled.values().any(|keys| keys.contains(key))
+    }
+
+    /// Whether it is among those with this label.
+    pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
+        self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
+    }
+
+    /// Those with this label.
+    pub fn labelled_with(&self, label: OurLabel) -> impl Iterator<Item = &ObjectKey> {
+        self.labelled.get(&label).into_iter().flatten()
+    }
+
+    /// Whether everything that is wanted is listed.
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
+    fn is_listed_of(&self, kind: DataKind) -> bool {
+        self.unlisted().all(|watch| watch.kind() != kind)
+    }
+
+    fn knows(&self, kind: DataKind, namespace: &str) -> bool {
+        self.listed.iter().any(|watch| match watch {
+            DataWatch::All(of) => *of == kind,
+            DataWatch::Namespace(of, name) => *of == kind && **name == *namespace,
+            DataWatch::Labelled(..) => false,
+        })
+    }
+
+    /// Brings what follows from what is wanted in line with it.
+    fn settle(&mut self) {
+        self.watches = watches(&self.wanted);
+        self.listed.retain(|watch| self.watches.contains(watch));
+        for kind in DATA_KINDS.into_iter().filter(|kind| self.wanted.is_all(*kind)) {
+            self.labelled.values_mut().for_each(|keys| keys.retain(|key| key.kind != Kind::from(kind)));
+        }
+        self.is_listed = self.watches == self.listed;
+    }
+}
+
+/// The watches by which this is known. In a namespace that is not watched, only objects with labels of ours count.
+fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
+    let mut watches = BTreeSet::new();
+    for kind in DATA_KINDS {
+        match wanted.of(kind) {
+            Span::All => drop(watches.insert(DataWatch::All(kind))),
+            Span::Some(names) => {
+                watches.extend(names.iter().map(|name| DataWatch::Namespace(kind, name.clone())));
+                let labels = [OurLabel::Copy, OurLabel::Declares];
+                watches.extend(labels.map(|label| DataWatch::Labelled(kind, label)));
+            }
+        }
+    }
+    watches
+}
+
+impl World {
+    /// The namespaces whose ConfigMaps and Secrets are watched, where that follows from what needs them; `None`: it is settled
+    /// otherwise.
+    pub fn data_scope(&self) -> Option<&DataScope> {
+        self.cluster.data_scope.as_ref()
+    }
+
+    /// Sets what is watched of ConfigMaps and Secrets.
+    pub fn set_data_scope(&mut self, scope: Option<DataScope>) {
+        self.cluster.data_scope = scope;
+    }
+
+    /// Whether the objects of a kind in a namespace are known: what is not there is missing.
+    pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
+        match (&self.cluster.data_scope, kind.data()) {
+            (Some(scope), Some(kind)) => scope.knows(kind, namespace),
+            _ => true,
+        }
+    }
+
+    /// Has these objects watched from now on, too; returns whether that needs other watches.
+    pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
+        let Some(scope) = &mut self.cluster.data_scope else { return false };
+        let is_more = !scope.wanted.covers(needed);
+        if is_more {
+            scope.wanted.extend(needed);
+            scope.settle();
+        }
+        is_more
+    }
+
+    /// Notes that these watches were stopped, since no more than this is needed. Objects that are no longer watched are forgotten,
+    /// which does not mean that they are gone.
+    pub fn leave_data(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
+        let Some(scope) = &mut self.cluster.data_scope else { return };
+        // One that is needed after all begins anew.
+        scope.listed.retain(|watch| !stopped.contains(watch));
+        // What has become superfluous meanwhile still runs: it is left another time.
+        if scope.superfluous(&needed).is_subset(stopped) {
+            scope.wanted = needed;
+        }
+        scope.settle();
+        let wanted = scope.wanted.clone();
+        let is_watched =
+            |key: &&ObjectKey| key.kind.data().is_none_or(|kind| wanted.of(kind).contains(&key.namespace));
+        let left: Vec<ObjectKey> =
+            self.objects().map(|(key, _)| key).filter(|key| !is_watched(key)).cloned().collect();
+        for key in left {
+            self.set_remark(&key, None);
+            self.set_object(key, None);
+        }
+    }
+
+    /// Notes that the list of a watch is through; returns whether it is watched so here.
+    pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
+        let Some(scope) = &mut self.cluster.data_scope else { return false };
+        if scope.watches.contains(watch) {
+            scope.listed.insert(watch.clone());
+            scope.settle();
+            if scope.is_listed_of(watch.kind()) {
+                self.set_listed(Store::of(watch.kind().into()));
+            }
+        }
+        true
+    }
+
+    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    pub fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
+        let Some(scope) = &mut self.cluster.data_scope else { return };
+        let is_watched = |kind| scope.watches.contains(&DataWatch::Labelled(kind, label));
+        if !is_there {
+            scope.labelled.entry(label).or_default().remove(key);
+        } else if key.kind.data().is_some_and(is_watched) {
+            scope.labelled.entry(label).or_default().insert(key.clone());
+        }
+    }
+}
