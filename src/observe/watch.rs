@@ -31,6 +31,8 @@ mod anew;
 mod lists;
 #[cfg(test)]
 mod silent;
+#[cfg(test)]
+mod widening;
 
 /// Where watches write: the world, and the queue of keys to look at again.
 #[derive(Clone)]
@@ -260,7 +262,8 @@ impl<W: Watched> Intake<W> {
 
     /// Whether the API server refuses this watch's namespace; notes it if so.
     fn is_refused(&self, error: &watcher::Error) -> bool {
-        let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
+        let place = self.place.as_ref().filter(|_| self.observer.looks_at_some());
+        let (Some(place), Some(why)) = (place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         // What cannot be read is left alone anyway.
         world.end_doubt(W::STORE, self.place.clone());

@@ -32,8 +32,9 @@ const TROUBLES: usize = 24;
 /// What goes wrong with watches, by the dice.
 const CUT: usize = 0;
 const DOUBLED: usize = 1;
-/// What is no longer needed is no longer watched; and all namespaces are, of one kind or the other.
+/// What is no longer needed is no longer watched.
 const LEFT: usize = 2;
+/// Seldom, since nothing is unknown then: all namespaces are watched, for ConfigMaps or Secrets.
 const WIDENED: [usize; 2] = [3, 4];
 
 pub struct Watches {
@@ -105,13 +106,16 @@ impl Watches {
         let Some(watch) = busy.get(dice / 8 % busy.len().max(1)).copied() else { return BTreeSet::new() };
         let trouble = if self.troubles > 0 { dice % 8 } else { usize::MAX };
         let is_scoped = world.data_scope().is_some();
-        if [CUT, DOUBLED].contains(&trouble) || (is_scoped && trouble <= WIDENED[1]) {
+        let leaves = is_scoped && trouble == LEFT;
+        let widened = WIDENED.iter().position(|it| is_scoped && self.troubles > 0 && dice == *it);
+        if [CUT, DOUBLED].contains(&trouble) || leaves || widened.is_some() {
             self.troubles -= 1;
         }
-        let widened = WIDENED.iter().position(|it| *it == trouble).filter(|_| is_scoped);
+        // In the end nothing is watched that is not needed.
+        let is_last = is_scoped && trouble <= LEFT && self.troubles == 0;
         self.on(world, |watches| match widened {
             Some(at) => watches.widen(server, DATA_KINDS[at]),
-            None if trouble == LEFT && is_scoped => watches.leave(server),
+            None if leaves || is_last => watches.leave(server),
             None => watches.tell_one(server, watch, trouble),
         });
         let mut keys = std::mem::take(&mut *self.told.keys.lock().unwrap());

@@ -340,3 +340,134 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::model::ObjectFacts;
+
+    const SECRET: DataKind = DataKind::Secret;
+
+    fn place(name: &str) -> DataWatch {
+        DataWatch::Namespace(SECRET, name.into())
+    }
+
+    fn need(names: &[&str]) -> DataNeed {
+        let mut need = DataNeed::in_namespace("ours");
+        names.iter().for_each(|name| need.add(SECRET, &(*name).into()));
+        need
+    }
+
+    fn list(world: &mut World) {
+        let wanted = world.data_scope().unwrap().watches().clone();
+        wanted.iter().for_each(|watch| assert!(world.note_data_listed(watch)));
+    }
+
+    fn secret(namespace: &str) -> ObjectKey {
+        ObjectKey::new(Kind::Secret, namespace, "app")
+    }
+
+    fn facts() -> ObjectFacts {
+        ObjectFacts {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            labels: Default::default(),
+            deletion: None,
+            owners: 0,
+            changed_at: Timestamp::UNIX_EPOCH,
+            content_fields: 0,
+            restart: None,
+            marks: None,
+            ownership: None,
+            examined: None,
+        }
+    }
+
+    /// A world that has listed everything that it needs: Secrets of these namespaces, with one in each.
+    fn world(names: &[&str]) -> World {
+        let mut world = World::default();
+        world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
+        world.set_data_scope(Some(DataScope::new(need(names))));
+        assert!(!world.has_begun());
+        list(&mut world);
+        for name in names {
+            world.set_object(secret(name), Some(facts()));
+        }
+        assert!(world.is_complete());
+        world
+    }
+
+    #[test]
+    fn what_is_needed_besides_is_unknown_until_it_is_listed() {
+        let mut world = world(&["a"]);
+        assert!(world.knows(Kind::Secret, "a") && !world.knows(Kind::Secret, "b"));
+        assert!(world.knows(Kind::NetworkPolicy, "b"), "others are all known");
+        assert!(!world.widen_data(&need(&["a"])), "that is known");
+        assert!(world.widen_data(&need(&["b"])));
+        assert!(world.has_begun() && world.is_widening() && !world.is_complete());
+        assert!(world.note_data_listed(&place("a")));
+        assert!(!world.is_complete(), "another list says nothing of it");
+        assert!(world.note_data_listed(&place("b")));
+        assert!(world.is_complete() && world.knows(Kind::Secret, "b"));
+    }
+
+    /// What an earlier watch had listed is not known any more, and its objects are not gone.
+    #[test]
+    fn all_are_listed_anew_and_nothing_is_forgotten_for_it() {
+        let mut world = world(&["a"]);
+        let mut all = DataNeed::default();
+        all.add_all(SECRET);
+        assert!(world.widen_data(&all) && !world.is_complete());
+        let of_secrets = |world: &World| {
+            let watches = world.data_scope().unwrap().watches().iter();
+            watches.filter(|watch| watch.kind() == SECRET).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(of_secrets(&world), [DataWatch::All(SECRET)]);
+        // One that is about to be stopped.
+        world.note_data_listed(&place("a"));
+        world.note_labelled(OurLabel::Copy, &secret("z"), true);
+        assert!(!world.is_complete() && world.data_scope().unwrap().labelled().next().is_none());
+        assert!(world.object(&secret("a")).is_some());
+        list(&mut world);
+        assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
+
+        // And back: the watch of all has ended, and those that take its place have listed nothing yet.
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["b"]));
+        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET)]);
+        world.leave_data(&stopped, need(&["b"]));
+        assert!(!world.is_complete() && world.has_begun() && !world.knows(Kind::Secret, "b"));
+        assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");
+        list(&mut world);
+        assert!(world.is_complete());
+    }
+
+    #[test]
+    fn what_is_left_is_forgotten_and_the_rest_stays_known() {
+        let mut world = world(&["a", "b"]);
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
+        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&place("b")]);
+        world.leave_data(&stopped, need(&["a"]));
+        assert!(
+            world.is_complete()
+                && world.object(&secret("b")).is_none()
+                && world.object(&secret("a")).is_some()
+        );
+    }
+
+    /// Between the decision to leave it and the end of its watch.
+    #[test]
+    fn what_is_needed_again_once_its_watch_has_ended_begins_anew() {
+        let mut world = world(&["a", "b"]);
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
+        world.leave_data(&stopped, need(&["a", "b"]));
+        assert!(world.data_scope().unwrap().watches().contains(&place("b")));
+        assert!(!world.is_complete() && world.object(&secret("b")).is_some());
+        // What has become superfluous only meanwhile still runs, and brings objects.
+        list(&mut world);
+        world.leave_data(&stopped, need(&[]));
+        assert!(world.data_scope().unwrap().watches().contains(&place("a")));
+        assert!(world.object(&secret("a")).is_some() && !world.is_complete());
+    }
+}
