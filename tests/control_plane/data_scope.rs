@@ -19,11 +19,10 @@ fn secrets_are_watched_where_something_needs_them() {
     let story = Story::new(&bed, "scoped");
     let elsewhere = story.bystander("elsewhere");
     bed.admin.create(&secret(&elsewhere, "app", [("k", "1")])).ok();
-    let webhook = bed.webhook();
-    webhook.wait_ready().expect("the webhook becomes ready");
-
+    let mut webhook = bed.webhook();
     let gate = watching(&bed);
-    let reconciler = bed.gated_with(&gate, &FLAGS);
+    let mut reconciler = bed.gated_with(&gate, &FLAGS);
+    webhook.wait_ready().expect("the webhook becomes ready");
     reconciler.wait_ready().expect("the reconciler becomes ready");
     bed.testbed.wait_hooked().expect("the hooks are applied");
     bed.until_led_by(&reconciler);

@@ -86,10 +86,8 @@ fn itself(key: &ObjectKey, need: &mut DataNeed) {
 /// invalid one may have any where its sources are.
 fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     let Some(facts) = world.rules().get(rule) else { return };
-    // Of the object that declares it, also where its annotations say nothing that is understood.
-    rule.annotated().into_iter().for_each(|source| itself(&source, need));
-    match &facts.compiled {
-        Ok(compiled) => {
+    match (&facts.compiled, rule.annotated()) {
+        (Ok(compiled), _) => {
             if let Some(kind) = compiled.kind.data() {
                 source_namespaces(rule, compiled).for_each(|name| need.add(kind, &name.into()));
             }
@@ -97,7 +95,10 @@ fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
                 in_each(need, kind, targets(world, compiled));
             }
         }
-        Err(_) => namespaces_meant(rule, facts).into_iter().for_each(|name| need.add_both(&name.into())),
+        (Err(_), Some(source)) => itself(&source, need),
+        (Err(_), None) => {
+            namespaces_meant(rule, facts).into_iter().for_each(|name| need.add_both(&name.into()));
+        }
     }
 }
 
