@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Store, World};
+use super::Store;
 use crate::{
     api::DataKind,
     names::{Kind, ObjectKey, is_namespace_name},
@@ -224,11 +224,49 @@ impl DataScope {
         self.is_listed
     }
 
-    fn is_listed_of(&self, kind: DataKind) -> bool {
-        self.unlisted().all(|watch| watch.kind() != kind)
+    /// Notes that more is needed; returns whether it is.
+    pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
+        let is_more = !self.wanted.covers(needed);
+        if is_more {
+            self.wanted.extend(needed);
+            self.settle();
+        }
+        is_more
     }
 
-    fn knows(&self, kind: DataKind, namespace: &str) -> bool {
+    /// Notes that these watches were stopped, since no more than this is needed. One that is needed after all begins anew.
+    pub(super) fn leave(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
+        self.listed.retain(|watch| !stopped.contains(watch));
+        // What has become superfluous meanwhile still runs: it is left another time.
+        if self.superfluous(&needed).is_subset(stopped) {
+            self.wanted = needed;
+        }
+        self.settle();
+    }
+
+    /// Notes that the list of a watch is through; returns the store that is listed with it, if one is.
+    pub(super) fn note_listed(&mut self, watch: &DataWatch) -> Option<Store> {
+        if !self.watches.contains(watch) {
+            return None;
+        }
+        self.listed.insert(watch.clone());
+        self.settle();
+        let is_whole = self.unlisted().all(|other| other.kind() != watch.kind());
+        is_whole.then(|| Store::of(watch.kind().into()))
+    }
+
+    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    pub(super) fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
+        let is_watched = |kind| self.watches.contains(&DataWatch::Labelled(kind, label));
+        if is_there && key.kind.data().is_some_and(is_watched) {
+            self.labelled.entry(label).or_default().insert(key.clone());
+        } else {
+            self.labelled.entry(label).or_default().remove(key);
+        }
+    }
+
+    /// Whether the objects of a kind in a namespace are listed.
+    pub(super) fn knows(&self, kind: DataKind, namespace: &str) -> bool {
         self.listed.iter().any(|watch| match watch {
             DataWatch::All(of) => *of == kind,
             DataWatch::Namespace(of, name) => *of == kind && **name == *namespace,
@@ -263,90 +301,12 @@ fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
     watches
 }
 
-impl World {
-    /// The namespaces whose ConfigMaps and Secrets are watched, where that follows from what needs them; `None`: it is settled
-    /// otherwise.
-    pub fn data_scope(&self) -> Option<&DataScope> {
-        self.cluster.data_scope.as_ref()
-    }
-
-    /// Sets what is watched of ConfigMaps and Secrets.
-    pub fn set_data_scope(&mut self, scope: Option<DataScope>) {
-        self.cluster.data_scope = scope;
-    }
-
-    /// Whether the objects of a kind in a namespace are known: what is not there is missing.
-    pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
-        match (&self.cluster.data_scope, kind.data()) {
-            (Some(scope), Some(kind)) => scope.knows(kind, namespace),
-            _ => true,
-        }
-    }
-
-    /// Has these objects watched from now on, too; returns whether that needs other watches.
-    pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
-        let Some(scope) = &mut self.cluster.data_scope else { return false };
-        let is_more = !scope.wanted.covers(needed);
-        if is_more {
-            scope.wanted.extend(needed);
-            scope.settle();
-        }
-        is_more
-    }
-
-    /// Notes that these watches were stopped, since no more than this is needed. Objects that are no longer watched are forgotten,
-    /// which does not mean that they are gone.
-    pub fn leave_data(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
-        let Some(scope) = &mut self.cluster.data_scope else { return };
-        // One that is needed after all begins anew.
-        scope.listed.retain(|watch| !stopped.contains(watch));
-        // What has become superfluous meanwhile still runs: it is left another time.
-        if scope.superfluous(&needed).is_subset(stopped) {
-            scope.wanted = needed;
-        }
-        scope.settle();
-        let wanted = scope.wanted.clone();
-        let is_watched =
-            |key: &&ObjectKey| key.kind.data().is_none_or(|kind| wanted.of(kind).contains(&key.namespace));
-        let left: Vec<ObjectKey> =
-            self.objects().map(|(key, _)| key).filter(|key| !is_watched(key)).cloned().collect();
-        for key in left {
-            self.set_remark(&key, None);
-            self.set_object(key, None);
-        }
-    }
-
-    /// Notes that the list of a watch is through; returns whether it is watched so here.
-    pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
-        let Some(scope) = &mut self.cluster.data_scope else { return false };
-        if scope.watches.contains(watch) {
-            scope.listed.insert(watch.clone());
-            scope.settle();
-            if scope.is_listed_of(watch.kind()) {
-                self.set_listed(Store::of(watch.kind().into()));
-            }
-        }
-        true
-    }
-
-    /// Notes that an object has one of our labels, or that it is gone or has it no more.
-    pub fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
-        let Some(scope) = &mut self.cluster.data_scope else { return };
-        let is_watched = |kind| scope.watches.contains(&DataWatch::Labelled(kind, label));
-        if !is_there {
-            scope.labelled.entry(label).or_default().remove(key);
-        } else if key.kind.data().is_some_and(is_watched) {
-            scope.labelled.entry(label).or_default().insert(key.clone());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::model::ObjectFacts;
+    use crate::model::{ObjectFacts, World};
 
     const SECRET: DataKind = DataKind::Secret;
 

@@ -7,6 +7,7 @@ mod changed;
 mod changes;
 mod cluster;
 mod copy_memory;
+mod data_changes;
 mod data_scope;
 mod deletion;
 mod identity;
