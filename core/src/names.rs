@@ -122,3 +122,12 @@ impl fmt::Display for WorkloadKey {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }
 }
+
+/// Whether a namespace can have this name: of up to 63 characters, as RFC 1123 has it.
+pub fn is_namespace_name(name: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    name.len() <= 63
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && edge(name.bytes().next())
+        && edge(name.bytes().last())
+}

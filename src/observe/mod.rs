@@ -4,6 +4,7 @@
 pub(crate) mod content;
 mod content_cache;
 pub(crate) mod crds;
+pub(crate) mod data_watches;
 pub(crate) mod decoded;
 pub(crate) mod dynamic;
 mod fingerprint;

@@ -22,14 +22,18 @@ use tokio_util::sync::CancellationToken;
 use super::crds::{RULES, TEMPLATES, definition};
 use crate::{
     intake::watched::Watched,
-    model::{Definition, NamespaceRead, Store, World},
-    plan::{Changed, Key, affected},
+    model::{DataScope, Definition, NamespaceRead, Store, World},
+    plan::{Changed, Key, affected, needed_by},
 };
 
 #[cfg(test)]
 mod anew;
 #[cfg(test)]
 mod lists;
+#[cfg(test)]
+mod silent;
+#[cfg(test)]
+mod widening;
 
 /// Where watches write: the world, and the queue of keys to look at again.
 #[derive(Clone)]
@@ -69,6 +73,8 @@ pub trait Requests: Send + Sync {
     /// Says that every store is complete and one of them was just listed. Objects that appeared or
     /// disappeared unnoticed before are only found by looking at what is in it or should be; `None` stands for everything.
     fn complete(&self, listed: Option<Store>);
+    /// Says that ConfigMaps or Secrets of further namespaces are to be watched.
+    fn widened(&self) {}
 }
 
 /// Watches one kind until told to stop. After `relist`, the watch is dropped and started again, to find what
@@ -206,7 +212,8 @@ impl<W: Watched> Intake<W> {
         Self::within(observer, None)
     }
 
-    fn within(observer: Observer, place: Option<Arc<str>>) -> Self {
+    /// The same, for a watch of one namespace, if one is given.
+    pub fn within(observer: Observer, place: Option<Arc<str>>) -> Self {
         Self { observer, place, unseen: BTreeSet::new(), definition: None, kind: PhantomData }
     }
 
@@ -263,7 +270,8 @@ impl<W: Watched> Intake<W> {
 
     /// Whether the API server refuses this watch's namespace; notes it if so.
     fn is_refused(&self, error: &watcher::Error) -> bool {
-        let (Some(place), Some(why)) = (&self.place, refusal(error)) else { return false };
+        let place = self.place.as_ref().filter(|_| self.observer.looks_at_some());
+        let (Some(place), Some(why)) = (place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         // What cannot be read is left alone anyway.
         world.end_doubt(W::STORE, self.place.clone());
@@ -365,13 +373,15 @@ impl Observer {
             world.end_doubt(W::STORE, place.cloned());
             was_certain && !is_other
         };
-        if let Some(place) = place {
+        if let Some(place) = place.filter(|_| self.looks_at_some()) {
             self.look(place, NamespaceRead::Listed(W::STORE));
             return;
         }
         let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            world.set_listed(W::STORE);
+            if !W::data_watch(place).is_some_and(|watch| world.note_data_listed(&watch)) {
+                world.set_listed(W::STORE);
+            }
             world.is_complete()
         };
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
@@ -380,7 +390,13 @@ impl Observer {
         }
     }
 
-    /// Makes one change, and asks before and after it which keys must be looked at again.
+    /// Whether namespaces are watched one by one because this process may look at no others.
+    fn looks_at_some(&self) -> bool {
+        self.world.read().unwrap_or_else(PoisonError::into_inner).namespace_scope().is_some()
+    }
+
+    /// Makes one change, and asks before and after it which keys must be looked at again. What it needs besides is unknown from this
+    /// moment on, and not missing.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         self.make(changed, make);
         if matches!(changed, Changed::Template(_)) {
@@ -390,107 +406,21 @@ impl Observer {
 
     fn make(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-        if !world.is_complete() {
-            make(&mut world);
-            return;
+        let keys = world.has_begun().then(|| affected(&world, changed));
+        let is_news = make(&mut world);
+        let is_wider = world.data_scope().is_some_and(DataScope::can_widen) && {
+            let needed = needed_by(&world, changed);
+            world.widen_data(&needed)
+        };
+        // Others may read the world from here on.
+        let world = RwLockWriteGuard::downgrade(world);
+        if is_wider {
+            self.requests.widened();
         }
-        let mut keys = affected(&world, changed);
-        if make(&mut world) {
-            // Others may read the world from here on.
-            let world = RwLockWriteGuard::downgrade(world);
+        if let Some(mut keys) = keys.filter(|_| is_news) {
             keys.extend(affected(&world, changed));
             drop(world);
             self.requests.request(changed, keys);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{convert::Infallible, sync::Mutex};
-
-    use http::{Request, Response, header::ACCEPT};
-    use http_body_util::{Either, Full, StreamBody};
-    use hyper::body::{Bytes, Frame};
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{Client, client::Body};
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::{
-        intake::object::Slim,
-        names::{Kind, ObjectKey},
-    };
-
-    #[derive(Default)]
-    struct Requested(Mutex<BTreeSet<Key>>);
-
-    impl Requests for Requested {
-        fn request(&self, _: &Changed, keys: BTreeSet<Key>) {
-            self.0.lock().unwrap().extend(keys);
-        }
-
-        fn complete(&self, _: Option<Store>) {}
-    }
-
-    /// A server whose lists grow each time, and whose watches never report anything.
-    fn silent_server(lists: Vec<Value>) -> Client {
-        let lists = Arc::new(Mutex::new(lists.into_iter()));
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let accepted = request.headers()[ACCEPT].to_str().unwrap();
-            assert!(accepted.contains("PartialObjectMetadata"), "a body is asked for: {accepted}");
-            let body = if is_watch {
-                let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
-                Either::Left(StreamBody::new(never))
-            } else {
-                let items = lists.lock().unwrap().next().expect("no more lists than were given");
-                let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"resourceVersion": "1"}, "items": items});
-                Either::Right(Full::new(Bytes::from(list.to_string())))
-            };
-            async move { Ok::<_, Infallible>(Response::new(body)) }
-        });
-        Client::new(service, "default")
-    }
-
-    fn object(name: &str, version: &str) -> Value {
-        json!({"metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": version}})
-    }
-
-    /// After an etcd restore a watch can go on without ever reporting anything.
-    #[tokio::test(start_paused = true)]
-    async fn what_a_silent_watch_missed_is_found_by_the_next_list() {
-        let lists = vec![
-            json!([object("a", "1"), object("gone", "1")]),
-            json!([object("a", "2"), object("new", "3")]),
-        ];
-        let world = Arc::new(RwLock::new(World::default()));
-        world.write().unwrap().settings_mut().stores = [Store::ConfigMaps].into();
-        let observer = Observer {
-            world: world.clone(),
-            requests: Arc::new(Requested::default()),
-            events: Counter::default(),
-            templates: Arc::default(),
-        };
-        let api = Api::<Slim<ConfigMap>>::all(silent_server(lists));
-        let (stop, hour) = (CancellationToken::new(), Duration::from_secs(3600));
-        let watching = watch(api, watcher::Config::default(), observer, None, hour, stop.clone());
-        let known = || {
-            let world = world.read().unwrap();
-            let version = |name| {
-                let key = ObjectKey::new(Kind::ConfigMap, "shop", name);
-                world.object(&key).map(|facts| facts.resource_version.to_string())
-            };
-            ["a", "gone", "new"].map(version)
-        };
-        let look = async {
-            tokio::time::sleep(hour - Duration::from_secs(1)).await;
-            assert_eq!(known(), [Some("1".to_owned()), Some("1".to_owned()), None], "before the sweep");
-            tokio::time::sleep(hour / 10).await;
-            assert_eq!(known(), [Some("2".to_owned()), None, Some("3".to_owned())], "after it");
-            stop.cancel();
-        };
-        futures::join!(watching, look);
     }
 }

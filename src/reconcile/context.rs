@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use super::queue::{Lane, Queue};
 use crate::{
@@ -14,17 +15,23 @@ use crate::{
     plan::{Changed, Key, everything, listed_anew},
 };
 
-/// What is known, and what is to be looked at. Clones share both.
+/// What is known, and what is to be looked at. Clones share all of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     world: Arc<RwLock<World>>,
     queue: Arc<Queue>,
+    widened: Arc<Notify>,
 }
 
 impl Context {
     /// Reads and changes this world, and adds to this queue.
     pub(crate) fn new(world: Arc<RwLock<World>>, queue: Arc<Queue>) -> Self {
-        Self { world, queue }
+        Self { world, queue, widened: Arc::default() }
+    }
+
+    /// Told when ConfigMaps or Secrets of further namespaces are to be watched.
+    pub(crate) fn widened(&self) -> Arc<Notify> {
+        self.widened.clone()
     }
 
     /// What is known, to read. Nothing may be awaited while it is held.
@@ -63,6 +70,10 @@ impl Requests for Context {
         let Some(store) = listed else { return self.sweep() };
         let keys = listed_anew(&self.world(), store);
         self.queue.sweep(keys);
+    }
+
+    fn widened(&self) {
+        self.widened.notify_one();
     }
 }
 

@@ -62,7 +62,7 @@ use self::{
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
-    planner::Planner,
+    planner::{Planner, SOON},
     rendering::{RenderingHandler, WITH_PODS},
     rule::RuleHandler,
     scan::Scanner,
@@ -325,10 +325,20 @@ impl Reconciler {
         world.forget_rights(right::KEPT_FOR, now);
     }
 
+    /// While something needs objects that are not listed yet, a key waits; one that was being looked at meanwhile is looked at again.
     async fn look_at(&self, key: &Key) -> Again {
+        let is_widening = || self.context.world().is_widening();
+        if is_widening() {
+            return Again::After(SOON);
+        }
         if !self.is_to_look_at(key) {
             return Again::OnChange;
         }
+        let again = self.handle(key).await;
+        if is_widening() { Again::After(SOON) } else { again }
+    }
+
+    async fn handle(&self, key: &Key) -> Again {
         self.hooks.see_warned(key);
         if let Some(wait) = self.pace.too_soon(key) {
             return Again::After(wait);

@@ -84,7 +84,13 @@ impl Planner {
         plan: impl Fn(&World, Timestamp) -> P,
     ) -> Result<Planned<P>, Unplanned<P>> {
         for round in 0..ROUNDS {
-            let plan = plan(&self.context.world(), now());
+            let plan = {
+                let world = self.context.world();
+                if world.is_widening() {
+                    return Err(Unplanned::Soon);
+                }
+                plan(&world, now())
+            };
             if plan.needs().is_empty() {
                 return Ok(Planned { plan, is_news: round > 0 });
             }

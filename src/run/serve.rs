@@ -78,7 +78,7 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
 
-    watches::start(&mut tasks, &client, &config, &observer);
+    watches::start(&mut tasks, &client, &config, &observer, context.widened());
     if let Some(places) = watches::namespace_scope(&config) {
         tracing::info!("looking at {} only: no ConfigPolicy is in force, and no hook is kept", places.said());
         report_unreadable(&mut tasks, &world, &readiness);
@@ -116,6 +116,7 @@ fn world(config: &Config) -> World {
         judges_types: config.reconciler,
     });
     world.set_namespace_scope(watches::namespace_scope(config));
+    world.set_data_scope(watches::data_scope(config));
     world
 }
 
@@ -245,7 +246,9 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
                 let world = world.read().unwrap_or_else(PoisonError::into_inner);
                 let stores = world.unlisted().map(|store| format!("{store:?}"));
                 let places = world.namespace_scope().into_iter().flat_map(|places| places.unsettled());
-                stores.chain(places.map(|name| format!("namespace {name}"))).collect()
+                let data = world.data_scope().into_iter().flat_map(|scope| scope.unlisted());
+                let data = data.map(|watch| format!("{watch:?}"));
+                stores.chain(places.map(|name| format!("namespace {name}"))).chain(data).collect()
             };
             if missing.is_empty() {
                 condition.holds();

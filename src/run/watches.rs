@@ -10,6 +10,7 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
@@ -23,9 +24,10 @@ use crate::{
         workload::Workload,
     },
     marks::SOURCE_INDEX,
-    model::{NamespaceScope, Store},
+    model::{DataNeed, DataScope, NamespaceScope, Store},
     names::Kind,
     observe::{
+        data_watches::watch_data,
         dynamic::{Kept, watch_kind},
         granted::DeclaredOf,
         instances::InstancesOf,
@@ -43,6 +45,12 @@ pub(super) fn namespace_scope(config: &Config) -> Option<NamespaceScope> {
         NamespaceScope::new(config.namespaces.iter().map(String::as_str))
             .with_kinds(config.copy_kinds.iter().copied())
     })
+}
+
+/// What is watched of ConfigMaps and Secrets at first; `None` where that is settled by the configuration.
+pub(super) fn data_scope(config: &Config) -> Option<DataScope> {
+    let follows = config.reconciler && config.namespaces.is_empty();
+    follows.then(|| DataScope::new(DataNeed::in_namespace(&config.namespace)))
 }
 
 /// The stores that a process with these roles keeps.
@@ -69,8 +77,14 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
     stores
 }
 
-/// Starts a watch for each store.
-pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observer: &Observer) {
+/// Starts a watch for each store. `widened` says that more ConfigMaps or Secrets are needed.
+pub(super) fn start(
+    tasks: &mut Tasks,
+    client: &Client,
+    config: &Config,
+    observer: &Observer,
+    widened: Arc<Notify>,
+) {
     let mut watches = Watches { tasks, observer, client, relist: config.sweep_interval };
     if !config.namespaces.is_empty() {
         for name in &config.namespaces {
@@ -103,8 +117,7 @@ pub(super) fn start(tasks: &mut Tasks, client: &Client, config: &Config, observe
         watches.run("watch annotated sources", api, None, Some(&format!("metadata.name={SOURCE_INDEX}")));
     }
     if config.reconciler {
-        watches.start::<Slim<ConfigMap>>("watch configmaps", Some(CONFIG_MAPS));
-        watches.start::<Slim<Secret>>("watch secrets", Some(SECRETS));
+        watches.start_data(widened);
         config.copy_kinds.iter().for_each(|kind| watches.start_kind(*kind, None));
         if config.rule_name.is_none() {
             let read = config.template_kinds.iter().filter(|kind| kind.for_each);
@@ -123,6 +136,15 @@ struct Watches<'a> {
 impl Watches<'_> {
     fn start<W: Watched>(&mut self, name: &'static str, fields: Option<&str>) {
         self.run(name, Api::<W>::all(self.client.clone()), None, fields);
+    }
+
+    /// Watches ConfigMaps and Secrets where something needs them.
+    fn start_data(&mut self, widened: Arc<Notify>) {
+        let config = watcher::Config::default().page_size(PAGE);
+        let (client, observer) = (self.client.clone(), self.observer.clone());
+        let (relist, stop) = (self.relist, self.tasks.shutdown());
+        let watching = watch_data(client, config, observer, widened, relist, stop);
+        self.tasks.spawn("watch configmaps and secrets", watching);
     }
 
     /// Watches everything in one namespace, with rights in it alone.

@@ -16,6 +16,13 @@ fn annotated(mut object: Value, annotations: Value) -> Value {
     object
 }
 
+/// An object by whose label the reconciler looks at the ConfigMaps of its namespace, also at those without.
+fn seen(namespace: &str) -> Value {
+    let mut object = config_map(namespace, "seen", [("k", "v")]);
+    object["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
+    object
+}
+
 #[test]
 fn an_annotated_source_is_copied_where_it_says() {
     let story = Story::new(peaceful(), "by-annotation");
@@ -223,6 +230,7 @@ fn a_stamp_is_worth_nothing_however_the_label_comes_and_goes() {
     };
     let label = |value: Value| json!({ "labels": { "copyrator.dev/declares": value } });
 
+    story.admin().create(&seen(&story.home)).ok();
     // Prepared without the label nobody minds it, and it counts for nothing: an Event says how it would.
     eventually("bob writes a ConfigMap", || match bob.create(&undeclared("prepared")) {
         answer if answer.code < 300 => Ok(()),
@@ -369,6 +377,7 @@ fn a_grant_outlives_its_author_and_our_own_restart() {
 #[test]
 fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     let story = Story::new(peaceful(), "misspelt");
+    story.admin().create(&seen(&story.home)).ok();
     let written = json!({ "copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes" });
     let mut object = config_map(&story.home, "app", [("k", "v")]);
     object["metadata"]["annotations"] = written;

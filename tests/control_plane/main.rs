@@ -32,6 +32,7 @@ mod copy_kinds;
 mod copying;
 mod crashes;
 mod cut_short;
+mod data_scope;
 mod defaults;
 mod demand;
 mod denials;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
+    model::{DataNeed, DataScope, World},
     names::ObjectKey,
     plan::{
         Changed, Key, affected,
@@ -54,9 +55,20 @@ impl Queue {
 
     /// A process that knows nothing yet, and whose watches are cut now and then, and say things twice.
     pub fn start_in_trouble(cluster: &mut Cluster, dice: Vec<u8>) -> Self {
-        let watches = Some(Watches::begin(&mut cluster.server));
+        Self::start_on(cluster, dice, new_world())
+    }
+
+    /// The same, of a process that watches ConfigMaps and Secrets only where something needs them.
+    pub fn start_scoped(cluster: &mut Cluster, dice: Vec<u8>) -> Self {
         let mut world = new_world();
+        let own = DataNeed::in_namespace(&world.settings().own_namespace);
+        world.set_data_scope(Some(DataScope::new(own)));
+        Self::start_on(cluster, dice, world)
+    }
+
+    fn start_on(cluster: &mut Cluster, dice: Vec<u8>, mut world: World) -> Self {
         forget_lists(&mut world);
+        let watches = Some(Watches::begin(&mut cluster.server, &mut world));
         world.settings_mut().spread_limits.min_interval = std::time::Duration::ZERO;
         let dice = dice.into_iter().cycle();
         let operator = Operator { world, intact: true, asks_seldom: false };
@@ -161,6 +173,10 @@ impl Queue {
 
     fn work(&mut self, cluster: &mut Cluster, key: Key) {
         let (server, world) = (&mut cluster.server, &mut self.operator.world);
+        if world.is_widening() {
+            self.later.insert(key);
+            return;
+        }
         let slot = match key {
             Key::Rule(rule) => {
                 if authorize_one(server, world, &rule) {

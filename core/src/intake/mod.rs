@@ -4,6 +4,7 @@ mod annotated;
 mod declared;
 pub mod granted;
 pub mod instance;
+pub mod labelled;
 pub mod managed_fields;
 pub mod object;
 mod references;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     marks,
-    model::{Labels, NamespaceFacts, Store, World},
+    model::{DataWatch, Labels, NamespaceFacts, Store, World},
     names::{NamespacedName, ObjectKey},
     plan::Changed,
 };
@@ -50,6 +50,11 @@ pub trait Watched:
 
     /// Every object of the kind that the world has.
     fn known(world: &World) -> Vec<Changed>;
+
+    /// The watch that this is, in all namespaces or in one, where what is watched follows from what needs it.
+    fn data_watch(_place: Option<&Arc<str>>) -> Option<DataWatch> {
+        None
+    }
 }
 
 pub(super) fn name(meta: &ObjectMeta) -> Arc<str> {
@@ -156,6 +161,11 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     fn known(world: &World) -> Vec<Changed> {
         let of_kind = world.objects().filter(|(key, _)| key.kind == K::KIND);
         of_kind.map(|(key, _)| Changed::Object(key.clone())).collect()
+    }
+
+    fn data_watch(place: Option<&Arc<str>>) -> Option<DataWatch> {
+        let kind = K::KIND.data()?;
+        Some(place.map_or(DataWatch::All(kind), |place| DataWatch::Namespace(kind, place.clone())))
     }
 }
 

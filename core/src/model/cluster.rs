@@ -8,9 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Definition, HookCoverage, Labels, LostRecord, MonitorFacts, NamespaceFacts,
-    NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, RightAnswers, Rules, ScanResult,
-    Store, TemplateFacts, TypeReport, WorkloadFacts,
+    Authority, ChangedKeys, DataScope, Definition, HookCoverage, Labels, LostRecord, MonitorFacts,
+    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, RightAnswers,
+    Rules, ScanResult, Store, TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
     rendered::Rendered,
     shared::Shared,
@@ -85,6 +85,8 @@ pub(super) struct Cluster {
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
     /// The only namespaces that this process looks at; `None`: it looks at all of them.
     pub(super) namespace_scope: Option<NamespaceScope>,
+    /// What is watched of ConfigMaps and Secrets, where that follows from what needs them.
+    pub(super) data_scope: Option<DataScope>,
     /// The stores whose first list is complete.
     pub(super) listed: BTreeSet<Store>,
     /// Watches of our own kinds, by namespace, that have failed since they last listed: the

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord,
-    Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules, ScanResult,
-    Settings, Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
+    Authority, ChangedKeys, DataScope, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead,
+    LostRecord, Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules,
+    ScanResult, Settings, Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -53,8 +53,19 @@ impl World {
         &mut self.memory
     }
 
-    /// Whether every store is listed, and every namespace was read or refused.
+    /// Whether everything is known that a decision can need. What comes to need ConfigMaps or Secrets of further namespaces makes it
+    /// incomplete until those are listed.
     pub fn is_complete(&self) -> bool {
+        self.has_begun() && !self.is_widening()
+    }
+
+    /// Whether something needs ConfigMaps or Secrets that are not listed yet: what seems to be missing may be there.
+    pub fn is_widening(&self) -> bool {
+        !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
+    }
+
+    /// Whether every store is listed, and every namespace was read or refused.
+    pub fn has_begun(&self) -> bool {
         !self.settings.stores.is_empty()
             && self.is_listed()
             && self.namespace_scope().is_none_or(|places| places.unsettled().next().is_none())

@@ -11,12 +11,14 @@ pub mod restart;
 
 mod affected;
 mod clock;
+mod data_need;
 mod need;
 mod reason;
 mod status_events;
 
 pub use affected::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check};
 pub use clock::at_after;
+pub use data_need::{needed, needed_by};
 pub use need::Need;
 pub use reason::Reason;
 pub use status_events::{StatusEvent, StatusParts, status_events};

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
-    names::{Kind, ObjectKey, TemplateKind},
+    names::{Kind, ObjectKey, TemplateKind, is_namespace_name},
 };
 
 /// The compiled spec of a `CopyratorRule`.
@@ -265,14 +265,6 @@ impl CompiledMeta {
         all.extend(self.set.clone());
         all
     }
-}
-
-fn is_namespace_name(name: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    name.len() <= 63
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && edge(name.bytes().next())
-        && edge(name.bytes().last())
 }
 
 pub(super) fn is_object_name(name: &str) -> bool {

@@ -56,8 +56,9 @@ impl Written {
             return Foresight::default();
         }
         // A process that watches sources knows better than an earlier status.
-        let said =
-            said.as_ref().filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, compiled));
+        let said = said
+            .as_ref()
+            .filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, rule, compiled));
         let said = said.map(|(reason, message)| {
             format!("copyrator: the rule's status says {}: {message}", reason.as_str())
         });

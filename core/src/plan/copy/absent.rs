@@ -65,12 +65,15 @@ pub(crate) fn lacking_sources(
     rule: &NamespacedName,
     compiled: &CompiledRule,
 ) -> Option<String> {
-    sees_sources(world, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
+    sees_sources(world, rule, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
 }
 
-/// Whether this process watches objects of the kind of a rule's sources, in all namespaces.
-pub(crate) fn sees_sources(world: &World, compiled: &CompiledRule) -> bool {
-    world.settings().stores.contains(&Store::of(compiled.kind)) && world.namespace_scope().is_none()
+/// Whether this process knows the objects among which a rule's sources are. Where a rule is about to be written, its sources may be in
+/// a namespace that nothing has needed so far.
+pub(crate) fn sees_sources(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> bool {
+    world.settings().stores.contains(&Store::of(compiled.kind))
+        && world.namespace_scope().is_none()
+        && source_namespaces(rule, compiled).all(|namespace| world.knows(compiled.kind, namespace))
 }
 
 /// Whether a rule's targets are these namespaces and can never be others.

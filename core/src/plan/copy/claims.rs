@@ -440,7 +440,7 @@ pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&
 }
 
 /// Where the sources of an invalid rule may be; for a rule that cannot be decoded, its own namespace.
-fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
+pub(crate) fn namespaces_meant<'w>(rule: &'w NamespacedName, facts: &'w RuleFacts) -> BTreeSet<&'w str> {
     match facts.spec.source.namespaces.as_slice() {
         [] => BTreeSet::from([&*rule.namespace]),
         named => named.iter().map(String::as_str).collect(),
@@ -477,7 +477,7 @@ pub(crate) fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule
 }
 
 /// The namespaces in which a rule looks for sources, in order and each once.
-pub(super) fn source_namespaces<'w>(
+pub(crate) fn source_namespaces<'w>(
     rule: &'w NamespacedName,
     compiled: &'w CompiledRule,
 ) -> impl Iterator<Item = &'w str> {

@@ -53,9 +53,9 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 
 /// What there is to say of a rule. `None` where the rule is gone, or where it
 /// has a status and something must be asked or read again first: after a restart of ours nothing has changed
-/// for its users. The task that asks or reads plans the status again afterwards.
+/// for its users. The task that asks or reads plans the status again afterwards. So while objects that something needs are not listed.
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
-    let facts = world.rules().get(rule)?;
+    let facts = world.rules().get(rule).filter(|_| !world.is_widening())?;
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
     if facts.compiled.is_ok()

@@ -143,7 +143,7 @@ pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
 }
 
 /// The policy, if it says anything about existing objects.
-fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
+pub(crate) fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
     let ConfigPolicySpec { data, labels, limits, validations, .. } = &facts.spec;
     let says = !data.is_empty() || labels.is_some() || limits.is_some() || !validations.is_empty();
     facts.compiled.as_ref().ok().filter(|_| says)

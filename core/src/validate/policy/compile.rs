@@ -100,6 +100,11 @@ impl CompiledPolicy {
         self.scope.may_cover(object, namespace)
     }
 
+    /// Whether it can cover an object in this namespace, which has these labels.
+    pub fn reaches(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.scope.reaches(namespace, labels)
+    }
+
     /// What happens when an object violates the policy.
     pub fn actions(&self) -> &[Action] {
         &self.actions

@@ -51,6 +51,12 @@ impl Scope {
         }
     }
 
+    /// Whether it can cover an object in this namespace, which has these labels.
+    pub(super) fn reaches(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        let selects = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
+        !self.exclude.matches(namespace) && self.namespace_selector.as_ref().is_none_or(selects)
+    }
+
     /// The same where the labels of the object are not known: whether it would be covered with any of them.
     pub(super) fn may_cover(
         &self,

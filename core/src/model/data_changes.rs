@@ -1,0 +1,64 @@
+//! What a world knows of ConfigMaps and Secrets, where they are watched as something needs them.
+
+use std::collections::BTreeSet;
+
+use super::{DataNeed, DataScope, DataWatch, OurLabel, World};
+use crate::names::{Kind, ObjectKey};
+
+impl World {
+    /// The namespaces whose ConfigMaps and Secrets are watched, where that follows from what needs them; `None`: it is settled
+    /// otherwise.
+    pub fn data_scope(&self) -> Option<&DataScope> {
+        self.cluster.data_scope.as_ref()
+    }
+
+    /// Sets what is watched of ConfigMaps and Secrets.
+    pub fn set_data_scope(&mut self, scope: Option<DataScope>) {
+        self.cluster.data_scope = scope;
+    }
+
+    /// Whether the objects of a kind in a namespace are known: what is not there is missing.
+    pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
+        match (&self.cluster.data_scope, kind.data()) {
+            (Some(scope), Some(kind)) => scope.knows(kind, namespace),
+            _ => true,
+        }
+    }
+
+    /// Has these objects watched from now on, too; returns whether that needs other watches.
+    pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
+        self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
+    }
+
+    /// Notes that these watches were stopped, since no more than this is needed. Objects that are no longer watched are forgotten,
+    /// which does not mean that they are gone.
+    pub fn leave_data(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
+        let Some(scope) = &mut self.cluster.data_scope else { return };
+        scope.leave(stopped, needed);
+        let wanted = scope.wanted().clone();
+        let is_watched =
+            |key: &&ObjectKey| key.kind.data().is_none_or(|kind| wanted.of(kind).contains(&key.namespace));
+        let objects = self.objects().map(|(key, _)| key);
+        let left: Vec<ObjectKey> = objects.filter(|key| !is_watched(key)).cloned().collect();
+        for key in left {
+            self.set_remark(&key, None);
+            self.set_object(key, None);
+        }
+    }
+
+    /// Notes that the list of a watch is through; returns whether ConfigMaps and Secrets are watched so here.
+    pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
+        let Some(scope) = &mut self.cluster.data_scope else { return false };
+        if let Some(store) = scope.note_listed(watch) {
+            self.set_listed(store);
+        }
+        true
+    }
+
+    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    pub fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
+        if let Some(scope) = &mut self.cluster.data_scope {
+            scope.note_labelled(label, key, is_there);
+        }
+    }
+}

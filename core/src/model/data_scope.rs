@@ -1,0 +1,433 @@
+//! The namespaces whose ConfigMaps and Secrets are watched. Where they are few, each is watched by itself, so that the API server
+//! has nothing to send for the others; else all are. A namespace that is wanted and not listed yet is not known: until it is, nothing is
+//! decided.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::Store;
+use crate::{
+    api::DataKind,
+    names::{Kind, ObjectKey, is_namespace_name},
+};
+
+/// Each namespace costs two watches; for more of them, one watch of all is cheaper.
+const MOST: usize = 16;
+
+/// The kinds that are watched so.
+pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
+
+/// Some namespaces, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// These; at most 16.
+    Some(BTreeSet<Arc<str>>),
+    /// All that there are, and that there will be.
+    All,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self::Some(BTreeSet::new())
+    }
+}
+
+impl Span {
+    /// Whether a namespace is among them.
+    pub fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Some(names) => names.contains(namespace),
+            Self::All => true,
+        }
+    }
+
+    /// A name that no namespace can have comes from a spec that is wrong, or from a mark that somebody forged: nothing is there.
+    fn add(&mut self, namespace: &Arc<str>) {
+        let Self::Some(names) = self else { return };
+        if !names.contains(namespace) && is_namespace_name(namespace) {
+            names.insert(namespace.clone());
+            if names.len() > MOST {
+                *self = Self::All;
+            }
+        }
+    }
+}
+
+/// Where ConfigMaps and Secrets must be known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataNeed {
+    config_maps: Span,
+    secrets: Span,
+}
+
+impl DataNeed {
+    /// Objects of both kinds in one namespace.
+    pub fn in_namespace(name: &str) -> Self {
+        let mut need = Self::default();
+        need.add_both(&name.into());
+        need
+    }
+
+    /// Where objects of this kind must be.
+    pub fn of(&self, kind: DataKind) -> &Span {
+        match kind {
+            DataKind::ConfigMap => &self.config_maps,
+            DataKind::Secret => &self.secrets,
+        }
+    }
+
+    fn of_mut(&mut self, kind: DataKind) -> &mut Span {
+        match kind {
+            DataKind::ConfigMap => &mut self.config_maps,
+            DataKind::Secret => &mut self.secrets,
+        }
+    }
+
+    /// Adds one namespace.
+    pub fn add(&mut self, kind: DataKind, namespace: &Arc<str>) {
+        self.of_mut(kind).add(namespace);
+    }
+
+    /// Adds one namespace, of both kinds.
+    pub fn add_both(&mut self, namespace: &Arc<str>) {
+        DATA_KINDS.into_iter().for_each(|kind| self.add(kind, namespace));
+    }
+
+    /// Adds all namespaces.
+    pub fn add_all(&mut self, kind: DataKind) {
+        *self.of_mut(kind) = Span::All;
+    }
+
+    /// Whether another one needs nothing that this one does not.
+    fn covers(&self, other: &Self) -> bool {
+        DATA_KINDS.into_iter().all(|kind| match (self.of(kind), other.of(kind)) {
+            (Span::All, _) => true,
+            (Span::Some(_), Span::All) => false,
+            (Span::Some(names), Span::Some(others)) => others.is_subset(names),
+        })
+    }
+
+    /// Adds what another one needs.
+    pub fn extend(&mut self, other: &Self) {
+        for kind in DATA_KINDS {
+            match other.of(kind) {
+                Span::All => self.add_all(kind),
+                Span::Some(names) => names.iter().for_each(|name| self.add(kind, name)),
+            }
+        }
+    }
+
+    /// Whether all namespaces are among them.
+    pub fn is_all(&self, kind: DataKind) -> bool {
+        *self.of(kind) == Span::All
+    }
+}
+
+/// Which of our labels an object has that counts wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OurLabel {
+    /// It is a copy, or declared by a template.
+    Copy,
+    /// Its annotations declare something.
+    Declares,
+}
+
+/// One watch of ConfigMaps or Secrets.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DataWatch {
+    /// In all namespaces.
+    All(DataKind),
+    /// In this one.
+    Namespace(DataKind, Arc<str>),
+    /// Of the names of those with this label, in all namespaces.
+    Labelled(DataKind, OurLabel),
+}
+
+impl DataWatch {
+    fn kind(&self) -> DataKind {
+        match self {
+            Self::All(kind) | Self::Namespace(kind, _) | Self::Labelled(kind, _) => *kind,
+        }
+    }
+}
+
+/// What is watched of ConfigMaps and Secrets, and what of it is listed.
+#[derive(Debug, Default)]
+pub struct DataScope {
+    wanted: DataNeed,
+    /// The watches that are wanted, as follows from it.
+    watches: BTreeSet<DataWatch>,
+    listed: BTreeSet<DataWatch>,
+    /// Whether all that are wanted are.
+    is_listed: bool,
+    /// Objects with one of our labels, while not all namespaces are watched.
+    labelled: BTreeMap<OurLabel, BTreeSet<ObjectKey>>,
+}
+
+impl DataScope {
+    /// With this as the least that is ever needed, before anything is listed.
+    pub fn new(least: DataNeed) -> Self {
+        let mut scope = Self { wanted: least, ..Self::default() };
+        scope.settle();
+        scope
+    }
+
+    /// Whether there are namespaces that are not watched.
+    pub fn can_widen(&self) -> bool {
+        DATA_KINDS.into_iter().any(|kind| !self.wanted.is_all(kind))
+    }
+
+    /// Where objects are wanted.
+    pub fn wanted(&self) -> &DataNeed {
+        &self.wanted
+    }
+
+    /// The watches that must run.
+    pub fn watches(&self) -> &BTreeSet<DataWatch> {
+        &self.watches
+    }
+
+    /// The watches that need not run, if no more than this is needed.
+    pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
+        self.watches.difference(&watches(needed)).cloned().collect()
+    }
+
+    /// The watches that are still to be listed.
+    pub fn unlisted(&self) -> impl Iterator<Item = &DataWatch> {
+        self.watches.difference(&self.listed)
+    }
+
+    /// Objects with one of our labels, as far as they are watched by it.
+    pub fn labelled(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.labelled.values().flatten()
+    }
+
+    /// Whether an object is among these.
+    pub fn is_labelled(&self, key: &ObjectKey) -> bool {
+        self.labelled.values().any(|keys| keys.contains(key))
+    }
+
+    /// Whether it is among those with this label.
+    pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
+        self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
+    }
+
+    /// Those with this label.
+    pub fn labelled_with(&self, label: OurLabel) -> impl Iterator<Item = &ObjectKey> {
+        self.labelled.get(&label).into_iter().flatten()
+    }
+
+    /// Whether everything that is wanted is listed.
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
+    /// Notes that more is needed; returns whether it is.
+    pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
+        let is_more = !self.wanted.covers(needed);
+        if is_more {
+            self.wanted.extend(needed);
+            self.settle();
+        }
+        is_more
+    }
+
+    /// Notes that these watches were stopped, since no more than this is needed. One that is needed after all begins anew.
+    pub(super) fn leave(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
+        self.listed.retain(|watch| !stopped.contains(watch));
+        // What has become superfluous meanwhile still runs: it is left another time.
+        if self.superfluous(&needed).is_subset(stopped) {
+            self.wanted = needed;
+        }
+        self.settle();
+    }
+
+    /// Notes that the list of a watch is through; returns the store that is listed with it, if one is.
+    pub(super) fn note_listed(&mut self, watch: &DataWatch) -> Option<Store> {
+        if !self.watches.contains(watch) {
+            return None;
+        }
+        self.listed.insert(watch.clone());
+        self.settle();
+        let is_whole = self.unlisted().all(|other| other.kind() != watch.kind());
+        is_whole.then(|| Store::of(watch.kind().into()))
+    }
+
+    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    pub(super) fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
+        let is_watched = |kind| self.watches.contains(&DataWatch::Labelled(kind, label));
+        if is_there && key.kind.data().is_some_and(is_watched) {
+            self.labelled.entry(label).or_default().insert(key.clone());
+        } else {
+            self.labelled.entry(label).or_default().remove(key);
+        }
+    }
+
+    /// Whether the objects of a kind in a namespace are listed.
+    pub(super) fn knows(&self, kind: DataKind, namespace: &str) -> bool {
+        self.listed.iter().any(|watch| match watch {
+            DataWatch::All(of) => *of == kind,
+            DataWatch::Namespace(of, name) => *of == kind && **name == *namespace,
+            DataWatch::Labelled(..) => false,
+        })
+    }
+
+    /// Brings what follows from what is wanted in line with it.
+    fn settle(&mut self) {
+        self.watches = watches(&self.wanted);
+        self.listed.retain(|watch| self.watches.contains(watch));
+        for kind in DATA_KINDS.into_iter().filter(|kind| self.wanted.is_all(*kind)) {
+            self.labelled.values_mut().for_each(|keys| keys.retain(|key| key.kind != Kind::from(kind)));
+        }
+        self.is_listed = self.watches == self.listed;
+    }
+}
+
+/// The watches by which this is known. In a namespace that is not watched, only objects with labels of ours count.
+fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
+    let mut watches = BTreeSet::new();
+    for kind in DATA_KINDS {
+        match wanted.of(kind) {
+            Span::All => drop(watches.insert(DataWatch::All(kind))),
+            Span::Some(names) => {
+                watches.extend(names.iter().map(|name| DataWatch::Namespace(kind, name.clone())));
+                let labels = [OurLabel::Copy, OurLabel::Declares];
+                watches.extend(labels.map(|label| DataWatch::Labelled(kind, label)));
+            }
+        }
+    }
+    watches
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::model::{ObjectFacts, World};
+
+    const SECRET: DataKind = DataKind::Secret;
+
+    fn place(name: &str) -> DataWatch {
+        DataWatch::Namespace(SECRET, name.into())
+    }
+
+    fn need(names: &[&str]) -> DataNeed {
+        let mut need = DataNeed::in_namespace("ours");
+        names.iter().for_each(|name| need.add(SECRET, &(*name).into()));
+        need
+    }
+
+    fn list(world: &mut World) {
+        let wanted = world.data_scope().unwrap().watches().clone();
+        wanted.iter().for_each(|watch| assert!(world.note_data_listed(watch)));
+    }
+
+    fn secret(namespace: &str) -> ObjectKey {
+        ObjectKey::new(Kind::Secret, namespace, "app")
+    }
+
+    fn facts() -> ObjectFacts {
+        ObjectFacts {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            labels: Default::default(),
+            deletion: None,
+            owners: 0,
+            changed_at: Timestamp::UNIX_EPOCH,
+            content_fields: 0,
+            restart: None,
+            marks: None,
+            ownership: None,
+            examined: None,
+        }
+    }
+
+    /// A world that has listed everything that it needs: Secrets of these namespaces, with one in each.
+    fn world(names: &[&str]) -> World {
+        let mut world = World::default();
+        world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
+        world.set_data_scope(Some(DataScope::new(need(names))));
+        assert!(!world.has_begun());
+        list(&mut world);
+        for name in names {
+            world.set_object(secret(name), Some(facts()));
+        }
+        assert!(world.is_complete());
+        world
+    }
+
+    #[test]
+    fn what_is_needed_besides_is_unknown_until_it_is_listed() {
+        let mut world = world(&["a"]);
+        assert!(world.knows(Kind::Secret, "a") && !world.knows(Kind::Secret, "b"));
+        assert!(world.knows(Kind::NetworkPolicy, "b"), "others are all known");
+        assert!(!world.widen_data(&need(&["a"])), "that is known");
+        assert!(world.widen_data(&need(&["b"])));
+        assert!(world.has_begun() && world.is_widening() && !world.is_complete());
+        assert!(world.note_data_listed(&place("a")));
+        assert!(!world.is_complete(), "another list says nothing of it");
+        assert!(world.note_data_listed(&place("b")));
+        assert!(world.is_complete() && world.knows(Kind::Secret, "b"));
+    }
+
+    /// What an earlier watch had listed is not known any more, and its objects are not gone.
+    #[test]
+    fn all_are_listed_anew_and_nothing_is_forgotten_for_it() {
+        let mut world = world(&["a"]);
+        let mut all = DataNeed::default();
+        all.add_all(SECRET);
+        assert!(world.widen_data(&all) && !world.is_complete());
+        let of_secrets = |world: &World| {
+            let watches = world.data_scope().unwrap().watches().iter();
+            watches.filter(|watch| watch.kind() == SECRET).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(of_secrets(&world), [DataWatch::All(SECRET)]);
+        // One that is about to be stopped.
+        world.note_data_listed(&place("a"));
+        world.note_labelled(OurLabel::Copy, &secret("z"), true);
+        assert!(!world.is_complete() && world.data_scope().unwrap().labelled().next().is_none());
+        assert!(world.object(&secret("a")).is_some());
+        list(&mut world);
+        assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
+
+        // And back: the watch of all has ended, and those that take its place have listed nothing yet.
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["b"]));
+        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET)]);
+        world.leave_data(&stopped, need(&["b"]));
+        assert!(!world.is_complete() && world.has_begun() && !world.knows(Kind::Secret, "b"));
+        assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");
+        list(&mut world);
+        assert!(world.is_complete());
+    }
+
+    #[test]
+    fn what_is_left_is_forgotten_and_the_rest_stays_known() {
+        let mut world = world(&["a", "b"]);
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
+        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&place("b")]);
+        world.leave_data(&stopped, need(&["a"]));
+        assert!(
+            world.is_complete()
+                && world.object(&secret("b")).is_none()
+                && world.object(&secret("a")).is_some()
+        );
+    }
+
+    /// Between the decision to leave it and the end of its watch.
+    #[test]
+    fn what_is_needed_again_once_its_watch_has_ended_begins_anew() {
+        let mut world = world(&["a", "b"]);
+        let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
+        world.leave_data(&stopped, need(&["a", "b"]));
+        assert!(world.data_scope().unwrap().watches().contains(&place("b")));
+        assert!(!world.is_complete() && world.object(&secret("b")).is_some());
+        // What has become superfluous only meanwhile still runs, and brings objects.
+        list(&mut world);
+        world.leave_data(&stopped, need(&[]));
+        assert!(world.data_scope().unwrap().watches().contains(&place("a")));
+        assert!(world.object(&secret("a")).is_some() && !world.is_complete());
+    }
+}

@@ -1,0 +1,184 @@
+//! Watches ConfigMaps and Secrets where something needs them: starts and ends watches as what needs them comes and goes.
+//!
+//! What is needed only grows between two looks, by each change as it comes in (`watch.rs`); here it shrinks, once an hour, so that
+//! somebody who makes and deletes the same rule over and over has nothing listed more often.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client, runtime::watcher};
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, Id, JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::watch::{Observer, watch};
+use crate::{
+    api::DataKind,
+    intake::{
+        labelled::{Labelled, OfCopies, OfDeclaring},
+        object::{CONFIG_MAPS, SECRETS, Slim},
+        watched::Watched,
+    },
+    model::{DataWatch, OurLabel, Store},
+    plan::needed,
+};
+
+/// A watch that nobody has stopped has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("a watch of ConfigMaps or Secrets has ended by itself")]
+pub(crate) struct Ended(#[source] Option<JoinError>);
+
+/// Keeps the watches in line with what is needed, until told to stop. `widened` says that more is; after each `relist` it is looked
+/// whether less is.
+///
+/// # Errors
+/// A watch has ended by itself.
+pub(crate) async fn watch_data(
+    client: Client,
+    config: watcher::Config,
+    observer: Observer,
+    widened: Arc<Notify>,
+    relist: Duration,
+    stop: CancellationToken,
+) -> Result<(), Ended> {
+    let mut running = Running {
+        client,
+        config,
+        observer,
+        relist,
+        stop: stop.clone(),
+        set: JoinSet::new(),
+        tasks: BTreeMap::new(),
+    };
+    let mut look_at = Instant::now() + relist;
+    loop {
+        running.follow().await?;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = widened.notified() => {}
+            Some(ended) = running.set.join_next_with_id() => running.note_ended(ended)?,
+            () = tokio::time::sleep_until(look_at) => {
+                running.leave().await?;
+                look_at = Instant::now() + relist;
+            }
+        }
+    }
+}
+
+/// The watches that run. They are dropped with it.
+struct Running {
+    client: Client,
+    config: watcher::Config,
+    observer: Observer,
+    relist: Duration,
+    stop: CancellationToken,
+    set: JoinSet<()>,
+    tasks: BTreeMap<DataWatch, AbortHandle>,
+}
+
+impl Running {
+    /// Stops what is not wanted any more, and then starts what is wanted: no two watches bring the same objects.
+    async fn follow(&mut self) -> Result<(), Ended> {
+        let wanted = {
+            let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
+            world.data_scope().map(|scope| scope.watches().clone()).unwrap_or_default()
+        };
+        let unwanted: Vec<DataWatch> =
+            self.tasks.keys().filter(|watch| !wanted.contains(watch)).cloned().collect();
+        for watch in unwanted {
+            self.end(&watch).await?;
+        }
+        for watch in wanted {
+            if !self.tasks.contains_key(&watch) {
+                self.begin(watch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops what is no longer needed, and forgets what it has brought.
+    async fn leave(&mut self) -> Result<(), Ended> {
+        self.follow().await?;
+        let superfluous = {
+            let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
+            let needed = needed(&world);
+            world.data_scope().map(|scope| scope.superfluous(&needed)).unwrap_or_default()
+        };
+        if superfluous.is_empty() {
+            return Ok(());
+        }
+        for watch in &superfluous {
+            self.end(watch).await?;
+        }
+        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
+        // Something may have come to need one of them meanwhile.
+        let needed = needed(&world);
+        world.leave_data(&superfluous, needed);
+        tracing::info!(
+            watches = superfluous.len(),
+            "watches of ConfigMaps and Secrets have ended: nothing needs them"
+        );
+        Ok(())
+    }
+
+    fn begin(&mut self, watch: DataWatch) {
+        tracing::debug!(?watch, "a watch of ConfigMaps or Secrets begins");
+        let all = self.client.clone();
+        let task = match &watch {
+            DataWatch::All(DataKind::ConfigMap) => self.run::<Slim<ConfigMap>>(Api::all(all), None),
+            DataWatch::All(DataKind::Secret) => self.run::<Slim<Secret>>(Api::all(all), None),
+            DataWatch::Namespace(kind, name) => {
+                let (client, place) = (self.client.clone(), Some(name.clone()));
+                match kind {
+                    DataKind::ConfigMap => self.run::<Slim<ConfigMap>>(Api::namespaced(client, name), place),
+                    DataKind::Secret => self.run::<Slim<Secret>>(Api::namespaced(client, name), place),
+                }
+            }
+            DataWatch::Labelled(DataKind::ConfigMap, label) => match label {
+                OurLabel::Copy => self.run::<Labelled<ConfigMap, OfCopies>>(Api::all(all), None),
+                OurLabel::Declares => self.run::<Labelled<ConfigMap, OfDeclaring>>(Api::all(all), None),
+            },
+            DataWatch::Labelled(DataKind::Secret, label) => match label {
+                OurLabel::Copy => self.run::<Labelled<Secret, OfCopies>>(Api::all(all), None),
+                OurLabel::Declares => self.run::<Labelled<Secret, OfDeclaring>>(Api::all(all), None),
+            },
+        };
+        self.tasks.insert(watch, task);
+    }
+
+    fn run<W: Watched>(&mut self, api: Api<W>, place: Option<Arc<str>>) -> AbortHandle {
+        let fields = match W::STORE {
+            Store::Secrets => SECRETS,
+            _ => CONFIG_MAPS,
+        };
+        let config = self.config.clone().fields(fields);
+        let config = W::LABELS.map_or(config.clone(), |labels| config.labels(labels));
+        self.set.spawn(watch(api, config, self.observer.clone(), place, self.relist, self.stop.clone()))
+    }
+
+    /// Stops a watch. It takes in one event after the other without waiting for anything, so none is left half taken in.
+    async fn end(&mut self, watch: &DataWatch) -> Result<(), Ended> {
+        let Some(task) = self.tasks.remove(watch) else { return Ok(()) };
+        tracing::debug!(?watch, "a watch of ConfigMaps or Secrets ends");
+        task.abort();
+        while !task.is_finished() {
+            let Some(ended) = self.set.join_next_with_id().await else { return Ok(()) };
+            self.note_ended(ended)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a task was to end.
+    fn note_ended(&self, ended: Result<(Id, ()), JoinError>) -> Result<(), Ended> {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        let was_to_run = self.tasks.values().any(|task| task.id() == id) && !self.stop.is_cancelled();
+        if was_to_run { Err(Ended(ended.err())) } else { Ok(()) }
+    }
+}

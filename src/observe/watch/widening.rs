@@ -1,0 +1,111 @@
+//! A change that needs ConfigMaps or Secrets of further namespaces.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::runtime::watcher::Event::{Apply, Init, InitApply, InitDone};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    api::CopyratorRule,
+    intake::{
+        AsWritten,
+        labelled::{Labelled, OfCopies, OfDeclaring},
+        object::Slim,
+    },
+    model::DataNeed,
+    names::{Kind, ObjectKey},
+};
+
+#[derive(Default)]
+struct Heard {
+    keys: Mutex<BTreeSet<Key>>,
+    complete: Mutex<Vec<Option<Store>>>,
+    widened: AtomicUsize,
+}
+
+impl Requests for Heard {
+    fn request(&self, _: &Changed, keys: BTreeSet<Key>) {
+        self.keys.lock().unwrap().extend(keys);
+    }
+
+    fn complete(&self, listed: Option<Store>) {
+        self.complete.lock().unwrap().push(listed);
+    }
+
+    fn widened(&self) {
+        self.widened.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn list<W: Watched>(observer: &Observer, place: Option<&str>, objects: &[Value]) {
+    let mut intake = Intake::<W>::within(observer.clone(), place.map(Arc::from));
+    intake.take(Init);
+    objects.iter().for_each(|object| intake.take(InitApply(serde_json::from_value(object.clone()).unwrap())));
+    intake.take(InitDone);
+}
+
+fn labelled(observer: &Observer) {
+    list::<Labelled<ConfigMap, OfCopies>>(observer, None, &[]);
+    list::<Labelled<ConfigMap, OfDeclaring>>(observer, None, &[]);
+    list::<Labelled<Secret, OfCopies>>(observer, None, &[]);
+    list::<Labelled<Secret, OfDeclaring>>(observer, None, &[]);
+}
+
+/// Between the rule and the lists, its source and its copies would seem to be missing.
+#[test]
+fn what_a_change_needs_is_unknown_from_that_very_change_until_it_is_listed() {
+    let mut world = World::default();
+    world.settings_mut().stores =
+        [Store::Namespaces, Store::CopyratorRules, Store::ConfigMaps, Store::Secrets].into();
+    world.settings_mut().own_namespace = "ours".into();
+    world.set_data_scope(Some(DataScope::new(DataNeed::in_namespace("ours"))));
+    let (world, heard) = (Arc::new(RwLock::new(world)), Arc::new(Heard::default()));
+    let observer = Observer {
+        world: world.clone(),
+        requests: heard.clone(),
+        events: Counter::default(),
+        templates: Arc::default(),
+    };
+    let state = || {
+        let world = world.read().unwrap();
+        (world.has_begun(), world.is_complete())
+    };
+    let completed = || std::mem::take(&mut *heard.complete.lock().unwrap());
+
+    labelled(&observer);
+    list::<Slim<ConfigMap>>(&observer, Some("ours"), &[]);
+    list::<Slim<Secret>>(&observer, Some("ours"), &[]);
+    list::<AsWritten<CopyratorRule>>(&observer, None, &[]);
+    assert_eq!((state(), completed()), ((false, false), vec![]));
+    let place = |name: &str| json!({"metadata": {"name": name}});
+    list::<Namespace>(&observer, None, &[place("home"), place("shop"), place("web")]);
+    assert_eq!((state(), completed(), heard.widened.load(Ordering::Relaxed)), ((true, true), vec![None], 0));
+
+    let rule = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule",
+        "metadata": {"namespace": "home", "name": "app", "uid": "r", "resourceVersion": "1"},
+        "spec": {"source": {"kind": "Secret", "names": ["app"]}, "targets": [{"names": ["shop"]}]}});
+    Intake::<AsWritten<CopyratorRule>>::new(observer.clone())
+        .take(Apply(serde_json::from_value(rule).unwrap()));
+    assert_eq!((state(), heard.widened.load(Ordering::Relaxed)), ((true, false), 1));
+    assert!(!heard.keys.lock().unwrap().is_empty(), "what it affects is looked at once that is known");
+
+    let object =
+        json!({"metadata": {"namespace": "home", "name": "app", "uid": "u", "resourceVersion": "1"}});
+    list::<Slim<Secret>>(&observer, Some("home"), &[object]);
+    list::<Slim<Secret>>(&observer, Some("ours"), &[]);
+    assert_eq!((state(), completed()), ((true, false), vec![]), "the namespace of its copies is to come");
+    list::<Slim<Secret>>(&observer, Some("shop"), &[]);
+    assert_eq!((state(), completed()), ((true, true), vec![None]));
+    let known = |kind, name| world.read().unwrap().knows(kind, name);
+    assert!(known(Kind::Secret, "home") && !known(Kind::Secret, "web") && !known(Kind::ConfigMap, "home"));
+
+    // A list of one namespace says nothing of another, and later ones have only their kind looked at.
+    list::<Slim<Secret>>(&observer, Some("shop"), &[]);
+    assert!(world.read().unwrap().object(&ObjectKey::new(Kind::Secret, "home", "app")).is_some());
+    assert_eq!(completed(), [Some(Store::Secrets)]);
+}
