@@ -136,6 +136,9 @@ impl Asker {
         let inquiry = RightInquiry::new(&self.context.world(), of, &self.trusted_writers, now());
         let Some(inquiry) = inquiry else { return Ok(()) };
         let answers = inquiry.ask(&*self.authorizer, now()).await?;
+        if answers.iter().all(|(_, known)| known.answer.is_err()) {
+            self.refusals.charge(&of.0.namespace, answers.len());
+        }
         inquiry.keep(answers, &mut self.context.world_mut());
         Ok(())
     }

@@ -37,7 +37,8 @@ fn granted_kinds_are_copied_kept_and_protected() {
         bound,
     ]);
     let crew = bed.man_with(&["--copy-kinds", KINDS, "--sweep-interval", "3s"]);
-    let until_swept = || crew.until_swept(7);
+    // ConfigMaps, Secrets and the kinds above that rules copy.
+    let until_swept = || crew.until_swept(8);
     a_network_policy_stays_closed(&bed);
     what_controllers_write_is_no_drift(&bed);
     an_object_in_the_way_is_overwritten(&bed);

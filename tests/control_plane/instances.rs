@@ -16,14 +16,14 @@ const FLAGS: [&str; 4] = [
     "--copy-kinds",
     "Deployment",
     "--template-kinds",
-    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach,cert-manager.io/v1/Certificate/certificates/render,\
+    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render,cert-manager.io/v1/Certificate/certificates/render,\
      networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render,look.example.com/v1/Theme/themes/render+copy",
 ];
 
 #[test]
 fn each_object_of_a_kind_gets_what_a_template_declares() {
     let bed = private("instances");
-    let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach"] });
+    let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "render"] });
     let kinds: Vec<Value> =
         [kind].into_iter().chain(any_kind::granted()).chain([copied_custom::granted()]).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
@@ -34,6 +34,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     a_kind_that_is_not_served_stops_nobody(&bed);
     made_changed_and_gone(&bed);
     two_that_want_one_place(&bed);
+    what_is_rendered_of_its_own_kind_is_no_instance(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_makes_one_gives_pods_no_rights(&bed);
     who_may_not_list_them_gets_nothing(&bed);
@@ -47,7 +48,16 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
     assert_eq!(
-        unused_on(&bed, &["cache.example.com", "cert-manager.io", "networking.k8s.io", "shop.example.com"]),
+        unused_on(
+            &bed,
+            &[
+                "cache.example.com",
+                "cert-manager.io",
+                "networking.k8s.io",
+                "shop.example.com",
+                "look.example.com"
+            ]
+        ),
         Vec::<String>::new()
     );
     drop(crew);
@@ -348,6 +358,35 @@ fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
 }
 
 /// An author needs the right to read the objects, since their values get into what is written.
+/// An object that a template declares is never what it, or another one, is rendered for.
+fn what_is_rendered_of_its_own_kind_is_no_instance(bed: &Bed) {
+    let story = Story::new(bed, "twins");
+    story.admin().create(&cache(&story.home, "one", 1)).ok();
+    let twin = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "metadata": { "name": "twin-${object.metadata.name}" }, "spec": { "size": "${object.spec.size}" } });
+    let mut own = template(&story, "twins", &json!([]), "x");
+    own["spec"]["objects"] = json!([{ "id": "twin", "template": twin }]);
+    story.admin().create(&own).ok();
+    let until_size = |size: u8| {
+        eventually("the twin has the size of its instance", || {
+            let twin = story.admin().get("Memcached", &story.home, "twin-one").ok_or("it does not exist")?;
+            same(twin["spec"]["size"].clone(), size.into())
+        });
+    };
+    until_size(1);
+    let sized = |name: &str, size: u8| {
+        story.admin().merge("Memcached", &story.home, name, &json!({ "spec": { "size": size } })).ok();
+    };
+    sized("one", 2);
+    until_size(2);
+    sized("twin-one", 3);
+    until_size(2);
+    until_counted(&story, "twins", 1, 1);
+    assert!(story.admin().get("Memcached", &story.home, "twin-twin-one").is_none());
+    story.admin().delete("CopyratorTemplate", &story.home, "twins").ok();
+    story.until_gone("Memcached", &story.home, "twin-one");
+}
+
 fn who_may_not_list_them_gets_nothing(bed: &Bed) {
     let story = Story::new(bed, "unread");
     story.admin().create(&binding(&story.home, "alice", "admin")).ok();

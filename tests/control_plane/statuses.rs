@@ -153,6 +153,29 @@ pub fn types_are_told_once(bed: &Bed) {
     admin.delete("CopyratorTemplate", &story.home, "phases").ok();
 }
 
+/// An object that may be left out is not held against its schema. What the API server then finds wrong with its fields (a 500 without a
+/// reason) is told, and waits for a change of what is declared.
+pub fn a_schema_error_waits_for_a_change(bed: &Bed) {
+    let story = Story::new(bed, "unjudged");
+    let (admin, place) = (story.admin(), story.target("a"));
+    admin.create(&pair(&place)).ok();
+    let mut wrong =
+        template(&story, "web", deployment("web", json!(1), json!({ "replicsa": 3 })), Value::Null);
+    wrong["spec"]["objects"][0]["includeWhen"] = "true".into();
+    admin.create(&wrong).ok();
+    let told = story.until_condition("CopyratorTemplate", "web", "Degraded", "True", "Refused")["status"]
+        .to_string();
+    assert!(told.contains("replicsa") && told.contains("every hour"), "{told}");
+    let before = bed.our_writes_in(&place);
+    admin.merge("Pair", &place, "one", &json!({ "spec": { "size": 2 } })).ok();
+    story.marker("unchanged");
+    assert_eq!(bed.our_writes_in(&place), before, "it was sent again");
+    wrong["spec"]["objects"][0]["template"]["spec"].as_object_mut().expect("it is a map").remove("replicsa");
+    admin.apply(&wrong).ok();
+    story.until_condition("CopyratorTemplate", "web", "Ready", "True", "AllRendered");
+    assert!(admin.get("Deployment", &place, "web").is_some());
+}
+
 /// The API server is the judge of what is called a type error, and of what is not.
 pub fn no_type_error_is_one_that_the_api_server_takes(bed: &Bed) {
     let story = Story::new(bed, "judged");

@@ -183,12 +183,20 @@ pub fn a_starter_kit(bed: &Bed, until_swept: &dyn Fn()) {
         same(annotation(&policy, "example.com/kit"), Some("yes"))
     });
 
-    // A field that the template does not name does not open it.
-    story.admin().merge("NetworkPolicy", &place, "closed", &json!({ "spec": { "ingress": [{}] } })).ok();
-    eventually("it is closed again", || {
-        let policy = story.admin().get("NetworkPolicy", &place, "closed").ok_or("it is gone")?;
-        same(policy["spec"]["ingress"].clone(), Value::Null)
+    // A field that the template does not name does not open it: an apply alone would leave that field.
+    let opened = json!({ "spec": { "ingress": [{}] } });
+    story.admin().create(&binding(&place, "bob", "admin")).ok();
+    eventually("bob may write policies here, and not this one", || {
+        let refusal = bed.bob.merge("NetworkPolicy", &place, "default-deny", &opened).refused();
+        if refusal.contains("override") { Ok(()) } else { Err(refusal) }
     });
+    for name in ["default-deny", "closed"] {
+        story.admin().merge("NetworkPolicy", &place, name, &opened).ok();
+        eventually("it is closed again", || {
+            let policy = story.admin().get("NetworkPolicy", &place, name).ok_or("it is gone")?;
+            same(policy["spec"]["ingress"].clone(), Value::Null)
+        });
+    }
 
     let less = json!({ "example.com/pods": "30", "example.com/limits": "off" });
     let less = json!({ "metadata": { "labels": { "ci": null }, "annotations": less } });

@@ -96,6 +96,13 @@ fn commands_say_whose_it_is(story: &Story<'_>, place: &str) {
         story.bed.testbed.copyrator(&["tree", "copyt/stub", "-n", &story.home]).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(["Deployment", "Service"].iter().all(|kind| said.contains(kind)), "{output:?}");
+    let listed = story.bed.kubectl(&["get", "copyrator", "-n", &story.home], &Value::Null);
+    for column in ["INSTANCES", "DESIRED", "CURRENT", "LEAVING", "PROBLEMS", "READY", "REASON"] {
+        assert!(listed.contains(column), "{column}: {listed}");
+    }
+    let row = listed.lines().find(|line| line.starts_with("copyratortemplate.copyrator.dev/stub"));
+    let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words.get(1..4), Some(&["1", "2", "2"][..]), "{listed}");
 }
 
 fn people_may_not_take_it(story: &Story<'_>, place: &str) {

@@ -81,6 +81,9 @@ pub fn print(action: &CopyAction) -> String {
             if updates && !write.surplus.is_empty() {
                 text += &format!(", strip{}", fields(&write.surplus));
             }
+            if let Some(definition) = &write.definition {
+                text += &format!(", under {definition}");
+            }
             text
         }
         CopyAction::MarkRemoval(_, after) => format!("mark removal at {}", after.as_second()),

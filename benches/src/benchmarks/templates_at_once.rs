@@ -10,7 +10,7 @@ use testbed::Role;
 use crate::Outcome;
 use crate::arena::{Arena, PATIENCE};
 use crate::audit::Request;
-use crate::figures::Figures;
+use crate::figures::{Budget, Figures};
 use crate::objects::{HOME, TEMPLATES, namespace};
 use crate::processes::{cpu, forget_peak, memory};
 use crate::program::Program;
@@ -50,7 +50,10 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         note("our CPU", "s", used.as_secs_f64());
         note("reconciler, peak", "MB", memory(pid)?.peak);
         note("objects in order, as the status says", "", status["current"].as_f64().unwrap_or_default());
-        note("problems in the status", "", status["problemCount"].as_f64().unwrap_or_default());
+        let problems = status["problemCount"].as_f64().unwrap_or_default();
+        let again = writes.len() as f64 - objects.len() as f64;
+        figures.add_with(format!("{about}: problems in the status"), "", Budget::every(0.0), problems);
+        figures.add_with(format!("{about}: writes beside the first of each"), "", Budget::every(0.0), again);
         arena.settle().await?;
         note("reconciler, resident afterwards", "MB", memory(pid)?.resident);
 

@@ -316,6 +316,23 @@ mod tests {
         }
     }
 
+    /// Helm refuses what the process would refuse.
+    #[test]
+    fn the_charts_schema_has_the_groups_of_kubernetes() {
+        let text = include_str!("../../../charts/copyrator/values.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(text).unwrap();
+        let kinds = &schema["properties"]["templates"]["properties"]["kinds"]["items"]["allOf"];
+        let of_copied = kinds.as_array().and_then(|all| all.last()).unwrap();
+        let pattern = of_copied["then"]["properties"]["apiVersion"]["not"]["pattern"].as_str().unwrap();
+        let groups: Vec<String> = KUBERNETES_GROUPS
+            .iter()
+            .filter_map(|group| group.strip_suffix(".k8s.io"))
+            .map(|group| group.replace('.', "\\."))
+            .collect();
+        assert_eq!(groups.len(), KUBERNETES_GROUPS.len());
+        assert_eq!(pattern, format!("^(v[0-9a-z]+$|[a-z0-9-]+/|({})\\.k8s\\.io/)", groups.join("|")));
+    }
+
     /// Granted in two versions, an object would have two slots, and its mark would hold in both; a template wants one of them.
     #[test]
     fn the_same_objects_are_not_written_by_two_kinds() {

@@ -260,9 +260,9 @@ impl Story {
             plans.iter().filter(|(_, plan)| plan.action.is_some()).map(|(slot, _)| slot.clone()).collect();
         plans.retain(|slot, _| acting.iter().take(most).any(|acting| acting == slot));
         for (slot, plan) in &plans {
+            let is_ours = |facts: &ObjectFacts| facts.marks.is_some();
+            assert!(self.world.object(slot).is_none_or(is_ours), "{slot} is not ours: {:?}", plan.action);
             if let Some(CopyAction::Write(write)) = &plan.action {
-                let is_ours = |facts: &ObjectFacts| facts.marks.is_some();
-                assert!(self.world.object(slot).is_none_or(is_ours), "{slot} is not ours");
                 assert!(write.rendered.is_some());
             }
         }

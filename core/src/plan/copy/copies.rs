@@ -109,8 +109,21 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
     let is_there = world.declaration(rule).is_some() && !is_anothers(world, rule);
     let stays = facts.deletion.is_none()
         && world.namespaces().get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
-    let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays)?;
+    // The rule may be gone with its definition, and the list that tells so under way: of another namespace's rules, the new definition
+    // may be known already.
+    let is_sure = !world.is_in_doubt();
+    let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays && is_sure)?;
     Some(CopyAction::Vouch(Version::of(facts), definition.uid.clone()))
+}
+
+/// The definition under which the rule of a copy that is written was seen; in doubt, the one that the copy names already.
+fn seen_under(world: &World, rule: &NamespacedName, existing: Option<&ObjectFacts>) -> Option<Box<str>> {
+    let before = existing.and_then(|facts| facts.marks.as_deref()?.definition.clone());
+    let now = world.definition_of(rule).filter(|_| rule.annotated().is_none());
+    match world.is_in_doubt() {
+        true => before.or_else(|| now.map(|definition| definition.uid.clone())),
+        false => now.map(|definition| definition.uid.clone()),
+    }
 }
 
 /// A copy stays with its rule while this process cannot tell whether the rule claims it: the spec is invalid
@@ -224,7 +237,9 @@ fn plan_wanted(
                 return SlotPlan { recheck, ..plan(SlotState::Blocked(problem)) };
             }
             if let Some(plan) = unbound(world, slot, claim, print, now) {
-                return plan;
+                // The copy stays as it was.
+                let action = unmark(existing.filter(|_| take_over.is_none() && plan.needs.is_empty()));
+                return SlotPlan { action, ..plan };
             }
             if let Some(message) = too_large(world, claim, print) {
                 let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
@@ -262,10 +277,7 @@ fn plan_wanted(
                 take_over,
                 anew,
                 follows,
-                definition: world
-                    .definition_of(claim.rule)
-                    .filter(|_| claim.rule.annotated().is_none())
-                    .map(|definition| definition.uid.clone()),
+                definition: seen_under(world, claim.rule, existing),
             };
             SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
         }
