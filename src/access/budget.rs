@@ -3,8 +3,8 @@
 //! work.
 //!
 //! A review takes each question from the budget before it is asked, and is refused when nothing is left. The
-//! reconciler, whose questions nobody waits for, pays afterwards, for what was refused only: a namespace whose
-//! budget is overdrawn waits until it is paid back.
+//! reconciler asks while no user waits for the answer, so it pays afterwards, for what was refused only: a namespace
+//! whose budget is overdrawn waits until it is paid back.
 
 use std::{
     collections::HashMap,

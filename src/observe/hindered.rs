@@ -38,7 +38,8 @@ pub(crate) async fn hindered(client: &Client, kind: &ApiResource) -> Option<Inst
         }
         (Some(one), _) if !one.namespaced => {
             format!(
-                "a {kind} is in no namespace, and an object is rendered into the namespace that it is for"
+                "a {kind} is in no namespace, and rules and templates are about objects in namespaces: take it off the chart's \
+                 value templates.kinds"
             )
         }
         (Some(_), _) => return None,

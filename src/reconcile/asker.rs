@@ -1,6 +1,7 @@
-//! Asks the API server what rules and monitors may do, and lets the world know. What was refused is charged to the
-//! namespace of the rule or monitor: while that owes more than its budget, it is asked no more, so that objects
-//! which may do nothing, however many, take neither the API server nor the workers from those of other namespaces.
+//! Asks the API server what rules and monitors may do, and lets the world know. What the API server refuses is
+//! charged to the namespace of the rule or monitor: while that owes more than its budget, the asker asks nothing for it,
+//! so that objects which may do nothing, however many, take neither the API server nor the workers from those of other
+//! namespaces.
 
 use std::{
     sync::{

@@ -63,7 +63,10 @@ pub fn field_changes<'f>(
         false => going.named(stored),
     }
     let Going { mut found, replaced, .. } = going;
-    let is_told = |path: &str| replaced.iter().any(|list| path.starts_with(list.as_str()));
+    // Of a list, its items, their fields, or its order.
+    let is_of = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.', ' ']);
+    let is_told =
+        |path: &str| replaced.iter().any(|list| path.strip_prefix(list.as_str()).is_some_and(is_of));
     let differs = unlike(&declared, stored, MOST + 1).into_iter().filter(|it| !is_told(&it.path));
     found.extend(differs.map(|it| change(it.path, it.stored, it.declared)));
     found.sort_unstable();
@@ -356,6 +359,15 @@ mod tests {
             "spec.ingress: [{\"from\":[{\"podSelector\":{}}]},{}] to [{\"from\":[{\"podSelector\":{}}]}]",
         ];
         assert_eq!(said(Kind::NetworkPolicy, declared, &stored, &off), changes);
+    }
+
+    #[test]
+    fn a_list_that_is_shown_whole_hides_no_field_whose_name_begins_alike() {
+        let stored = json!({ "spec": { "rules": [{ "port": 1 }, {}], "rulesRef": { "name": "a" } } });
+        let declared = json!({ "spec": { "rules": [{ "port": 2 }], "rulesRef": { "name": "b" } } });
+        let changes =
+            ["spec.rules: [{\"port\":1},{}] to [{\"port\":2}]", "spec.rulesRef.name: \"a\" to \"b\""];
+        assert_eq!(said(Kind::NetworkPolicy, declared, &stored, &[]), changes);
     }
 
     #[test]

@@ -101,8 +101,8 @@ impl NamespaceScope {
 
     /// The same, where objects of these kinds are read as well.
     pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let further = kinds.into_iter().filter(|kind| kind.data().is_none());
-        self.further = further.map(Store::of).collect();
+        let further: BTreeSet<Kind> = kinds.into_iter().filter(|kind| kind.data().is_none()).collect();
+        self.further = Store::needed(&further).collect();
         self
     }
 

@@ -58,10 +58,19 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
     match granted.iter().filter(is_it).find_map(|one| one.rendered).filter(|kind| kind.is_copied()) {
         Some(kind) => Ok(kind),
         None if is_of_kubernetes(group.unwrap_or_default()) => declare(": declare it in a CopyratorTemplate"),
-        None => Err(SpecFault::KindNotGranted.problem(format!(
-            "{FIELD}: this Copyrator copies no {kind} of {version}: have {{apiVersion: {version}, kind: {kind}, resource: …, use: [render, \
-             copy]}} added to the chart's value templates.kinds (--template-kinds), whose resource `kubectl api-resources` names"
-        ))),
+        None => {
+            let modes = match granted.is_empty() {
+                true => {
+                    "; a Copyrator with the chart's value namespaces, or with --rule-name, copies no custom resource, whatever is there"
+                }
+                false => "",
+            };
+            Err(SpecFault::KindNotGranted.problem(format!(
+                "{FIELD}: this Copyrator copies no {kind} of {version}: have {{apiVersion: {version}, kind: {kind}, resource: …, use: \
+                 [render, copy]}} added to the chart's value templates.kinds (--template-kinds), whose resource `kubectl api-resources` \
+                 names{modes}"
+            )))
+        }
     }
 }
 
@@ -120,6 +129,19 @@ mod tests {
             let (found, message) = kind(written, version).unwrap_err();
             assert_eq!(found, fault, "{written}: {message}");
             assert!(message.contains(says), "{message}");
+            assert!(!message.contains("--rule-name"), "some kind is granted: {message}");
         }
+    }
+
+    /// As with `--namespaces` and `--rule-name`, whatever the chart's value templates.kinds has.
+    #[test]
+    fn where_no_kind_is_granted_the_message_names_the_modes_that_copy_none() {
+        let version = Some("cert-manager.io/v1".into());
+        let source = SourceSpec { kind: "Issuer".into(), api_version: version, ..SourceSpec::default() };
+        let message = source_kind(&source, &BTreeSet::new()).unwrap_err().message;
+        assert!(
+            message.contains("value namespaces, or with --rule-name, copies no custom resource"),
+            "{message}"
+        );
     }
 }

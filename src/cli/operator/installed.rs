@@ -74,6 +74,14 @@ pub(crate) struct Kinds {
     pub(crate) templates: BTreeSet<TemplateKind>,
 }
 
+impl Kinds {
+    /// The same without custom resources and templates, as a Copyrator has them that looks at some namespaces only.
+    pub(super) fn of_rules_in_some_namespaces(mut self) -> Self {
+        self.copied.retain(|kind| kind.is_copied() && !matches!(kind, Kind::Granted(_)));
+        Self { templates: BTreeSet::new(), ..self }
+    }
+}
+
 /// What the flags say of how Copyrator is installed, checked.
 #[derive(Clone)]
 pub(crate) struct Installed {

@@ -35,7 +35,12 @@ pub(crate) enum ReadScope {
 
 /// The kinds that are copied beside ConfigMaps and Secrets, and those whose objects templates are rendered for, by the
 /// command line or else by Copyrator's Deployment; `None` where that cannot be read.
-pub(crate) async fn kinds(client: &Client, installed: &Installed) -> Option<Kinds> {
+pub(crate) async fn kinds(client: &Client, installed: &Installed, read_scope: &ReadScope) -> Option<Kinds> {
+    let told = told_kinds(client, installed).await?;
+    Some(if read_scope.namespaces().is_some() { told.of_rules_in_some_namespaces() } else { told })
+}
+
+async fn told_kinds(client: &Client, installed: &Installed) -> Option<Kinds> {
     let told = Kinds { copied: installed.copy_kinds.clone(), templates: installed.template_kinds.clone() };
     if !told.copied.is_empty() && !told.templates.is_empty() {
         return Some(told);
@@ -170,10 +175,15 @@ impl ReadScope {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
+    use std::convert::Infallible;
+
+    use clap::Parser as _;
+    use http::{Request, Response};
+    use kube::{client::Body, core::Status};
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::{cli::operator::InstalledArgs, names::Kind};
 
     fn deployment(container: Value) -> Deployment {
         let deployment = json!({ "metadata": { "name": "copyrator" }, "spec": { "selector": {}, "template": { "spec": {
@@ -184,6 +194,30 @@ mod tests {
     fn told(arguments: &[&str], env: Value) -> ReadScope {
         let container = json!({ "name": "copyrator", "args": arguments, "env": env });
         ReadScope::told("ours", &[deployment(container)])
+    }
+
+    /// Whatever the values of the chart grant, a Copyrator that looks at some namespaces only copies no custom resource.
+    #[tokio::test]
+    async fn custom_resources_are_not_copied_in_some_namespaces() {
+        let list = json!({ "metadata": {}, "items": [deployment(json!({
+            "name": "copyrator", "args": ["serve", "--copy-kinds=NetworkPolicy", "--template-kinds=a.b/v1/A/as/render+copy"]
+        }))] });
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = Response::new(Body::from(list.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let client = Client::new(service, "default");
+        let installed = Settings::parse_from(["command"]).installed.check().unwrap();
+        let everywhere = kinds(&client, &installed, &ReadScope::Everywhere).await.unwrap();
+        assert_eq!((everywhere.copied.len(), everywhere.templates.len()), (2, 1));
+        let some = kinds(&client, &installed, &ReadScope::Only(places(&["shop"]))).await.unwrap();
+        assert_eq!((some.copied, some.templates.len()), ([Kind::NetworkPolicy].into(), 0));
+    }
+
+    #[derive(clap::Parser)]
+    struct Settings {
+        #[command(flatten)]
+        installed: InstalledArgs,
     }
 
     fn places(names: &[&str]) -> BTreeSet<Arc<str>> {

@@ -91,6 +91,14 @@ pub(in crate::cli) struct FromFile {
     object: Value,
 }
 
+impl FromFile {
+    /// The spec of a rule; `None` of another kind, or where it cannot be decoded.
+    pub(super) fn rule(&self) -> Option<CopyratorRuleSpec> {
+        let spec = Some(&self.object["spec"]).filter(|_| self.kind == OurKind::Rule)?;
+        serde_json::from_value(spec.clone()).ok()
+    }
+}
+
 /// A rule, monitor or policy of a file that the webhook would refuse.
 #[derive(Debug)]
 pub(in crate::cli) struct Declined {

@@ -55,7 +55,8 @@ mod tests {
                 200,
                 false,
                 InstancesRead::Failed(
-                    "a A is in no namespace, and an object is rendered into the namespace that it is for"
+                    "a A is in no namespace, and rules and templates are about objects in namespaces: take it off the chart's \
+                     value templates.kinds"
                         .into(),
                 ),
             ),

@@ -277,7 +277,7 @@ async fn take_one(
     let mut unlisted = Vec::new();
     for right in lacking {
         match right.1 {
-            resource if let Some(kind) = copied(resource) => unlisted.push((kind, right)),
+            resource if let Some(kind) = copied(kinds, resource) => unlisted.push((kind, right)),
             ("apps", _) | (_, "configmonitors") => of_workloads.push(right),
             _ => needed.push(right),
         }
@@ -333,18 +333,10 @@ fn of_rules(world: &World) -> Vec<Kind> {
     further(world).into_iter().filter(|kind| kind.is_copied()).collect()
 }
 
-/// The kinds to read where it is not known which are copied: each, but where a refusal would hide a whole
-/// namespace.
-pub(super) fn untold(read_scope: &ReadScope) -> BTreeSet<Kind> {
-    let each =
-        Kind::ALL.into_iter().filter(|kind| kind.data().is_none() && read_scope.namespaces().is_none());
-    each.collect()
-}
-
-/// The kind that is copied and has these names in the API.
-fn copied((group, plural): (&str, &str)) -> Option<Kind> {
+/// The kind that is copied and has these names in the API: a ConfigMap, a Secret, or one of `further`.
+fn copied(further: &[Kind], (group, plural): (&str, &str)) -> Option<Kind> {
     let is_one = |kind: &Kind| (kind.resource().group, kind.resource().plural) == (group, plural);
-    Kind::ALL.into_iter().find(is_one)
+    [Kind::ConfigMap, Kind::Secret].into_iter().chain(further.iter().copied()).find(is_one)
 }
 
 /// Whether a rule copies objects of a kind, or a template declares some.
@@ -491,3 +483,6 @@ pub(super) fn lacks<'n>(
         .collect();
     refusal(&questions.iter().collect::<Vec<_>>(), &NamespacedName::new("all", "plan"), usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ mod review;
 mod selected;
 mod take;
 mod trust;
+mod untold;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,20 +103,24 @@ pub(super) async fn survey(
     (installed, read_scope): (&Installed, &ReadScope),
     mode: SurveyMode<'_>,
 ) -> Result<Survey, SurveyError> {
-    let (files, is_ahead, workloads_in, judged_in) = match mode {
+    let (mut files, is_ahead, workloads_in, judged_in) = match mode {
         SurveyMode::Current(namespace) => (Files::default(), false, namespace, None),
         SurveyMode::WithFiles(files, namespace) => (files, true, None, namespace),
     };
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
     let caller = if read_scope.namespaces().is_some() { caller.locally() } else { caller };
-    let told = kinds(client, installed).await;
-    let untold = || Kinds { copied: lists::untold(read_scope), ..Kinds::default() };
+    let told = kinds(client, installed, read_scope).await;
+    let untold = || Kinds { copied: untold::kinds(read_scope), ..Kinds::default() };
     let mut world = installed.world(told.clone().unwrap_or_else(untold));
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
+    // Where Copyrator looks at some namespaces only, it copies no custom resource.
+    if told.is_none() && read_scope.namespaces().is_none() {
+        notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
+    }
     world.set_all_listed();
     notes.extend(trust.note.clone());
     if trust.is_believed && !hidden.workloads {

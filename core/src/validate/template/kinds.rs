@@ -32,8 +32,7 @@ const REFUSED: [(&str, &str); 25] = [
 ];
 const BY_A_WORKLOAD: &str = "a workload makes it: render a Deployment, StatefulSet or DaemonSet";
 const BY_A_CONTROLLER: &str = "a controller makes it";
-const CLUSTER_SCOPED: &str =
-    "it is in no namespace, and an object is rendered into the namespace that it is for";
+const CLUSTER_SCOPED: &str = "it is in no namespace, and Copyrator writes objects into namespaces only";
 const BY_ITS_WRITER: &str =
     "what it may do depends on who writes it, which would be Copyrator and not the template's author";
 /// Groups of which no kind is rendered. Of those by their writer, the API server or a webhook takes the user of the request: a
