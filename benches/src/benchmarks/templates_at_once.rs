@@ -42,27 +42,34 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         let writes: Vec<&Request> = ours.iter().filter(|it| is_write(it)).collect();
         let objects: BTreeSet<_> = writes.iter().map(|it| (&it.namespace, &it.name)).collect();
         let last = writes.iter().map(|it| it.finished).max().unwrap_or(begun);
-        let mut note = |what: &str, unit, value| figures.add(format!("{about}: {what}"), unit, value);
-        note("until the last is written", "s", last.duration_since(begun).as_secs_f64());
-        note("objects written", "", objects.len() as f64);
-        note("writes of objects", "", writes.len() as f64);
-        note("requests of all kinds", "", ours.len() as f64);
-        note("our CPU", "s", used.as_secs_f64());
-        note("reconciler, peak", "MB", memory(pid)?.peak);
-        note("objects in order, as the status says", "", status["current"].as_f64().unwrap_or_default());
+        let mut note = |what: &str, unit, budget, value| {
+            figures.add_with(format!("{about}: {what}"), unit, budget, value);
+        };
+        note("until the last is written", "s", None, last.duration_since(begun).as_secs_f64());
+        note("objects written", "", None, objects.len() as f64);
+        note("writes of objects", "", None, writes.len() as f64);
+        note("requests of all kinds", "", None, ours.len() as f64);
+        note("our CPU", "s", None, used.as_secs_f64());
+        note("reconciler, peak", "MB", None, memory(pid)?.peak);
+        note(
+            "objects in order, as the status says",
+            "",
+            None,
+            status["current"].as_f64().unwrap_or_default(),
+        );
         let problems = status["problemCount"].as_f64().unwrap_or_default();
         let again = writes.len() as f64 - objects.len() as f64;
-        figures.add_with(format!("{about}: problems in the status"), "", Budget::every(0.0), problems);
-        figures.add_with(format!("{about}: writes beside the first of each"), "", Budget::every(0.0), again);
+        note("problems in the status", "", Budget::every(0.0), problems);
+        note("writes beside the first of each", "", Budget::every(0.0), again);
         arena.settle().await?;
-        note("reconciler, resident afterwards", "MB", memory(pid)?.resident);
+        note("reconciler, resident afterwards", "MB", None, memory(pid)?.resident);
 
         let begun = Timestamp::now();
         send(&arena.admin, remove(&format!("{TEMPLATES}/{NAME}"))?).await?;
         let is_removal = |it: &Request| is_write(it) && it.verb == "delete";
         let removed = arena.collect("removal", objects.len(), is_removal).await?;
         let last = removed.iter().map(|it| it.finished).max().unwrap_or(begun);
-        note("until the last is deleted", "s", last.duration_since(begun).as_secs_f64());
+        note("until the last is deleted", "s", None, last.duration_since(begun).as_secs_f64());
     }
     Ok(figures)
 }
