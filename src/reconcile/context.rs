@@ -67,9 +67,14 @@ impl Requests for Context {
     }
 
     fn complete(&self, listed: Option<Store>) {
-        let Some(store) = listed else { return self.sweep() };
-        let keys = listed_anew(&self.world(), store);
-        self.queue.sweep(keys);
+        match listed {
+            None => self.sweep(),
+            Some(store) => {
+                let keys = listed_anew(&self.world(), store);
+                self.queue.sweep(keys);
+            }
+        }
+        self.queue.resume();
     }
 
     fn widened(&self) {

@@ -264,7 +264,7 @@ async fn an_account_is_asked_about_anew_before_anything_restarts() {
         reconciler.context.queue().open();
         assert!(matches!(reconciler.workloads.handle(&web()).await, Again::After(_)));
         assert_eq!(
-            reconciler.context.queue().next().await,
+            reconciler.context.queue().next(|| false).await,
             Key::Monitor(monitor_name()),
             "it asks, once for all"
         );
@@ -358,7 +358,7 @@ async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
     for _ in ["waits", "is being looked at"] {
         assert!(matches!(reconciler.look_at(&status).await, Again::After(_)));
         assert!(server.patched().is_empty());
-        let _ = reconciler.context.queue().next().now_or_never();
+        let _ = reconciler.context.queue().next(|| false).now_or_never();
     }
     let again = reconciler.monitors.handle(&monitor_name()).await;
     reconciler.context.queue().done(&asking, again);
@@ -394,11 +394,11 @@ async fn a_sweep_that_finds_nothing_to_do_has_no_news_for_statuses() {
         let queue = reconciler.context.queue();
         queue.open();
         queue.add(Key::Slot(slot.clone()), lane);
-        let key = queue.next().await;
+        let key = queue.next(|| false).await;
         let again = reconciler.look_at(&key).await;
         queue.done(&key, again);
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        let told = queue.next().now_or_never();
+        let told = queue.next(|| false).now_or_never();
         assert_eq!(told, is_told.then(|| Key::RuleStatus(rule.clone())), "{lane:?}");
     }
 }
