@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::queue::{Lane, Queue};
 use crate::{
-    model::{Store, World},
-    observe::watch::Requests,
+    model::World,
+    observe::watch::{Listed, Requests},
     plan::{Changed, Key, everything, listed_anew},
 };
 
@@ -66,11 +66,11 @@ impl Requests for Context {
         }
     }
 
-    fn complete(&self, listed: Option<Store>) {
+    fn complete(&self, listed: Option<Listed>) {
         match listed {
             None => self.sweep(),
-            Some(store) => {
-                let keys = listed_anew(&self.world(), store);
+            Some(Listed { store, place }) => {
+                let keys = listed_anew(&self.world(), store, place.as_deref());
                 self.queue.sweep(keys);
             }
         }

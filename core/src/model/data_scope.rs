@@ -244,15 +244,18 @@ impl DataScope {
         self.settle();
     }
 
-    /// Notes that the list of a watch is through; returns the store that is listed with it, if one is.
-    pub(super) fn note_listed(&mut self, watch: &DataWatch) -> Option<Store> {
-        if !self.watches.contains(watch) {
-            return None;
+    /// Notes that the list of a watch is through.
+    pub(super) fn note_listed(&mut self, watch: &DataWatch) {
+        if self.watches.contains(watch) {
+            self.listed.insert(watch.clone());
+            self.settle();
         }
-        self.listed.insert(watch.clone());
-        self.settle();
-        let is_whole = self.unlisted().all(|other| other.kind() != watch.kind());
-        is_whole.then(|| Store::of(watch.kind().into()))
+    }
+
+    /// The stores that are listed.
+    pub(super) fn listed_stores(&self) -> Vec<Store> {
+        let is_whole = |kind: &DataKind| self.unlisted().all(|watch| watch.kind() != *kind);
+        DATA_KINDS.into_iter().filter(is_whole).map(|kind| Store::of(kind.into())).collect()
     }
 
     /// Notes that an object has one of our labels, or that it is gone or has it no more.
@@ -400,6 +403,22 @@ mod tests {
         assert!(!world.is_complete() && world.has_begun() && !world.knows(Kind::Secret, "b"));
         assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");
         list(&mut world);
+        assert!(world.is_complete());
+    }
+
+    /// A namespace whose list fails is not needed any more.
+    #[test]
+    fn what_is_left_need_not_be_listed() {
+        let mut world = World::default();
+        world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
+        world.set_data_scope(Some(DataScope::new(need(&["a"]))));
+        let wanted = world.data_scope().unwrap().watches().clone();
+        for watch in wanted.iter().filter(|watch| **watch != place("a")) {
+            world.note_data_listed(watch);
+        }
+        let stopped = world.data_scope().unwrap().superfluous(&need(&[]));
+        assert!(!world.has_begun());
+        world.leave_data(&stopped, need(&[]));
         assert!(world.is_complete());
     }
 
