@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::Store;
+use super::{Labels, Store};
 use crate::{
     api::DataKind,
+    marks::{DECLARES, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
     names::{Kind, ObjectKey, is_namespace_name},
 };
 
@@ -134,6 +135,18 @@ pub enum OurLabel {
     Declares,
 }
 
+impl OurLabel {
+    /// Whether it is among these labels, as the watch by it selects objects.
+    pub fn is_on(self, labels: &Labels) -> bool {
+        match self {
+            Self::Copy => {
+                labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && labels.get(RULE_LABEL).is_some()
+            }
+            Self::Declares => labels.get(DECLARES).is_some(),
+        }
+    }
+}
+
 /// One watch of ConfigMaps or Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataWatch {
@@ -199,17 +212,7 @@ impl DataScope {
         self.watches.difference(&self.listed)
     }
 
-    /// Objects with one of our labels, as far as they are watched by it.
-    pub fn labelled(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.labelled.values().flatten()
-    }
-
-    /// Whether an object is among these.
-    pub fn is_labelled(&self, key: &ObjectKey) -> bool {
-        self.labelled.values().any(|keys| keys.contains(key))
-    }
-
-    /// Whether it is among those with this label.
+    /// Whether an object is among those that a watch by this label tells of.
     pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
         self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
     }
@@ -391,7 +394,10 @@ mod tests {
         // One that is about to be stopped.
         world.note_data_listed(&place("a"));
         world.note_labelled(OurLabel::Copy, &secret("z"), true);
-        assert!(!world.is_complete() && world.data_scope().unwrap().labelled().next().is_none());
+        assert!(
+            !world.is_complete()
+                && world.data_scope().unwrap().labelled_with(OurLabel::Copy).next().is_none()
+        );
         assert!(world.object(&secret("a")).is_some());
         list(&mut world);
         assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
