@@ -35,7 +35,7 @@ pub mod testing {
         cluster::{Target, WriteClient, clients},
         observe::{
             content::Contents,
-            watch::{Intake, Observer, Requests},
+            watch::{Intake, Listed, Observer, Requests},
         },
         reconcile::{Decided, about_rule},
         serve::{ConnectionMetrics, Drain, Drained, Limits, ServingCert, serve_plain},

@@ -117,10 +117,7 @@ impl Running {
         for watch in &superfluous {
             self.end(watch).await?;
         }
-        let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
-        // Something may have come to need one of them meanwhile.
-        let needed = needed(&world);
-        world.leave_data(&superfluous, needed);
+        self.observer.leave(&superfluous);
         tracing::info!(
             watches = superfluous.len(),
             "watches of ConfigMaps and Secrets have ended: nothing needs them"

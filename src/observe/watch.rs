@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::crds::{RULES, TEMPLATES, definition};
 use crate::{
     intake::watched::Watched,
-    model::{DataScope, Definition, NamespaceRead, Store, World},
-    plan::{Changed, Key, affected, needed_by},
+    model::{DataScope, DataWatch, Definition, NamespaceRead, Store, World},
+    plan::{Changed, Key, affected, needed, needed_by},
 };
 
 #[cfg(test)]
@@ -66,13 +66,22 @@ enum Found {
     Unread,
 }
 
+/// What was listed anew: the objects of a store, in one namespace or in all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The store.
+    pub store: Store,
+    /// The only namespace that the list was of.
+    pub place: Option<Arc<str>>,
+}
+
 /// Accepts keys to be looked at.
 pub trait Requests: Send + Sync {
     /// Asks to look at these keys soon, because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
     /// Says that every store is complete and one of them was just listed. Objects that appeared or
     /// disappeared unnoticed before are only found by looking at what is in it or should be; `None` stands for everything.
-    fn complete(&self, listed: Option<Store>);
+    fn complete(&self, listed: Option<Listed>);
     /// Says that ConfigMaps or Secrets of further namespaces are to be watched.
     fn widened(&self) {}
 }
@@ -366,27 +375,47 @@ impl Observer {
         for changed in &unseen {
             self.forget::<W>(changed);
         }
-        let was_certain = {
+        let (was_complete, was_certain) = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            let was_certain = world.is_complete() && !world.is_in_doubt();
+            let was_complete = world.is_complete();
+            let was_certain = was_complete && !world.is_in_doubt();
             let is_other = definition_name(W::STORE).is_some() && world.set_definition(W::STORE, definition);
             world.end_doubt(W::STORE, place.cloned());
-            was_certain && !is_other
+            (was_complete, was_certain && !is_other)
         };
         if let Some(place) = place.filter(|_| self.looks_at_some()) {
             self.look(place, NamespaceRead::Listed(W::STORE));
             return;
         }
+        let watch = W::data_watch(place);
         let complete = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            if !W::data_watch(place).is_some_and(|watch| world.note_data_listed(&watch)) {
+            if !watch.as_ref().is_some_and(|watch| world.note_data_listed(watch)) {
                 world.set_listed(W::STORE);
             }
             world.is_complete()
         };
+        // Such a list brings names, and no object.
+        let brings_nothing = was_complete && matches!(watch, Some(DataWatch::Labelled(..)));
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
-        if complete {
-            self.requests.complete(was_certain.then_some(W::STORE));
+        if complete && !brings_nothing {
+            let listed = Listed { store: W::STORE, place: place.cloned() };
+            self.requests.complete(was_certain.then_some(listed));
+        }
+    }
+
+    /// Notes that these watches have ended, since nothing needs them. Where nothing else was to be listed, everything is looked at.
+    pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
+        let completes = {
+            let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
+            let was_complete = world.is_complete();
+            // Something may have come to need one of them meanwhile.
+            let needed = needed(&world);
+            world.leave_data(ended, needed);
+            world.is_complete() && !was_complete
+        };
+        if completes {
+            self.requests.complete(None);
         }
     }
 

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use super::queue::{Lane, Queue};
 use crate::{
-    model::{Store, World},
-    observe::watch::Requests,
+    model::World,
+    observe::watch::{Listed, Requests},
     plan::{Changed, Key, everything, listed_anew},
 };
 
@@ -66,10 +66,15 @@ impl Requests for Context {
         }
     }
 
-    fn complete(&self, listed: Option<Store>) {
-        let Some(store) = listed else { return self.sweep() };
-        let keys = listed_anew(&self.world(), store);
-        self.queue.sweep(keys);
+    fn complete(&self, listed: Option<Listed>) {
+        match listed {
+            None => self.sweep(),
+            Some(Listed { store, place }) => {
+                let keys = listed_anew(&self.world(), store, place.as_deref());
+                self.queue.sweep(keys);
+            }
+        }
+        self.queue.resume();
     }
 
     fn widened(&self) {

@@ -43,8 +43,8 @@ impl Tallies {
     }
 }
 
-/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the copies of all
-/// rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
+/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the lists that are to
+/// come, the copies of all rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
 /// bound.
 #[derive(Debug)]
 pub(super) struct Snapshot {
@@ -63,6 +63,9 @@ impl Collector for Snapshot {
         let throttle = queue.throttle();
         let help = "How many keys are looked at together at most, new namespaces aside";
         gauge(&mut encoder, "in_flight_limit", help, throttle.limit())?;
+        let unlisted = self.context.world().data_scope().map_or(0, |scope| scope.unlisted().count());
+        let help = "Watches of ConfigMaps and Secrets that must be listed before anything is decided";
+        gauge(&mut encoder, "watches_unlisted", help, unlisted)?;
         let busy = ConstCounter::new(throttle.times_busy());
         let help = "Requests that the API server was too busy for, or did not answer in time";
         busy.encode(encoder.encode_descriptor("api_busy", help, None, busy.metric_type())?)?;

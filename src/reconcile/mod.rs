@@ -62,7 +62,7 @@ use self::{
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
     pace::StatusPace,
-    planner::{Planner, SOON},
+    planner::Planner,
     rendering::{RenderingHandler, WITH_PODS},
     rule::RuleHandler,
     scan::Scanner,
@@ -255,14 +255,15 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Looks at keys until told to stop; the one it is at is finished first.
+    /// Looks at keys until told to stop; the one it is at is finished first. While something needs objects that are not listed yet, no
+    /// key is taken.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
             let key = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                key = queue.next() => key,
+                key = queue.next(|| self.context.world().is_widening()) => key,
             };
             let again = self.look_at(&key).await;
             queue.done(&key, again);
@@ -325,17 +326,20 @@ impl Reconciler {
         world.forget_rights(right::KEPT_FOR, now);
     }
 
-    /// While something needs objects that are not listed yet, a key waits; one that was being looked at meanwhile is looked at again.
+    /// Something may come to need further objects after a key was taken. The key is looked at again then, but for one that failed, which
+    /// waits as long as it must in any case.
     async fn look_at(&self, key: &Key) -> Again {
         let is_widening = || self.context.world().is_widening();
         if is_widening() {
-            return Again::After(SOON);
+            return Again::AsBefore;
         }
         if !self.is_to_look_at(key) {
             return Again::OnChange;
         }
-        let again = self.handle(key).await;
-        if is_widening() { Again::After(SOON) } else { again }
+        match self.handle(key).await {
+            Again::OnChange | Again::After(_) if is_widening() => Again::AsBefore,
+            again => again,
+        }
     }
 
     async fn handle(&self, key: &Key) -> Again {

@@ -43,6 +43,8 @@ pub(crate) enum Again {
     Backoff(Option<Duration>),
     /// It was refused for good reason: slowly.
     Refused,
+    /// Nothing was decided: it waits on in its lane, for as long as it has waited.
+    AsBefore,
 }
 
 impl Again {
@@ -51,7 +53,7 @@ impl Again {
         match self {
             Self::OnChange => Self::After(most),
             Self::After(wait) => Self::After(wait.min(most)),
-            failed @ (Self::Backoff(_) | Self::Refused) => failed,
+            other @ (Self::Backoff(_) | Self::Refused | Self::AsBefore) => other,
         }
     }
 }
@@ -163,11 +165,14 @@ impl Queue {
         self.lock().open
     }
 
-    /// The next key; waits for one.
-    pub(crate) async fn next(&self) -> Key {
+    /// The next key; waits for one. None is taken while `is_held`, which is asked with the queue unlocked: what waits keeps its lane
+    /// and its time. [`Self::resume`] says that this may be over.
+    pub(crate) async fn next(&self, is_held: impl Fn() -> bool) -> Key {
         loop {
             let woken = self.wake.notified();
-            let due = {
+            let due = if is_held() {
+                None
+            } else {
                 let mut inner = self.lock();
                 inner.ripen(Instant::now());
                 let pause = self.throttle.pause();
@@ -193,10 +198,20 @@ impl Queue {
         }
     }
 
+    /// Has a worker look whether keys are still held.
+    pub(crate) fn resume(&self) {
+        self.wake.notify_one();
+    }
+
     /// A key has been looked at.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(running) = inner.running.remove(key) else { return };
+        if again == Again::AsBefore {
+            inner.put_back(key.clone(), running);
+            drop(inner);
+            return self.wake.notify_one();
+        }
         if matches!(again, Again::Backoff(_)) {
             *inner.failures.entry(key.clone()).or_default() += 1;
         } else {
@@ -204,7 +219,7 @@ impl Queue {
         }
         let failures = inner.failures.get(key).copied().unwrap_or_default();
         let delay = match again {
-            Again::OnChange => None,
+            Again::OnChange | Again::AsBefore => None,
             Again::After(delay) => Some(delay),
             Again::Backoff(least) => Some(backoff(key, failures).max(least.unwrap_or_default())),
             Again::Refused => Some(REFUSED_AGAIN),
@@ -288,6 +303,15 @@ impl Inner {
                 self.lanes[lane as usize].push_back(key);
                 true
             }
+        }
+    }
+
+    fn put_back(&mut self, key: Key, Running { again, lane, since }: Running) {
+        if self.open {
+            let lane = again.map_or(lane, |again| again.min(lane));
+            self.forget_delay(&key);
+            self.waiting.insert(key.clone(), Waiting { lane, since });
+            self.lanes[lane as usize].push_front(key);
         }
     }
 

@@ -84,11 +84,21 @@ impl Verifier {
             }
             let page = page(&self.client, kind, namespace, self.page_size(), next.as_deref()).await?;
             seen += page.copies.len();
-            differ += page.copies.iter().filter(|(slot, content)| self.differs(slot, content)).count();
+            for (slot, content) in &page.copies {
+                self.wait_until_complete().await;
+                differ += usize::from(self.differs(slot, content));
+            }
             next = page.next;
             if next.is_none() {
                 return Ok((seen, differ));
             }
+        }
+    }
+
+    /// Waits while something needs objects that are not listed yet: nothing can be told of a copy then.
+    async fn wait_until_complete(&self) {
+        while !self.context.world().is_complete() {
+            tokio::time::sleep(BREATH).await;
         }
     }
 

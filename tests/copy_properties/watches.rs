@@ -15,10 +15,10 @@ use copyrator::{
         watched::Watched,
     },
     marks,
-    model::{DATA_KINDS, DataNeed, DataWatch, OurLabel, Store, World},
+    model::{DATA_KINDS, DataNeed, DataWatch, OurLabel, World},
     names::Kind,
     plan::{Changed, Key, everything, listed_anew, needed},
-    testing::{Intake, Observer, Requests},
+    testing::{Intake, Listed, Observer, Requests},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::runtime::watcher::Event;
@@ -121,7 +121,10 @@ impl Watches {
         });
         let mut keys = std::mem::take(&mut *self.told.keys.lock().unwrap());
         for listed in std::mem::take(&mut *self.told.complete.lock().unwrap()) {
-            keys.extend(listed.map_or_else(|| everything(world), |store| listed_anew(world, store)));
+            keys.extend(match listed {
+                None => everything(world),
+                Some(Listed { store, place }) => listed_anew(world, store, place.as_deref()),
+            });
         }
         keys
     }
@@ -176,10 +179,7 @@ impl Watches {
             world.data_scope().unwrap().superfluous(&needed(&world))
         };
         self.end(|watch| superfluous.contains(watch));
-        let mut world = world.write().unwrap();
-        let needed = needed(&world);
-        world.leave_data(&superfluous, needed);
-        drop(world);
+        self.observer.leave(&superfluous);
         self.follow(server);
     }
 
@@ -313,7 +313,7 @@ fn name_of(changed: &Changed) -> Value {
 #[derive(Default)]
 struct Told {
     keys: Mutex<BTreeSet<Key>>,
-    complete: Mutex<Vec<Option<Store>>>,
+    complete: Mutex<Vec<Option<Listed>>>,
 }
 
 impl Requests for Told {
@@ -321,7 +321,7 @@ impl Requests for Told {
         self.keys.lock().unwrap().extend(keys);
     }
 
-    fn complete(&self, listed: Option<Store>) {
+    fn complete(&self, listed: Option<Listed>) {
         self.complete.lock().unwrap().push(listed);
     }
 }

@@ -44,15 +44,22 @@ impl World {
             self.set_remark(&key, None);
             self.set_object(key, None);
         }
+        self.note_listed_stores();
     }
 
     /// Notes that the list of a watch is through; returns whether ConfigMaps and Secrets are watched so here.
     pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
         let Some(scope) = &mut self.cluster.data_scope else { return false };
-        if let Some(store) = scope.note_listed(watch) {
+        scope.note_listed(watch);
+        self.note_listed_stores();
+        true
+    }
+
+    fn note_listed_stores(&mut self) {
+        let listed = self.cluster.data_scope.as_ref().map(DataScope::listed_stores).unwrap_or_default();
+        for store in listed {
             self.set_listed(store);
         }
-        true
     }
 
     /// Notes that an object has one of our labels, or that it is gone or has it no more.

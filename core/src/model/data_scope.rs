@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::Store;
+use super::{Labels, Store};
 use crate::{
     api::DataKind,
+    marks::{DECLARES, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
     names::{Kind, ObjectKey, is_namespace_name},
 };
 
@@ -134,6 +135,18 @@ pub enum OurLabel {
     Declares,
 }
 
+impl OurLabel {
+    /// Whether it is among these labels, as the watch by it selects objects.
+    pub fn is_on(self, labels: &Labels) -> bool {
+        match self {
+            Self::Copy => {
+                labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && labels.get(RULE_LABEL).is_some()
+            }
+            Self::Declares => labels.get(DECLARES).is_some(),
+        }
+    }
+}
+
 /// One watch of ConfigMaps or Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataWatch {
@@ -199,17 +212,7 @@ impl DataScope {
         self.watches.difference(&self.listed)
     }
 
-    /// Objects with one of our labels, as far as they are watched by it.
-    pub fn labelled(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.labelled.values().flatten()
-    }
-
-    /// Whether an object is among these.
-    pub fn is_labelled(&self, key: &ObjectKey) -> bool {
-        self.labelled.values().any(|keys| keys.contains(key))
-    }
-
-    /// Whether it is among those with this label.
+    /// Whether an object is among those that a watch by this label tells of.
     pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
         self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
     }
@@ -244,15 +247,18 @@ impl DataScope {
         self.settle();
     }
 
-    /// Notes that the list of a watch is through; returns the store that is listed with it, if one is.
-    pub(super) fn note_listed(&mut self, watch: &DataWatch) -> Option<Store> {
-        if !self.watches.contains(watch) {
-            return None;
+    /// Notes that the list of a watch is through.
+    pub(super) fn note_listed(&mut self, watch: &DataWatch) {
+        if self.watches.contains(watch) {
+            self.listed.insert(watch.clone());
+            self.settle();
         }
-        self.listed.insert(watch.clone());
-        self.settle();
-        let is_whole = self.unlisted().all(|other| other.kind() != watch.kind());
-        is_whole.then(|| Store::of(watch.kind().into()))
+    }
+
+    /// The stores that are listed.
+    pub(super) fn listed_stores(&self) -> Vec<Store> {
+        let is_whole = |kind: &DataKind| self.unlisted().all(|watch| watch.kind() != *kind);
+        DATA_KINDS.into_iter().filter(is_whole).map(|kind| Store::of(kind.into())).collect()
     }
 
     /// Notes that an object has one of our labels, or that it is gone or has it no more.
@@ -388,7 +394,10 @@ mod tests {
         // One that is about to be stopped.
         world.note_data_listed(&place("a"));
         world.note_labelled(OurLabel::Copy, &secret("z"), true);
-        assert!(!world.is_complete() && world.data_scope().unwrap().labelled().next().is_none());
+        assert!(
+            !world.is_complete()
+                && world.data_scope().unwrap().labelled_with(OurLabel::Copy).next().is_none()
+        );
         assert!(world.object(&secret("a")).is_some());
         list(&mut world);
         assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
@@ -400,6 +409,22 @@ mod tests {
         assert!(!world.is_complete() && world.has_begun() && !world.knows(Kind::Secret, "b"));
         assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");
         list(&mut world);
+        assert!(world.is_complete());
+    }
+
+    /// A namespace whose list fails is not needed any more.
+    #[test]
+    fn what_is_left_need_not_be_listed() {
+        let mut world = World::default();
+        world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
+        world.set_data_scope(Some(DataScope::new(need(&["a"]))));
+        let wanted = world.data_scope().unwrap().watches().clone();
+        for watch in wanted.iter().filter(|watch| **watch != place("a")) {
+            world.note_data_listed(watch);
+        }
+        let stopped = world.data_scope().unwrap().superfluous(&need(&[]));
+        assert!(!world.has_begun());
+        world.leave_data(&stopped, need(&[]));
         assert!(world.is_complete());
     }
 

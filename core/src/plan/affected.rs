@@ -221,10 +221,11 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
     each(world).collect()
 }
 
-/// What must be looked at when a store was listed once more: what is in it, or should be. A copy that somebody deleted while the
+/// What must be looked at when a store was listed once more, in one namespace or in all: what is in it, or should be. A copy that somebody deleted while the
 /// watch was interrupted may be neither in the list nor known.
-pub fn listed_anew(world: &World, store: Store) -> BTreeSet<Key> {
-    each(world).filter(|key| key.is_of(store)).collect()
+pub fn listed_anew(world: &World, store: Store, place: Option<&str>) -> BTreeSet<Key> {
+    let is_there = |key: &Key| place.is_none() || key.namespace().is_none() || key.namespace() == place;
+    each(world).filter(|key| key.is_of(store) && is_there(key)).collect()
 }
 
 /// Each key of everything; a key can come twice.

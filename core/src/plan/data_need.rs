@@ -8,7 +8,7 @@ use std::{borrow::Borrow, sync::Arc};
 use super::{
     Changed,
     copy::{
-        claims::{namespaces_meant, source_namespaces},
+        claims::{is_anothers, is_copy, namespaces_meant, source_namespaces},
         targets::{is_named, takes_copies, targets},
         templates::{instances, instances_in},
     },
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     api::{DataKind, PolicyKind},
-    model::{DATA_KINDS, DataNeed, NamespaceFacts, PolicyFacts, WorkloadFacts, World},
+    model::{DATA_KINDS, DataNeed, NamespaceFacts, OurLabel, PolicyFacts, WorkloadFacts, World},
     names::{NamespacedName, ObjectKey},
     validate::{CompiledRule, CompiledTemplate},
 };
@@ -26,13 +26,15 @@ pub fn needed(world: &World) -> DataNeed {
     let mut need = DataNeed::in_namespace(&world.settings().own_namespace);
     world.rules().keys().for_each(|rule| of_rule(world, rule, &mut need));
     world.templates().keys().for_each(|template| of_template(world, template, &mut need));
-    world.policies().values().for_each(|facts| of_policy(world, facts, &mut need));
-    world.monitors().keys().for_each(|monitor| need.add_both(&monitor.namespace));
-    for (key, _) in world.workloads().iter().filter(|(_, facts)| is_looked_at(facts)) {
-        need.add_both(&key.namespace);
+    if serves_all(world) {
+        world.policies().values().for_each(|facts| of_policy(world, facts, &mut need));
+        world.monitors().keys().for_each(|monitor| need.add_both(&monitor.namespace));
+        for (key, _) in world.workloads().iter().filter(|(_, facts)| is_looked_at(facts)) {
+            need.add_both(&key.namespace);
+        }
     }
     world.copies().for_each(|copy| of_copy(world, copy, &mut need));
-    world.data_scope().into_iter().flat_map(|scope| scope.labelled()).for_each(|key| itself(key, &mut need));
+    labelled(world).for_each(|key| itself(key, &mut need));
     need
 }
 
@@ -43,6 +45,7 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
         Changed::Namespace(name) => of_namespace(world, name, &mut need),
         Changed::Rule(rule) => of_rule(world, rule, &mut need),
         Changed::Template(template) => of_template(world, template, &mut need),
+        Changed::Policy(_) | Changed::Monitor(_) | Changed::Workload(_) if !serves_all(world) => {}
         Changed::Policy(name) => {
             world.policies().get(name).into_iter().for_each(|facts| of_policy(world, facts, &mut need));
         }
@@ -59,7 +62,8 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
             if world.monitors().contains_key(&declared) {
                 need.add_both(&key.namespace);
             }
-            if world.data_scope().is_some_and(|scope| scope.is_labelled(key)) {
+            let has = |label| world.data_scope().is_some_and(|scope| scope.has(label, key));
+            if labels(world).any(has) {
                 itself(key, &mut need);
             }
         }
@@ -74,6 +78,30 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
         Changed::Instances(_) | Changed::Granted(_) | Changed::SourceIndex => {}
     }
     need
+}
+
+/// Whether this process serves more than one rule. One that does not looks at copies of that rule only.
+fn serves_all(world: &World) -> bool {
+    world.settings().only_rule.is_none()
+}
+
+/// The labels of ours that count here.
+fn labels(world: &World) -> impl Iterator<Item = OurLabel> {
+    let declares = serves_all(world) && world.settings().annotations;
+    [Some(OurLabel::Copy), declares.then_some(OurLabel::Declares)].into_iter().flatten()
+}
+
+/// Objects with such a label. While all namespaces are watched, no watch by label tells of them, but they are known; without them, their
+/// namespaces would be left, and then found to be needed.
+fn labelled(world: &World) -> impl Iterator<Item = &ObjectKey> {
+    let told = move |label| world.data_scope().into_iter().flat_map(move |scope| scope.labelled_with(label));
+    let is_all = |key: &ObjectKey| {
+        let wanted = world.data_scope().map(|scope| scope.wanted());
+        key.kind.data().zip(wanted).is_some_and(|(kind, wanted)| wanted.is_all(kind))
+    };
+    let known = world.objects().filter(move |(key, _)| is_all(key));
+    let known = known.filter(|(_, facts)| labels(world).any(|label| label.is_on(&facts.labels)));
+    labels(world).flat_map(told).chain(known.map(|(key, _)| key))
 }
 
 fn itself(key: &ObjectKey, need: &mut DataNeed) {
@@ -173,10 +201,11 @@ fn is_looked_at(facts: &WorkloadFacts) -> bool {
 }
 
 /// The object that declares the rule of a copy: where it has lost its label it is found by nothing else, and the copies of such an
-/// object stay.
+/// object stay. Forged marks name nothing.
 fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
-    let marks = world.object(copy).and_then(|facts| facts.marks.as_deref());
-    let source = marks.and_then(|marks| marks.rule.annotated());
+    let marks = world.object(copy).filter(|facts| is_copy(world, copy, facts));
+    let rule = marks.and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
+    let source = rule.filter(|rule| !is_anothers(world, rule)).and_then(|rule| rule.annotated());
     source.into_iter().for_each(|source| itself(&source, need));
 }
 
@@ -202,6 +231,7 @@ mod tests {
     use super::*;
     use crate::{
         api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate},
+        digest::DigestKey,
         intake::{
             AsWritten,
             labelled::{Labelled, OfDeclaring},
@@ -305,9 +335,6 @@ mod tests {
             namespace("c", "red"),
             namespace("kube-system", "blue"),
         ];
-        let marks = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": "x"},
-            "annotations": {"copyrator.dev/rule": "far/secret:app", "copyrator.dev/source": "far/app",
-                "copyrator.dev/source-uid": "u", "copyrator.dev/digest": "d", "copyrator.dev/mark": "m"}}});
         let template = |body: Value| {
             json!({"spec": {"forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]},
                 "objects": [{"id": "one", "template": body}]}})
@@ -386,7 +413,7 @@ mod tests {
                 "a,ours | ours",
             ),
             // The object that declared the rule of a copy, which may have lost its label.
-            (Some(object("ConfigMap", "c", marks)), "ours | far,ours"),
+            (Some(object("ConfigMap", "c", marked())), "ours | far,ours"),
             (Some(object("LabelledSecret", "c", json!({}))), "ours | c,ours"),
             (Some(object("Secret", "c", annotated("a"))), "ours | a,c,ours"),
             (Some(object("Secret", "c", annotated("a["))), "ours | c,ours"),
@@ -394,6 +421,68 @@ mod tests {
             let objects: Vec<_> = places.iter().cloned().chain(one.clone()).collect();
             assert_eq!(with(&objects), wanted, "{one:?}");
         }
+    }
+
+    fn marked() -> Value {
+        json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": "x"},
+            "annotations": {"copyrator.dev/rule": "far/secret:app", "copyrator.dev/source": "far/app",
+                "copyrator.dev/source-uid": "u", "copyrator.dev/digest": "d", "copyrator.dev/mark": "m"}}})
+    }
+
+    #[test]
+    fn forged_marks_need_nothing_and_neither_does_what_this_process_never_uses() {
+        let policy = json!({"spec": {"match": {"kinds": ["Secret"]}, "data": [{"name": "n", "keys": ["k"], "format": "url"}]}});
+        let objects = [
+            namespace("a", "blue"),
+            object("ConfigMap", "c", marked()),
+            object("LabelledSecret", "d", json!({})),
+            object("ConfigPolicy", "", policy),
+            object("ConfigMonitor", "e", json!({"spec": {"watch": [{"kind": "ConfigMap", "names": ["x"]}]}})),
+            object(
+                "Deployment",
+                "f",
+                json!({"metadata": {"annotations": {"copyrator.dev/restart": "true"}}}),
+            ),
+        ];
+        let with = |change: fn(&mut World)| {
+            let mut world = world();
+            change(&mut world);
+            for (kind, object) in &objects {
+                let changed = by_kind(kind)(&mut world, object.clone());
+                let more = needed_by(&world, &changed);
+                world.widen_data(&more);
+            }
+            assert_eq!(world.data_scope().unwrap().wanted(), &needed(&world));
+            said(&needed(&world))
+        };
+        assert_eq!(with(|_| {}), "e,f,ours | a,d,e,f,far,ours");
+        assert_eq!(
+            with(|world| world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]))),
+            "e,f,ours | a,d,e,f,ours",
+            "the marks are forged"
+        );
+        assert_eq!(with(|world| world.settings_mut().annotations = false), "e,f,ours | a,e,f,ours");
+        assert_eq!(
+            with(|world| world.settings_mut().only_rule = Some(NamespacedName::new("ours", "one"))),
+            "ours | ours"
+        );
+    }
+
+    /// Otherwise they are left, found by their labels, and watched again, each interval.
+    #[test]
+    fn many_namespaces_with_labels_of_ours_keep_all_watched() {
+        let mut all = DataNeed::in_namespace("ours");
+        DATA_KINDS.into_iter().for_each(|kind| all.add_all(kind));
+        let mut world = world();
+        world.widen_data(&all);
+        for at in 0..20 {
+            let labels = json!({"metadata": {"labels": {"copyrator.dev/declares": "true"}}});
+            for (kind, rest) in [("ConfigMap", marked()), ("Secret", if at < 9 { labels } else { json!({}) })]
+            {
+                by_kind(kind)(&mut world, object(kind, &format!("n{at}"), rest).1);
+            }
+        }
+        assert_eq!(said(&needed(&world)), "all | far,n0,n1,n2,n3,n4,n5,n6,n7,n8,ours");
     }
 
     #[test]

@@ -18,9 +18,11 @@ use super::*;
 use crate::{
     api::CopyratorTemplate,
     intake::{AsWritten, watched::Watched as _},
-    model::Store,
     names::{GrantedKinds, NamespacedName, TemplateKind},
-    observe::{instances::InstancesOf, watch::Requests},
+    observe::{
+        instances::InstancesOf,
+        watch::{Listed, Requests},
+    },
     plan::Key,
 };
 
@@ -29,7 +31,7 @@ struct Unheard;
 impl Requests for Unheard {
     fn request(&self, _: &Changed, _: BTreeSet<Key>) {}
 
-    fn complete(&self, _: Option<Store>) {}
+    fn complete(&self, _: Option<Listed>) {}
 }
 
 /// The API server answers, and its watch says nothing.

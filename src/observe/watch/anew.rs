@@ -24,7 +24,7 @@ struct Counted(AtomicUsize);
 impl Requests for Counted {
     fn request(&self, _: &Changed, _: BTreeSet<Key>) {}
 
-    fn complete(&self, _: Option<Store>) {
+    fn complete(&self, _: Option<Listed>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

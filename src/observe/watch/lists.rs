@@ -21,7 +21,7 @@ impl Requests for Noted {
         self.0.lock().unwrap().push(changed.clone());
     }
 
-    fn complete(&self, _: Option<Store>) {}
+    fn complete(&self, _: Option<Listed>) {}
 }
 
 fn namespace(name: &str) -> Namespace {

@@ -23,7 +23,7 @@ impl Requests for Requested {
         self.0.lock().unwrap().extend(keys);
     }
 
-    fn complete(&self, _: Option<Store>) {}
+    fn complete(&self, _: Option<Listed>) {}
 }
 
 /// A server whose lists grow each time, and whose watches never report anything.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    api::CopyratorRule,
+    api::{CopyratorRule, DataKind},
     intake::{
         AsWritten,
         labelled::{Labelled, OfCopies, OfDeclaring},
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Default)]
 struct Heard {
     keys: Mutex<BTreeSet<Key>>,
-    complete: Mutex<Vec<Option<Store>>>,
+    complete: Mutex<Vec<Option<Listed>>>,
     widened: AtomicUsize,
 }
 
@@ -33,7 +33,7 @@ impl Requests for Heard {
         self.keys.lock().unwrap().extend(keys);
     }
 
-    fn complete(&self, listed: Option<Store>) {
+    fn complete(&self, listed: Option<Listed>) {
         self.complete.lock().unwrap().push(listed);
     }
 
@@ -104,8 +104,22 @@ fn what_a_change_needs_is_unknown_from_that_very_change_until_it_is_listed() {
     let known = |kind, name| world.read().unwrap().knows(kind, name);
     assert!(known(Kind::Secret, "home") && !known(Kind::Secret, "web") && !known(Kind::ConfigMap, "home"));
 
-    // A list of one namespace says nothing of another, and later ones have only their kind looked at.
+    // A list of one namespace says nothing of another, and later ones have only what is there looked at.
     list::<Slim<Secret>>(&observer, Some("shop"), &[]);
     assert!(world.read().unwrap().object(&ObjectKey::new(Kind::Secret, "home", "app")).is_some());
-    assert_eq!(completed(), [Some(Store::Secrets)]);
+    assert_eq!(completed(), [Some(Listed { store: Store::Secrets, place: Some("shop".into()) })]);
+    labelled(&observer);
+    assert_eq!(completed(), [], "names bring nothing to look at");
+
+    // Something needs a namespace that is never listed, and then it does not.
+    let mut more = DataNeed::default();
+    more.add(DataKind::Secret, &"web".into());
+    assert!(world.write().unwrap().widen_data(&more));
+    let superfluous = {
+        let world = world.read().unwrap();
+        world.data_scope().unwrap().superfluous(&needed(&world))
+    };
+    assert_eq!((state(), superfluous.len()), ((true, false), 1));
+    observer.leave(&superfluous);
+    assert_eq!((state(), completed()), ((true, true), vec![None]));
 }

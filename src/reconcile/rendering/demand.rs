@@ -45,7 +45,7 @@ fn count(keys: &BTreeSet<Key>) -> (usize, usize) {
 fn asked(world: &World, template: &NamespacedName, more: &Changed) -> [(usize, usize); 4] {
     let sets = [
         everything(world),
-        listed_anew(world, Store::CopyratorTemplates),
+        listed_anew(world, Store::CopyratorTemplates, None),
         affected(world, &Changed::Template(template.clone())),
         affected(world, more),
     ];

@@ -136,8 +136,10 @@ fn everything_begins_with_authorities_and_leaves_no_slot_out() {
         [Key::Rule(rule), Key::Slot(slot()), Key::Hooks, Key::DigestKey],
         "a copy that is not there is a slot, too"
     );
-    let listed = |store| listed_anew(&world, store).into_iter().collect::<Vec<_>>();
+    let listed = |store| listed_anew(&world, store, None).into_iter().collect::<Vec<_>>();
     assert_eq!(listed(Store::Secrets), keys[1..], "of one that was listed once more");
+    let elsewhere = listed_anew(&world, Store::Secrets, Some("home"));
+    assert_eq!(elsewhere.into_iter().collect::<Vec<_>>(), keys[2..], "of one namespace");
     assert_eq!(listed(Store::CopyratorRules), keys[..1]);
     assert_eq!(listed(Store::Namespaces), []);
 }
