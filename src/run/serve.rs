@@ -54,6 +54,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How often definitions are compared with this build: while they are older, and afterwards.
 const LOOK_SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// How often to look, after the start, whether decisions wait for lists.
+const LOOK_AT_LISTS: Duration = Duration::from_secs(1);
 
 /// Serves until a signal arrives or a task fails.
 ///
@@ -232,11 +234,13 @@ fn load_digest_key(
     });
 }
 
-/// Reports in readiness which stores are not complete.
+/// Reports in readiness which stores are not complete; and from then on, in a remark, which lists decisions wait for.
 fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.require("stores"), tasks.shutdown());
+    let later = readiness.remark("lists");
     tasks.spawn("completeness", async move {
         let mut look = tokio::time::interval(Duration::from_millis(50));
+        let mut was_complete = false;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return Ok::<(), Infallible>(()),
@@ -250,12 +254,16 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
                 let data = data.map(|watch| format!("{watch:?}"));
                 stores.chain(places.map(|name| format!("namespace {name}"))).chain(data).collect()
             };
-            if missing.is_empty() {
-                condition.holds();
-                stop.cancelled().await;
-                return Ok(());
+            let told = if was_complete { &later } else { &condition };
+            if !missing.is_empty() {
+                told.missing(format!("not listed yet: {}", missing.join(", ")));
+                continue;
             }
-            condition.missing(format!("not listed yet: {}", missing.join(", ")));
+            told.holds();
+            if !was_complete {
+                was_complete = true;
+                look = tokio::time::interval(LOOK_AT_LISTS);
+            }
         }
     });
 }
