@@ -1,5 +1,6 @@
 //! What having us installed costs who has nothing to do with us: a bare client's six kinds of write of Secrets, on an API
-//! server before the chart and on one with it, in turns; with no rule, with rules elsewhere, and with policies.
+//! server with the chart, in short turns with another one that never had it; before the chart, with no rule, with rules
+//! elsewhere, and with policies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use devcluster::{Component, DevCluster, Options};
 use kube::Client;
 use serde_json::{Value, json};
+use testbed::Role;
 use tokio::task::JoinSet;
 
 use crate::Outcome;
@@ -20,95 +22,123 @@ use crate::sizes::Sizes;
 use crate::statistics::percentile;
 use crate::writes::{self, Prepared, apply, create, merge, remove, replace, send};
 
-/// Where the bare client writes, and where our rules are.
+/// Where the bare client writes.
 const PLACE: &str = "bystander";
 const POLICIES: &str = "/apis/copyrator.dev/v1alpha1/configpolicies";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const BARE_HOOK: &str = "bare-bystander";
-/// What is there beside the writes: how it is called, how many policies with `failurePolicy: Fail`, and the names that they
-/// speak of.
-const SIDES: [(&str, usize, &str); 7] = [
-    ("no rules", 0, ""),
-    ("rules elsewhere", 0, ""),
-    ("a bare webhook", 0, ""),
-    ("one policy", 1, "*"),
-    ("eight policies", 8, "*"),
-    ("a hundred policies", 100, "*"),
-    ("eight policies of others", 8, "other-*"),
+/// What is there while the client writes, in the order of a round.
+const SIDES: [Side; 8] = [
+    Side { name: BEFORE, policies: 0, names: "" },
+    Side { name: "no rules", policies: 0, names: "" },
+    Side { name: ELSEWHERE, policies: 0, names: "" },
+    Side { name: BARE, policies: 0, names: "" },
+    Side { name: "one policy", policies: 1, names: "*" },
+    Side { name: "eight policies", policies: 8, names: "*" },
+    Side { name: "a hundred policies", policies: 100, names: "*" },
+    Side { name: "eight policies of others", policies: 8, names: "other-*" },
 ];
+const BEFORE: &str = "before";
+const ELSEWHERE: &str = "rules elsewhere";
+const BARE: &str = "a bare webhook";
+/// Of the sides, those that are to be the same. What is looked for there is smaller than what a machine's speed drifts by within
+/// seconds, so that takes more turns.
+const ALIKE: usize = 3;
+/// Turns of a side, for each of the wished pairs.
+const TURNS: usize = 30;
+const FEWER_TURNS: usize = 6;
+/// Secrets of a turn: so few that both API servers see the same machine.
+const SHARE: usize = 20;
 
-/// What the writes took.
+/// What is there while the client writes.
+struct Side {
+    name: &'static str,
+    /// How many policies there are, with `failurePolicy: Fail`, and the names of Secrets that they speak of.
+    policies: usize,
+    names: &'static str,
+}
+
+/// An API server that is written to.
+#[derive(Clone)]
+struct Server {
+    client: Client,
+    pid: u32,
+}
+
+/// What writes took: the API server's processor, and each of them in milliseconds.
+#[derive(Debug, Default)]
+struct Took {
+    processor: Duration,
+    times: Vec<f64>,
+}
+
+impl Took {
+    fn add(&mut self, other: Took) {
+        self.processor += other.processor;
+        self.times.extend(other.times);
+    }
+
+    fn half(&self) -> f64 {
+        percentile(&self.times, 50.0)
+    }
+}
+
+/// How much more one is than another: of the API server's processor, and of the time that half of the writes took at most.
 #[derive(Clone, Copy, Debug)]
-struct Measured {
-    server: Duration,
+struct Ratio {
+    processor: f64,
     half: f64,
 }
 
-impl Measured {
-    /// Of two runs: the processor of both, the middle of their medians.
-    fn both(one: Self, other: Self) -> Self {
-        Self { server: one.server + other.server, half: f64::midpoint(one.half, other.half) }
+impl Ratio {
+    fn of(ours: &Took, other: &Took) -> Ratio {
+        Ratio {
+            processor: ours.processor.as_secs_f64() / other.processor.as_secs_f64().max(f64::EPSILON),
+            half: ours.half() / other.half(),
+        }
+    }
+
+    fn over(self, other: Ratio) -> Ratio {
+        Ratio { processor: self.processor / other.processor, half: self.half / other.half }
+    }
+
+    fn add_to(self, figures: &mut Figures, what: &str, budgets: [Option<Budget>; 2]) {
+        figures.add_with(format!("{what}: processor"), "×", budgets[0], self.processor);
+        figures.add_with(format!("{what}: p50"), "×", budgets[1], self.half);
     }
 }
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
-    let before = DevCluster::start(Options::default().audit(true))?;
-    let bare = connect(before.admin_kubeconfig()).await?;
-    let bare_server = before.component(Component::ApiServer).pid().ok_or("the API server does not run")?;
+    let without = DevCluster::start(Options::default().audit(true))?;
     let mut arena = Arena::start(&program.for_any_peer(), sizes).await?;
-    let server = arena.component(Component::ApiServer)?;
-    let client = arena.admin.clone();
     let webhook = BareWebhook::start()?;
-    for client in [&bare, &client] {
+    let servers = [
+        Server { client: arena.admin.clone(), pid: arena.component(Component::ApiServer)? },
+        Server {
+            client: connect(without.admin_kubeconfig()).await?,
+            pid: without.component(Component::ApiServer).pid().ok_or("the API server does not run")?,
+        },
+    ];
+    for Server { client, .. } in &servers {
         writes::send_all(client, vec![create("/api/v1/namespaces", &namespace(PLACE, &[]))?], 1).await?;
     }
     arena.create("/api/v1/namespaces", [namespace("copies", &["copies"])]).await?;
     let mut figures = Figures::default();
     for _ in 0..sizes.rounds {
-        let mut ratios: Vec<(f64, f64)> = Vec::new();
-        for (side, count, names) in SIDES {
-            let (is_elsewhere, is_bare) = (side == "rules elsewhere", side == "a bare webhook");
-            if is_bare {
-                arena.create(HOOKS, [webhook.hook(BARE_HOOK)]).await?;
-            }
-            if is_elsewhere {
-                arena.create_source(source("elsewhere", "1")).await?;
-                let target = json!({"namespaceSelector": {"matchLabels": {"copies": "yes"}}});
-                arena.create_rule(rule("elsewhere", "elsewhere", target)).await?;
-            }
-            arena.create(POLICIES, (0..count).map(|number| policy(number, names))).await?;
-            arena.settle().await?;
-            // The first writes of a side are of no interest: the API server has just read its hooks anew. The other does the
-            // same, so that neither is the warmer one.
-            write(&client, server, sizes.writes / 4).await?;
-            write(&bare, bare_server, sizes.writes / 4).await?;
-            // A B B A: what drifts meanwhile weighs on both.
-            let first = write(&client, server, sizes.writes).await?;
-            let theirs = Measured::both(
-                write(&bare, bare_server, sizes.writes).await?,
-                write(&bare, bare_server, sizes.writes).await?,
-            );
-            let ours = Measured::both(first, write(&client, server, sizes.writes).await?);
-            let ratio = (
-                ours.server.as_secs_f64() / theirs.server.as_secs_f64().max(f64::EPSILON),
-                ours.half / theirs.half,
-            );
-            let free = if count == 0 && !is_bare { Budget::median(1.03) } else { None };
-            figures.add_with(format!("{side} ÷ before: processor"), "×", free, ratio.0);
-            figures.add_with(format!("{side} ÷ before: p50"), "×", free, ratio.1);
-            figures.add(format!("{side}: p50"), "ms", ours.half);
-            figures.add("before: p50", "ms", theirs.half);
-            ratios.push(ratio);
-            let gone = (0..count).map(|number| remove(&format!("{POLICIES}/bystander-{number}")));
-            writes::send_all(&client, gone.collect::<Outcome<Vec<Prepared>>>()?, IN_FLIGHT).await?;
-            if is_bare {
-                writes::send_all(&client, vec![remove(&format!("{HOOKS}/{BARE_HOOK}"))?], 1).await?;
-            }
-            if is_elsewhere {
-                let rule = format!("/apis/copyrator.dev/v1alpha1/namespaces/{HOME}/copyratorrules/elsewhere");
-                writes::send_all(&client, vec![remove(&rule)?], 1).await?;
-                writes::send_all(&client, vec![remove(&path(HOME, "secrets", "elsewhere"))?], 1).await?;
-            }
+        let mut ratios: Vec<Ratio> = Vec::new();
+        for (number, side) in SIDES.iter().enumerate() {
+            set_up(&mut arena, &webhook, side).await?;
+            let turns = sizes.pairs * if number < ALIKE { TURNS } else { FEWER_TURNS };
+            let [ours, other] = compare(&servers, turns, sizes.writes).await?;
+            figures.add(format!("{}: p50", side.name), "ms", ours.half());
+            ratios.push(Ratio::of(&ours, &other));
+            tear_down(&mut arena, side).await?;
+        }
+        let [before, rest @ ..] = &ratios[..] else { continue };
+        before.add_to(&mut figures, "before ÷ an API server that never had us", [None; 2]);
+        for (number, (side, ratio)) in SIDES.iter().zip(&ratios).enumerate().skip(1) {
+            let free = if number < ALIKE { Budget::median(1.03) } else { None };
+            ratio.over(*before).add_to(&mut figures, &format!("{} ÷ before", side.name), [free; 2]);
         }
         // What any webhook costs that is asked, the API server alone decides.
         let compared = [
@@ -120,12 +150,68 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
             (6, 0, None),
         ];
         for (above, below, budget) in compared {
-            let what = format!("{} ÷ {}", SIDES[above].0, SIDES[below].0);
-            figures.add_with(format!("{what}: processor"), "×", budget, ratios[above].0 / ratios[below].0);
-            figures.add(format!("{what}: p50"), "×", ratios[above].1 / ratios[below].1);
+            let what = format!("{} ÷ {}", SIDES[above + 1].name, SIDES[below + 1].name);
+            rest[above].over(rest[below]).add_to(&mut figures, &what, [budget, None]);
         }
     }
     Ok(figures)
+}
+
+async fn set_up(arena: &mut Arena, webhook: &BareWebhook, side: &Side) -> Outcome<()> {
+    match side.name {
+        BEFORE => {
+            arena.leave().await?;
+            arena.stop(Role::Webhook)?;
+        }
+        ELSEWHERE => {
+            arena.create_source(source("elsewhere", "1")).await?;
+            let target = json!({"namespaceSelector": {"matchLabels": {"copies": "yes"}}});
+            arena.create_rule(rule("elsewhere", "elsewhere", target)).await?;
+        }
+        BARE => arena.create(HOOKS, [webhook.hook(BARE_HOOK)]).await?,
+        _ => {}
+    }
+    arena.create(POLICIES, (0..side.policies).map(|number| policy(number, side.names))).await?;
+    arena.settle().await?;
+    Ok(())
+}
+
+async fn tear_down(arena: &mut Arena, side: &Side) -> Outcome<()> {
+    let mut gone: Vec<String> =
+        (0..side.policies).map(|number| format!("{POLICIES}/bystander-{number}")).collect();
+    match side.name {
+        BEFORE => {
+            arena.restart(Role::Webhook)?;
+            arena.come_back().await?;
+        }
+        ELSEWHERE => {
+            gone.push(format!("/apis/copyrator.dev/v1alpha1/namespaces/{HOME}/copyratorrules/elsewhere"));
+            gone.push(path(HOME, "secrets", "elsewhere"));
+        }
+        BARE => gone.push(format!("{HOOKS}/{BARE_HOOK}")),
+        _ => {}
+    }
+    for path in gone {
+        writes::send_all(&arena.admin, vec![remove(&path)?], 1).await?;
+    }
+    Ok(())
+}
+
+/// Writes to both in short turns (A B, B A, A B …), so that a machine that becomes slower or faster weighs on both: what all turns
+/// took, of each.
+async fn compare(servers: &[Server; 2], turns: usize, writes: usize) -> Outcome<[Took; 2]> {
+    // The first writes of a side are of no interest: the API server has just read its hooks anew. The other does the same, so
+    // that neither is the warmer one.
+    for server in servers {
+        write(server, writes / 4).await?;
+    }
+    let mut took: [Took; 2] = Default::default();
+    for turn in 0..turns {
+        for index in [turn % 2, (turn + 1) % 2] {
+            took[index].add(write(&servers[index], writes / SHARE).await?);
+        }
+    }
+    Ok(took)
 }
 
 /// A policy with which all that is written here is well.
@@ -153,7 +239,7 @@ fn name(number: usize) -> String {
 }
 
 /// Each of so many Secrets is created, replaced, changed in content, annotated, labelled by an apply, and deleted.
-async fn write(client: &Client, server: u32, count: usize) -> Outcome<Measured> {
+async fn write(server: &Server, count: usize) -> Outcome<Took> {
     let place = collection(PLACE, "secrets");
     let at = |number: usize| path(PLACE, "secrets", &name(number));
     let kinds: [&dyn Fn(usize) -> Outcome<Prepared>; 6] = [
@@ -176,11 +262,11 @@ async fn write(client: &Client, server: u32, count: usize) -> Outcome<Measured> 
     for kind in kinds {
         all.push((0..count).map(kind).collect::<Outcome<Vec<_>>>()?);
     }
-    let (mut times, used) = (Vec::new(), cpu(server)?);
+    let (mut times, used) = (Vec::new(), cpu(server.pid)?);
     for requests in all {
-        times.extend(timed(client, requests).await?);
+        times.extend(timed(&server.client, requests).await?);
     }
-    Ok(Measured { server: cpu(server)? - used, half: percentile(&times, 50.0) })
+    Ok(Took { processor: cpu(server.pid)? - used, times })
 }
 
 /// How long each took, in milliseconds.
