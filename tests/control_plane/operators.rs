@@ -12,7 +12,7 @@ use crate::statuses;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
-const MEMCACHED: &str = include_str!("../../examples/memcached.yaml");
+pub const MEMCACHED: &str = include_str!("../../examples/memcached.yaml");
 /// The definition, and the template.
 pub const NGINX: &str = include_str!("../../examples/nginx-server.yaml");
 /// What the reconciler is started with.
@@ -72,17 +72,22 @@ fn operators_without_code() {
 
 /// Makes the definition, and the template in the story's home.
 fn install(story: &Story<'_>, example: &str, kind: &str) {
-    for text in example.split("\n---\n") {
-        let mut object: Value = serde_saphyr::from_str(text).expect("the example is YAML");
-        if object["kind"] == "CopyratorTemplate" {
-            eventually("the kind is served", || {
-                let listed = story.admin().try_list(kind);
-                if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
-            });
-            object["metadata"]["namespace"] = story.home.as_str().into();
-        }
-        story.admin().create(&object).ok();
-    }
+    let definition = example.split("\n---\n").next().unwrap_or_default();
+    let definition: Value = serde_saphyr::from_str(definition).expect("the example is YAML");
+    story.admin().create(&definition).ok();
+    eventually("the kind is served", || {
+        let listed = story.admin().try_list(kind);
+        if listed.code == 200 { Ok(()) } else { Err(listed.body.to_string()) }
+    });
+    story.admin().create(&template_of(story, example)).ok();
+}
+
+/// An example's template, the last of its objects, for the story's home.
+pub fn template_of(story: &Story<'_>, example: &str) -> Value {
+    let text = example.split("\n---\n").last().unwrap_or_default();
+    let mut template: Value = serde_saphyr::from_str(text).expect("the example is YAML");
+    template["metadata"]["namespace"] = story.home.as_str().into();
+    template
 }
 
 /// An instance of one of the two kinds.
@@ -99,10 +104,10 @@ fn pods(story: &Story<'_>, place: &str, labels: &str) -> Value {
 }
 
 #[track_caller]
-fn until_nodes(story: &Story<'_>, place: &str, wanted: usize) {
-    eventually(&format!("status.nodes names {wanted} pods"), || {
-        let cache = story.admin().get("Memcached", place, "example-memcached").ok_or("it is gone")?;
-        let pods = pods(story, place, "app=memcached");
+pub fn until_nodes(story: &Story<'_>, place: &str, name: &str, wanted: usize) {
+    eventually(&format!("status.nodes of {place}/{name} names {wanted} pods"), || {
+        let cache = story.admin().get("Memcached", place, name).ok_or("it is gone")?;
+        let pods = pods(story, place, &format!("memcached={name}"));
         same(pods.as_array().map(Vec::len), Some(wanted))?;
         same(cache["status"]["nodes"].clone(), pods)
     });
@@ -120,9 +125,9 @@ fn memcached(bed: &Bed) {
     });
     assert_eq!(deployment["spec"]["replicas"], 3);
     assert_eq!(deployment["metadata"]["ownerReferences"][0]["uid"], uid(&made));
-    until_nodes(&story, &place, 3);
+    until_nodes(&story, &place, "example-memcached", 3);
     story.admin().merge("Memcached", &place, "example-memcached", &json!({ "spec": { "size": 2 } })).ok();
-    until_nodes(&story, &place, 2);
+    until_nodes(&story, &place, "example-memcached", 2);
     story.until_condition("CopyratorTemplate", "memcached", "Ready", "True", "AllRendered");
     story.marker("settled");
     // The Deployment's controller writes its status for as long as a pod goes.
@@ -136,7 +141,7 @@ fn memcached(bed: &Bed) {
     story.until_condition("CopyratorTemplate", "memcached", "Ready", "True", "AllRendered");
     let labels = data([("app", "memcached"), ("memcached", "example-memcached")]);
     story.admin().create(&pod(&place, "stray", &labels)).ok();
-    until_nodes(&story, &place, 3);
+    until_nodes(&story, &place, "example-memcached", 3);
     story.admin().delete("Pod", &place, "stray").ok();
     blocking_an_owner_takes_a_right(&story, &place, &made);
     commands_name_expressions(&story, &place);
@@ -268,12 +273,10 @@ fn a_field_of_somebody_else(bed: &Bed) {
     let mut cache = instance("Memcached", &place, "theirs", json!({ "size": 1 }));
     cache["status"] = json!({ "nodes": ["elsewhere"] });
     story.admin().apply_as("their-operator", &cache).ok();
-    let text = MEMCACHED.split("\n---\n").nth(1).unwrap_or_default();
-    let mut template: Value = serde_saphyr::from_str(text).expect("the example is YAML");
-    template["metadata"]["namespace"] = story.home.as_str().into();
-    story.admin().create(&template).ok();
+    story.admin().create(&template_of(&story, MEMCACHED)).ok();
     let degraded = story.until_condition("CopyratorTemplate", "memcached", "Degraded", "True", "FieldOwned");
     assert!(degraded["status"].to_string().contains("their-operator"), "{degraded}");
     let still = story.admin().get("Memcached", &place, "theirs").expect("it is there");
     assert_eq!(still["status"]["nodes"], json!(["elsewhere"]));
+    story.admin().delete("CopyratorTemplate", &story.home, "memcached").ok();
 }

@@ -32,6 +32,7 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
     people_may_not_take_it(&story, &place);
     what_is_not_named_is_theirs(&story, &place, &allocated, until_swept);
     what_is_in_the_way_stays(&story);
+    a_rollout_is_not_undone(&story, &place);
     what_no_update_can_change_is_told(&story, &place);
 
     let off = json!({ "metadata": { "labels": { "stub": null } } });
@@ -200,6 +201,32 @@ fn what_is_in_the_way_stays(story: &Story<'_>) {
     let there = story.admin().get("Deployment", &other, NAME).expect("it stays");
     assert_eq!(there["spec"]["selector"]["matchLabels"]["app"], "own");
     story.admin().merge("Namespace", "", &other, &json!({ "metadata": { "labels": { "stub": null } } })).ok();
+}
+
+/// kubectl would bring back the annotations of the older ReplicaSet with its pod template, the older digest of ours among them.
+fn a_rollout_is_not_undone(story: &Story<'_>, place: &str) {
+    let get = || story.admin().get("Deployment", place, NAME).ok_or("it is gone".to_owned());
+    let revision =
+        |deployment: &Value| annotation(deployment, "deployment.kubernetes.io/revision").map(str::to_owned);
+    let before = revision(&get().unwrap_or_default());
+    let mut newer = deployment("k8s-test-app");
+    newer["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:stable".into();
+    let spec = template(story, &newer, "Never")["spec"].clone();
+    story.admin().merge("CopyratorTemplate", &story.home, "stub", &json!({ "spec": spec })).ok();
+    eventually("the new image has its ReplicaSet", || {
+        let there = get()?;
+        same(there["spec"]["template"]["spec"]["containers"][0]["image"].clone(), json!("nginx:stable"))?;
+        if revision(&there) == before { Err(format!("{before:?}")) } else { Ok(()) }
+    });
+    let cluster = story.bed.testbed.cluster();
+    let bob = cluster.user("bob").expect("bob is a user");
+    let undone =
+        cluster.kubectl_as(&bob).args(["rollout", "undo", &format!("deploy/{NAME}"), "-n", place]).output();
+    let undone = undone.expect("kubectl runs");
+    let said = String::from_utf8_lossy(&undone.stderr);
+    assert!(!undone.status.success() && said.contains("override"), "{undone:?}");
+    let image = get().map(|it| it["spec"]["template"]["spec"]["containers"][0]["image"].clone());
+    assert_eq!(image, Ok(json!("nginx:stable")));
 }
 
 /// A selector never changes. With `OnImmutable` the Deployment is made anew, once the API server would accept the new one.

@@ -12,7 +12,8 @@ use testbed::Playground;
 use crate::blocks::top;
 
 /// How the chart is installed where a document takes it for installed.
-const INSTALL: &str = "helm install copyrator charts/copyrator -n copyrator-system --create-namespace --wait
+const INSTALL: &str =
+    "helm install copyrator charts/copyrator -n copyrator-system --create-namespace --wait -f values.yaml
 until copyrator doctor; do sleep 1; done";
 /// What no command takes as long as.
 const PATIENCE: &str = "180";
@@ -63,7 +64,13 @@ impl Ground {
 
     /// A cluster with the chart in it.
     pub(crate) fn installed(name: &str) -> Ground {
+        Ground::installed_with(name, "")
+    }
+
+    /// The same with values of the chart.
+    pub(crate) fn installed_with(name: &str, values: &str) -> Ground {
         let ground = Ground::empty(name);
+        ground.write("values.yaml", values);
         let ran = ground.run(INSTALL);
         assert_eq!(ran.code, 0, "the chart cannot be installed: {}", ran.output);
         ground

@@ -1,7 +1,8 @@
 //! What the documents say to write and to type is tried: every YAML block by the API server (server-side dry run) and by
 //! `copyrator check`, every command block in a cluster into which the chart is installed as people do.
 //!
-//! A fence says what is in it: `yaml` (manifests; `yaml values` is for the chart, and `file=NAME` keeps it for later commands),
+//! A fence says what is in it: `yaml` (manifests; `yaml values` is for the chart, `yaml objects` a list of a
+//! template's objects, and `file=NAME` keeps it for later commands),
 //! `sh` (run as one script), `console` (commands after `$`, whose output is compared), `json`, `text`. Comments right before a
 //! fence, which nobody sees on the page, say more:
 //!

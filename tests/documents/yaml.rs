@@ -2,14 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::blocks::{Block, Document};
 use crate::ground::Ground;
 
+/// Kinds that documents copy or render, which have to be granted.
+const GRANTED: &str = "
+copies:
+  kinds: [RoleBinding, ResourceQuota, NetworkPolicy, LimitRange, PodDisruptionBudget, ServiceAccount, Deployment, Service]
+  bind: [view, edit]
+templates:
+  kinds:
+  - {apiVersion: cert-manager.io/v1, kind: Certificate, resource: certificates, use: [render]}
+  - {apiVersion: cert-manager.io/v1, kind: Issuer, resource: issuers, use: [render, copy]}
+";
+
 /// Puts each block to the API server and to `copyrator check`, or to the chart.
 pub(crate) fn apply_all(documents: &[Document]) {
-    let ground = Ground::installed("yaml");
+    let ground = Ground::installed_with("yaml", GRANTED);
     define_foreign_kinds(&ground);
     let mut namespaces = BTreeSet::new();
     let mut faults = Vec::new();
@@ -32,6 +43,11 @@ pub(crate) fn apply_all(documents: &[Document]) {
             ground.write("block.yaml", &block.text);
             let fault = match block.more.split(' ').next() {
                 Some("values") => values(&ground),
+                Some("objects") => {
+                    let template = around(&objects);
+                    ground.write("block.yaml", &template.to_string());
+                    manifests(&ground, block, &[template], &mut namespaces)
+                }
                 _ => manifests(&ground, block, &objects, &mut namespaces),
             };
             faults.extend(fault.map(|fault| format!("{at}: {fault}")));
@@ -50,6 +66,18 @@ fn define_foreign_kinds(ground: &Ground) {
     }
     let ran = ground.run("kubectl wait --for=condition=Established crd --all --timeout=60s");
     assert_eq!(ran.code, 0, "{}", ran.output);
+}
+
+/// A template of these objects, of which a document shows only the list.
+fn around(objects: &[Value]) -> Value {
+    json!({
+        "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
+        "metadata": { "name": "fragment", "namespace": "platform" },
+        "spec": {
+            "forEach": { "namespaces": [{ "namespaceSelector": { "matchLabels": { "team": "blue" } } }] },
+            "objects": objects[0],
+        },
+    })
 }
 
 fn values(ground: &Ground) -> Option<String> {
