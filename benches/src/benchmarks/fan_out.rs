@@ -56,6 +56,8 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut figures = Figures::default();
     for &size in &sizes.fan_out {
         eprintln!("  {size} namespaces");
+        // What is set up is ours from the beginning: a rule that is written while our policies are away has no author.
+        field.come_back().await?;
         let grown = (field.namespaces.len()..size).map(|number| (number, format!("fan-{number:05}")));
         let grown: Vec<(usize, String)> = grown.collect();
         let labels: Vec<(usize, String)> =
@@ -167,12 +169,18 @@ impl Field {
         Ok(Measured { seconds, client: after.0 - before.0, server: after.1 - before.1 })
     }
 
+    /// Ends the bare client's turn.
+    async fn come_back(&mut self) -> Outcome<()> {
+        if std::mem::take(&mut self.is_bare_warm) {
+            self.arena.come_back().await?;
+        }
+        Ok(())
+    }
+
     /// Has the reconciler run, with open connections.
     async fn warm_ours(&mut self) -> Outcome<()> {
         if !self.is_ours_warm {
-            if self.is_bare_warm {
-                self.arena.come_back().await?;
-            }
+            self.come_back().await?;
             self.arena.settle().await?;
             let change = replace(&path(HOME, "secrets", "warm-ours"), &self.fresh("warm-ours"))?;
             let size = WARM.min(self.namespaces.len());

@@ -61,6 +61,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut figures = Figures::default();
     for &size in &sizes.restarts {
         eprintln!("  {size} Deployments");
+        field.come_back().await?;
         let pair = populate(&field.arena, &size.to_string(), size).await?;
         for turn in 0..sizes.pairs {
             let (ours, bare) = if turn % 2 == 0 {
@@ -114,12 +115,18 @@ fn note(figures: &mut Figures, size: usize, ours: Measured, bare: Measured) {
 }
 
 impl Field {
+    /// Ends the bare client's turn.
+    async fn come_back(&mut self) -> Outcome<()> {
+        if std::mem::take(&mut self.is_bare_warm) {
+            self.arena.come_back().await?;
+        }
+        Ok(())
+    }
+
     /// A Secret is changed; Copyrator does the rest.
     async fn ours(&mut self, pair: &Pair) -> Outcome<Measured> {
         if !self.is_ours_warm {
-            if self.is_bare_warm {
-                self.arena.come_back().await?;
-            }
+            self.come_back().await?;
             let (team, size) = (self.warm.ours.clone(), self.warm.size);
             self.time_ours(&team, size).await?;
         }
