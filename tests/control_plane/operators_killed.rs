@@ -147,7 +147,7 @@ fn until_changed(story: &Story<'_>, Place { name, left }: &Place) {
 fn until_stubbed(story: &Story<'_>, namespace: &str) {
     for kind in ["Deployment", "Service"] {
         eventually(&format!("the stub's {kind} is in {namespace}"), || {
-            story.admin().get(kind, namespace, STUB_NAME).ok_or("it is not there")
+            story.admin().get(kind, namespace, STUB_NAME).ok_or("it is not there".to_owned())
         });
     }
 }

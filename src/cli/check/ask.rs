@@ -17,10 +17,12 @@ use crate::{
     },
     api::{GROUP, VERSION},
     model::World,
+    names::TemplateKind,
 };
 
-/// The webhook's findings about a rule, monitor or policy, except whether its author has the rights.
-pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
+/// The webhook's findings about a rule, monitor or policy, except whether its author has the rights, of a webhook that serves these
+/// custom resources.
+pub(super) fn own_kind(item: &Item, served: Option<TemplateKind>) -> Vec<Finding> {
     if item.name.is_empty() && item.value.pointer("/metadata/generateName").is_none() {
         let named = title(item.kind, &item.namespace, "");
         return vec![Finding::refused(
@@ -29,17 +31,19 @@ pub(super) fn own_kind(item: &Item) -> Vec<Finding> {
             format!("{named}: has no metadata.name; give it one"),
         )];
     }
-    settled(item, &item.value, &Purpose::Files, "spec")
+    let parties = Parties { template_kinds: served.into_iter().collect(), ..Parties::default() };
+    settled(item, &item.value, &Purpose::Files, &parties, "spec")
 }
 
 /// The webhook's findings about annotations of ours.
 pub(super) fn annotations(item: &Item, object: &Value) -> Vec<Finding> {
-    settled(item, object, &Purpose::Annotations, "annotations")
+    settled(item, object, &Purpose::Annotations, &Parties::default(), "annotations")
 }
 
 /// The object with what policies add when missing.
 pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result<Value, Vec<Finding>> {
-    let edits = asked(item, &object, &Purpose::Defaults, |case| match case {
+    let parties = Parties::default();
+    let edits = asked(item, &object, &Purpose::Defaults, &parties, |case| match case {
         Case::Write(write) => Ok(write.judge(write.look(world)?).edits),
         Case::Settled(_) => Ok(Vec::new()),
     })?;
@@ -51,7 +55,8 @@ pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result
 
 /// The violations of policies by an object.
 pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Finding> {
-    let breaches = asked(item, object, &Purpose::Policies, |case| match case {
+    let parties = Parties::default();
+    let breaches = asked(item, object, &Purpose::Policies, &parties, |case| match case {
         Case::Write(write) => Ok(write.breaches(&write.look(world)?)),
         Case::Settled(_) => Ok(Vec::new()),
     });
@@ -60,8 +65,8 @@ pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Findin
 
 /// The verdict as far as it needs nothing from a cluster. Rights are not checked, since the author is not
 /// known.
-fn settled(item: &Item, object: &Value, purpose: &Purpose, rule: &str) -> Vec<Finding> {
-    let verdict = asked(item, object, purpose, |case| match case {
+fn settled(item: &Item, object: &Value, purpose: &Purpose, parties: &Parties, rule: &str) -> Vec<Finding> {
+    let verdict = asked(item, object, purpose, parties, |case| match case {
         Case::Settled(Decision::Now(verdict)) => Ok(verdict),
         Case::Settled(Decision::Ask(inquiry)) => Ok(inquiry.allow),
         Case::Write(_) => Ok(Verdict::allow()),
@@ -79,12 +84,13 @@ fn asked<T>(
     item: &Item,
     object: &Value,
     purpose: &Purpose,
+    parties: &Parties,
     answer: impl FnOnce(Case<'_>) -> Result<T, DecideError>,
 ) -> Result<T, Vec<Finding>> {
     let raw = serde_json::value::to_raw_value(object)
         .map_err(|_| unreadable(item, "cannot be written as JSON; check its keys"))?;
-    let (review, parties) = (review(item, &raw), Parties::default());
-    let answered = read(&review, purpose, &parties, Timestamp::now()).and_then(answer);
+    let review = review(item, &raw);
+    let answered = read(&review, purpose, parties, Timestamp::now()).and_then(answer);
     answered.map_err(|error| unreadable(item, &error.to_string()))
 }
 

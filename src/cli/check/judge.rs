@@ -13,7 +13,11 @@ use super::{
     stored::stored,
 };
 use crate::{
-    api::PolicyKind, config::system_namespaces, model::World, names::InstanceKind, validate::Candidate,
+    api::PolicyKind,
+    config::system_namespaces,
+    model::World,
+    names::{GrantedKinds, InstanceKind, Kind, TemplateKind},
+    validate::Candidate,
 };
 
 /// Judges everything that is in the files.
@@ -22,8 +26,11 @@ pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
     let (mut cluster, mut unjudged) = (Cluster::default(), BTreeSet::new());
+    let (kinds, mut copied) = (GrantedKinds::default(), BTreeSet::new());
     for item in ours {
-        let mut findings = ask::own_kind(&item);
+        let served = copied_kind(&item, &kinds);
+        copied.extend(served.as_ref().map(|served| served.kind.clone()));
+        let mut findings = ask::own_kind(&item, served);
         if item.kind == "ConfigPolicy" && is_allowed(&findings) {
             report.notices.extend(cluster.put(&item));
         }
@@ -33,6 +40,7 @@ pub(super) fn judge(scene: Input, given: &Given) -> Report {
         report.objects.push(judged(item, findings));
     }
     report.notices.extend(types_unknown(&unjudged));
+    report.notices.extend(copies_unknown(&copied));
     learn_namespaces(&mut cluster, &others);
     let system = system_namespaces(&own_namespace, &BTreeSet::new());
     let mut worlds = BTreeMap::new();
@@ -62,6 +70,26 @@ fn types_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
     let named = named.join(", ");
     (!kinds.is_empty()).then(|| {
         format!("types of fields are not judged of {named}: no file has the definition; copyrator plan -f asks the cluster")
+    })
+}
+
+/// The custom resource that a rule copies. Whether Copyrator does so no file says, so it is judged as if.
+fn copied_kind(item: &Item, kinds: &GrantedKinds) -> Option<TemplateKind> {
+    let source = item.value.pointer("/spec/source").filter(|_| item.kind == "CopyratorRule")?;
+    let (version, kind) = (source["apiVersion"].as_str()?, source["kind"].as_str()?);
+    let text = format!("{version}/{kind}/{}s/render+copy", kind.to_lowercase());
+    let read = TemplateKind::read(&text, kinds).ok()?;
+    matches!(read.rendered, Some(Kind::Granted(_))).then_some(read)
+}
+
+fn copies_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
+    let named: Vec<String> = kinds.iter().map(InstanceKind::to_string).collect();
+    let named = named.join(", ");
+    (!kinds.is_empty()).then(|| {
+        format!(
+            "whether Copyrator copies {named} is not judged: it does where the chart's value templates.kinds names the kind with \
+             use: [render, copy]"
+        )
     })
 }
 
