@@ -100,7 +100,7 @@ fn every_kind_is_guarded_and_one_that_is_kept_whole_in_all_of_its_content() {
             lists("apiGroups", resource.group) && lists("resources", resource.plural)
         };
         assert!(rules.iter().any(|rule| guards(&rule)), "{kind} is not guarded");
-        let named = format!("'{}/{}'", resource.group, resource.plural);
+        let named = format!("'{}'", resource.qualified());
         assert_eq!(whole.contains(&named), kind.is_whole(), "{kind}: {named} in isWhole");
     }
 }
