@@ -84,6 +84,9 @@ fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     assert_eq!(selector["matchLabels"][marks::MANAGED_BY], marks::MANAGED_BY_VALUE);
     assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
     assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
+    for key in [marks::RULE_LABEL, marks::MANAGED_BY, marks::MARK, marks::OBJECT] {
+        assert!(variable(&policy("copies.yaml"), "ours").contains(&format!("'{key}'")), "{key}");
+    }
 }
 
 /// A kind that is kept whole and missing here could be edited by a tenant: its content would not be compared.
