@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use crate::{
     api::{DeletionPolicy, Span},
     digest::DigestKey,
-    names::{NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
 };
 
 /// Field manager of copies.
@@ -59,6 +59,9 @@ pub const DIGEST: &str = "copyrator.dev/digest";
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
+/// Annotation of a copy, but for those of ConfigMaps and Secrets by rules: that very object, in clear text ([`in_clear`]). A controller
+/// that copies labels and annotations of it to another object copies this, too, which then says that the marks belong to another object.
+pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 /// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. It is
@@ -107,13 +110,14 @@ pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 /// The prefix of every label and annotation of ours.
 pub const PREFIX: &str = "copyrator.dev/";
 /// The annotations that are read from ConfigMaps and Secrets. Others are not kept in memory.
-const READ: [&str; 16] = [
+const READ: [&str; 17] = [
     RULE,
     SOURCE,
     SOURCE_UID,
     DIGEST,
     ON_REMOVAL,
     MARK,
+    OBJECT,
     REMOVE_AFTER,
     DEFINITION,
     COPY_TO,
@@ -230,6 +234,8 @@ pub struct SharedMarks {
     pub on_removal: Option<OnRemoval>,
     /// UID of the CustomResourceDefinition under which the rule was last seen, where we wrote it.
     pub definition: Option<Box<str>>,
+    /// Whether each copy says in clear text which object it is ([`OBJECT`]).
+    pub names_itself: bool,
 }
 
 /// The result of verifying marks.
@@ -257,12 +263,20 @@ impl CopyMarks {
         if self.rule.template().is_some() { &self.rule } else { &self.source }
     }
 
-    /// Reads the marks; `None` where rule, source or proof are missing, so that the object is not ours. The
-    /// next write restores every other mark that was lost or changed by hand. Until then, an orphaned copy
-    /// stays if its marks do not say what to do with it.
-    pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// Reads the marks of the object of this kind, namespace and name; `None` where rule, source or proof are missing, or where they
+    /// say that they belong to another object, so that this one is not ours. The next write restores every other mark that was lost or
+    /// changed by hand. Until then, an orphaned copy stays if its marks do not say what to do with it.
+    pub fn read(
+        (kind, namespace, name): (Kind, &str, &str),
+        annotation: impl Fn(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let mark = annotation(MARK)?;
+        let object = annotation(OBJECT);
+        if object.as_deref().is_some_and(|object| object != in_clear(kind, namespace, name)) {
+            return None;
+        }
         Some(Self {
-            mark: annotation(MARK)?.into(),
+            mark: mark.into(),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
             shared: Arc::new(SharedMarks {
                 rule: NamespacedName::parse(&annotation(RULE)?)?,
@@ -271,6 +285,7 @@ impl CopyMarks {
                 digest: annotation(DIGEST).unwrap_or_default(),
                 on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
                 definition: annotation(DEFINITION).map(Into::into),
+                names_itself: object.is_some(),
             }),
         })
     }
@@ -288,8 +303,10 @@ impl CopyMarks {
         ])
     }
 
-    /// The annotations that carry these marks; the removal mark and the definition are written on their own.
-    pub fn annotations(&self) -> BTreeMap<String, String> {
+    /// The annotations that carry these marks in a slot; the removal mark and the definition are written on their own.
+    pub fn annotations(&self, slot: &ObjectKey) -> BTreeMap<String, String> {
+        let itself = || (OBJECT, in_clear(slot.kind, &slot.namespace, &slot.name));
+        let object = self.names_itself.then(itself);
         let on_removal = self.on_removal.map(|on_removal| (ON_REMOVAL, on_removal.write()));
         let others = [
             (RULE, self.rule.to_string()),
@@ -298,7 +315,12 @@ impl CopyMarks {
             (DIGEST, self.digest.clone()),
             (MARK, self.mark.to_string()),
         ];
-        others.into_iter().chain(on_removal).map(|(key, value)| (key.to_owned(), value)).collect()
+        others
+            .into_iter()
+            .chain(object)
+            .chain(on_removal)
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
     }
 
     /// Whether these marks, found on `slot`, are ours.
@@ -310,17 +332,25 @@ impl CopyMarks {
         }
     }
 
-    /// The same marks but for the removal time.
-    pub fn same_but_for_removal(&self, other: &Self) -> bool {
-        self.mark == other.mark && self.same_but_for_place(other)
+    /// Whether these are the marks that are wanted, but for the removal time.
+    pub fn same_but_for_removal(&self, wanted: &Self) -> bool {
+        self.mark == wanted.mark && self.same_but_for_place(wanted)
     }
 
-    /// The same marks except for the removal time and the proof, which differs for each copy.
-    pub fn same_but_for_place(&self, other: &Self) -> bool {
-        let SharedMarks { rule, source, source_uid, digest, on_removal, definition: _ } = &**self;
-        (rule, source, source_uid, digest, on_removal)
-            == (&other.rule, &other.source, &other.source_uid, &other.digest, &other.on_removal)
+    /// The same without the proof, which differs for each copy. A copy may say which object it is without need.
+    pub fn same_but_for_place(&self, wanted: &Self) -> bool {
+        let SharedMarks { rule, source, source_uid, digest, on_removal, definition: _, names_itself } =
+            &**self;
+        (*names_itself || !wanted.names_itself)
+            && (rule, source, source_uid, digest, on_removal)
+                == (&wanted.rule, &wanted.source, &wanted.source_uid, &wanted.digest, &wanted.on_removal)
     }
+}
+
+/// An object as [`OBJECT`] names it: `<resource>.<group>/<namespace>/<name>`, such as `deployments.apps/shop/web` or `services/shop/web`.
+/// The admission policy for copies builds the same text.
+pub fn in_clear(kind: Kind, namespace: &str, name: &str) -> String {
+    format!("{}/{namespace}/{name}", kind.resource().qualified())
 }
 
 /// Whether these labels make an object's annotations of [`ASKING`] count.
@@ -359,7 +389,7 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
 /// Whether a label or annotation is one of a copy's marks. The removal mark and the definition are not: they
 /// are written on their own.
 pub fn is_mark(key: &str) -> bool {
-    [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK].contains(&key)
+    [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, OBJECT].contains(&key)
 }
 
 /// Whether the planner reads this label of ours: it is kept, however many labels an object has.
@@ -405,6 +435,45 @@ pub fn never_carried(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn marks(names_itself: bool) -> CopyMarks {
+        let rule = NamespacedName::new("home", "rule");
+        let shared = SharedMarks {
+            source: rule.clone(),
+            rule,
+            source_uid: "u".into(),
+            digest: "d".into(),
+            on_removal: Some(OnRemoval::Retain),
+            definition: None,
+            names_itself,
+        };
+        CopyMarks { shared: shared.into(), mark: "k.m".into(), remove_after: None }
+    }
+
+    #[test]
+    fn marks_that_name_another_object_are_none() {
+        let slot = ObjectKey::new(Kind::Deployment, "shop", "web");
+        let unnamed = marks(false).annotations(&slot);
+        assert!(!unnamed.contains_key(OBJECT), "{unnamed:?}");
+        let named = marks(true).annotations(&slot);
+        assert_eq!(named[OBJECT], "deployments.apps/shop/web");
+        assert!(named.keys().all(|key| is_mark(key)));
+        let read =
+            |place, all: &BTreeMap<String, String>| CopyMarks::read(place, |key| all.get(key).cloned());
+        let here = (Kind::Deployment, "shop", "web");
+        assert_eq!((read(here, &named), read(here, &unnamed)), (Some(marks(true)), Some(marks(false))));
+        for (there, wanted, is_same) in [(true, true, true), (false, true, false), (true, false, true)] {
+            assert_eq!(marks(there).same_but_for_removal(&marks(wanted)), is_same, "{there}, {wanted}");
+        }
+        for place in [
+            (Kind::Deployment, "shop", "other"),
+            (Kind::Deployment, "other", "web"),
+            (Kind::Service, "shop", "web"),
+        ] {
+            assert_eq!(read(place, &named), None, "{place:?}");
+            assert!(read(place, &unnamed).is_some(), "the proof tells, where it can be verified");
+        }
+    }
 
     #[test]
     fn what_other_tools_track_objects_by_is_never_carried() {

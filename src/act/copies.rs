@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     marks::{
-        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, PODS_APPLIED, PODS_MANAGER,
-        REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
+        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, OBJECT, PODS_APPLIED,
+        PODS_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
     },
     model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
@@ -212,8 +212,8 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it.
-    /// Emptying managedFields would not do: the apply would then give everything to a manager
+    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it; and of the mark by which it may
+    /// say that it is another object. Emptying managedFields would not do: the apply would then give everything to a manager
     /// "before-first-apply".
     async fn take_over(
         &self,
@@ -221,7 +221,7 @@ impl CopyWriter {
         version: &Version,
         fields: &[ForeignField],
     ) -> Result<Version, Outcome> {
-        let mut owned = json!({});
+        let mut owned = json!({"f:metadata": {"f:annotations": {(format!("f:{OBJECT}")): {}}}});
         for field in fields {
             match field {
                 ForeignField::Data(key) => owned["f:data"][format!("f:{key}")] = json!({}),
@@ -285,7 +285,7 @@ impl CopyWriter {
             "uid": version.uid,
             "resourceVersion": version.resource_version,
             "labels": nulls(&[MANAGED_BY, RULE_LABEL]),
-            "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, REMOVE_AFTER, DEFINITION]),
+            "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, OBJECT, REMOVE_AFTER, DEFINITION]),
         }});
         self.patch(slot, REMOVAL_MANAGER, &Patch::Merge(body))
             .await

@@ -46,7 +46,8 @@ pub(crate) fn as_it_will_be(
     let mut body = manifest(slot, &write.intent, content);
     if let Some((facts, now)) = existing {
         body["metadata"]["labels"] = json!(write.labels_after(Some(facts)));
-        body["metadata"]["annotations"] = json!(write.annotations_after(facts, annotations(facts, now)));
+        body["metadata"]["annotations"] =
+            json!(write.annotations_after(facts, annotations(slot, facts, now)));
     }
     body
 }
@@ -66,13 +67,13 @@ pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
 /// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.
 pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
     let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
-    let metadata = (json!(*facts.labels), json!(annotations(facts, content)));
+    let metadata = (json!(*facts.labels), json!(annotations(slot, facts, content)));
     object(slot, metadata, values, content.type_.as_deref(), content.immutable)
 }
 
-fn annotations(facts: &ObjectFacts, content: &Content) -> BTreeMap<String, String> {
+fn annotations(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> BTreeMap<String, String> {
     let mut annotations = content.annotations.clone();
-    annotations.extend(facts.marks.iter().flat_map(|marks| marks.annotations()));
+    annotations.extend(facts.marks.iter().flat_map(|marks| marks.annotations(slot)));
     annotations
 }
 

@@ -60,10 +60,13 @@ fn notes_name_the_version_of_a_server_that_knows_less() {
     }
     // Without them the guard would not be over what templates declare.
     let certificate = json!({ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "resource": "certificates", "use": ["render"] });
+    let issuer = json!({ "apiVersion": "cert-manager.io/v1", "kind": "Issuer", "resource": "issuers", "use": ["render", "copy"] });
     let read = json!({ "apiVersion": "a.b/v1", "kind": "A", "resource": "as", "use": ["forEach"] });
-    let granted = json!({ "crds": { "enabled": false }, "templates": { "kinds": [certificate, read] } });
+    let granted =
+        json!({ "crds": { "enabled": false }, "templates": { "kinds": [certificate, issuer, read] } });
     let notes = notes_on("1.36.0", folder.path(), &granted);
-    let command = "\n  copyrator crds --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply";
+    let command = "\n  copyrator crds --template-kinds cert-manager.io/v1/Certificate/certificates/render,\
+                   cert-manager.io/v1/Issuer/issuers/render+copy | kubectl apply";
     assert!(notes.contains(command), "{command:?} is not in\n{notes}");
 }
 

@@ -143,6 +143,7 @@ fn kept_and_guarded(story: &Story<'_>, place: &str) {
     forged["metadata"]["annotations"] =
         json!({ "copyrator.dev/mark": annotation(&object, "copyrator.dev/mark") });
     assert!(bob.create(&forged).refused().contains("may not carry"));
+    let copied = copied_with_annotations(story, &object);
     let unmarked = json!({ "metadata": { "annotations": { "copyrator.dev/mark": null } } });
     assert!(
         bob.merge("Certificate", place, "web", &unmarked)
@@ -169,7 +170,55 @@ fn kept_and_guarded(story: &Story<'_>, place: &str) {
         let seen = [&object["spec"]["dnsNames"], &object["spec"]["usages"]].map(Clone::clone);
         same(seen, [json!([format!("{place}.example.com")]), json!(["server auth"])])
     });
-    bob.delete("Certificate", place, "child").ok();
+    let still = admin
+        .get("Certificate", place, "copied")
+        .expect("what bears the marks of another object is left alone");
+    assert_eq!(version(&still), version(&copied), "{still}");
+    for name in ["child", "copied"] {
+        bob.delete("Certificate", place, name).ok();
+    }
+}
+
+/// A controller that copies annotations, too, as those of a Gateway to its Deployment, makes what nobody takes for ours: the mark in
+/// clear text names the parent. Where it names the object itself, or nothing, the mark is replayed.
+fn copied_with_annotations(story: &Story<'_>, object: &Value) -> Value {
+    let (bob, place) = (&story.bed.bob, object["metadata"]["namespace"].as_str().unwrap_or_default());
+    let named = format!("certificates.cert-manager.io/{place}/web");
+    assert_eq!(annotation(object, "copyrator.dev/object"), Some(&*named));
+    let of = |name: &str, named: Value| {
+        let mut copied = json!({ "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": { "namespace": place,
+            "name": name, "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"] }, "spec": object["spec"] });
+        match named {
+            Value::Null => drop(
+                copied["metadata"]["annotations"]
+                    .as_object_mut()
+                    .map(|all| all.remove("copyrator.dev/object")),
+            ),
+            named => copied["metadata"]["annotations"]["copyrator.dev/object"] = named,
+        }
+        copied
+    };
+    bob.create(&of("copied", json!(named))).ok();
+    let annotated = |key: &str, value: Value| json!({ "metadata": { "annotations": { key: value } } });
+    let copied =
+        bob.merge("Certificate", place, "copied", &annotated("copyrator.dev/digest", json!("0"))).ok();
+    let itself = json!(format!("certificates.cert-manager.io/{place}/copied"));
+    for named in [Value::Null, itself] {
+        let refusal = bob
+            .merge("Certificate", place, "copied", &annotated("copyrator.dev/object", named.clone()))
+            .refused();
+        assert!(refusal.contains("may not carry"), "{named}: {refusal}");
+    }
+    // Under the parent's name as after a deletion: the API server asks its policies before it looks whether there is such an object.
+    for (name, named) in [("other", Value::Null), ("web", json!(named)), ("web", Value::Null)] {
+        let refusal = bob.create(&of(name, named.clone())).refused();
+        assert!(refusal.contains("may not carry"), "{name}, {named}: {refusal}");
+    }
+    let other =
+        annotated("copyrator.dev/object", json!(format!("certificates.cert-manager.io/{place}/other")));
+    let refusal = bob.merge("Certificate", place, "web", &other).refused();
+    assert!(refusal.contains("is kept as a CopyratorTemplate declares it"), "{refusal}");
+    copied
 }
 
 /// Defaults, a status, a finalizer: none of them has us write again.

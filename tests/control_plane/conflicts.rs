@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::objects::{condition, config_map, ours, secret, version};
+use crate::bed::objects::{annotation, condition, config_map, ours, secret, version};
 use crate::bed::{Story, eventually, peaceful, same};
 
 /// What is there already is not ours to write (replicator#56, #312).
@@ -105,13 +105,17 @@ fn adopt_takes_over_only_what_is_the_same() {
 fn overwrite_takes_over_with_every_foreign_key() {
     let story = Story::new(peaceful(), "overwritten");
     let target = story.target("a");
-    story.admin().apply(&config_map(&target, "app", [("k", "else"), ("theirs", "yes")])).ok();
+    let mut theirs = config_map(&target, "app", [("k", "else"), ("theirs", "yes")]);
+    // As a controller leaves it that has copied the annotations of something that a template declares.
+    theirs["metadata"]["annotations"] = json!({ "copyrator.dev/object": "deployments.apps/elsewhere/app" });
+    story.admin().apply(&theirs).ok();
     story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
     let mut rule = story.rule("ConfigMap", &["app"]);
     rule["spec"]["conflictPolicy"] = "Overwrite".into();
     story.admin().create(&rule).ok();
     until_managed(&story, &target);
-    story.until("ConfigMap", &target, "app", [("k", "v")]);
+    let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
+    assert_eq!(annotation(&copy, "copyrator.dev/object"), None, "the copy says that it is another object");
 }
 
 #[test]

@@ -71,6 +71,7 @@ pub fn custom_resources_are_copied(bed: &Bed) {
     until_same(&story, &taken);
 
     a_tenant_changes_no_copy(&story, &first);
+    what_a_template_declares_is_kept_whole(&story, &first);
     // A field that the source lacks goes, whoever wrote it; a status is its controller's.
     story.admin().merge_status("Theme", &first, "house", &json!({ "painted": true })).ok();
     story.admin().merge("Theme", &story.home, "house", &json!({ "spec": { "dark": null } })).ok();
@@ -116,6 +117,45 @@ fn a_tenant_changes_no_copy(story: &Story<'_>, place: &str) {
     let refusal = bob.merge("Theme", place, "house", &json!({ "spec": { "dark": false } })).refused();
     assert!(refusal.contains("customcopy-home/house") && refusal.contains("override"), "{refusal}");
     bob.delete("Theme", place, "house").refused();
+}
+
+/// As a copy is: what bob may not add goes where somebody adds it who may.
+fn what_a_template_declares_is_kept_whole(story: &Story<'_>, place: &str) {
+    let mut declared = theme(place, json!({ "colour": "green" }));
+    declared["metadata"] = json!({ "name": "declared" });
+    let spec = json!({
+        "forEach": { "namespaces": [{ "names": [place] }] },
+        "objects": [{ "id": "theme", "template": declared }],
+        "deletionGrace": "0s",
+    });
+    story.admin().create(&ours("CopyratorTemplate", &story.home, "themes", spec)).ok();
+    let until_whole = || {
+        eventually("the Theme is as the template declares it", || {
+            let theme = story.admin().get("Theme", place, "declared").ok_or("it does not exist")?;
+            same(theme["spec"].clone(), json!({ "colour": "green" }))
+        });
+    };
+    until_whole();
+    story.until_condition("CopyratorTemplate", "themes", "Ready", "True", "AllRendered");
+    let bob = &story.bed.bob;
+    let finalizers = |all: Value| json!({ "metadata": { "finalizers": all } });
+    for all in [json!(["look.example.com/paint"]), json!(null)] {
+        bob.merge("Theme", place, "declared", &finalizers(all)).ok();
+    }
+    let added = json!({ "spec": { "dark": true } });
+    let refusal = bob.merge("Theme", place, "declared", &added).refused();
+    assert!(refusal.contains("is kept as a CopyratorTemplate declares it"), "{refusal}");
+    story.admin().merge("Theme", place, "declared", &added).ok();
+    until_whole();
+    let said = run(story, None, &["doctor"], "");
+    assert!(
+        !said.text.contains("policy-changed") && !said.notes.contains("policy-changed"),
+        "{}{}",
+        said.text,
+        said.notes
+    );
+    story.admin().delete("CopyratorTemplate", &story.home, "themes").ok();
+    story.until_gone("Theme", place, "declared");
 }
 
 #[track_caller]

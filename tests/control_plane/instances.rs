@@ -422,19 +422,24 @@ fn gone_while_no_operator_runs(bed: &Bed) -> crate::bed::Crew {
         .admin()
         .create(&template(&story, "caches", &everywhere(&story), "cache-${object.metadata.name}"))
         .ok();
-    for name in ["goes", "changes", "stays"] {
+    for name in ["goes", "leaves", "changes", "stays"] {
         story.admin().create(&cache(&place, name, 1)).ok();
         story.until("ConfigMap", &place, &format!("cache-{name}"), [("size", "1"), ("of", name)]);
     }
     drop(crew);
     story.admin().delete("Memcached", &place, "goes").ok();
     story.until_gone("ConfigMap", &place, "cache-goes");
+    // The garbage collector takes the owner off, and the object stays for as long as no operator runs.
+    bed.kubectl(&["delete", "memcached", "leaves", "-n", &place, "--cascade=orphan"], &Value::Null);
+    let left = story.admin().get("ConfigMap", &place, "cache-leaves").expect("it is there");
+    assert_eq!(left["metadata"]["ownerReferences"], Value::Null);
     story.admin().merge("Memcached", &place, "changes", &json!({ "spec": { "size": 2 } })).ok();
     story.admin().create(&cache(&place, "comes", 7)).ok();
     let stays = story.admin().get("ConfigMap", &place, "cache-stays").expect("it is there");
     let crew = bed.man_with(&FLAGS);
     story.until("ConfigMap", &place, "cache-changes", [("size", "2"), ("of", "changes")]);
     story.until("ConfigMap", &place, "cache-comes", [("size", "7"), ("of", "comes")]);
+    story.until_gone("ConfigMap", &place, "cache-leaves");
     until_counted(&story, "caches", 3, 3);
     let still = story.admin().get("ConfigMap", &place, "cache-stays").expect("it is there");
     assert_eq!(version(&still), version(&stays), "something was written");

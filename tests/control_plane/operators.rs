@@ -207,6 +207,10 @@ fn blocking_an_owner_takes_a_right(story: &Story<'_>, place: &str, owner: &Value
     reference["blockOwnerDeletion"] = false.into();
     owned["metadata"]["ownerReferences"] = json!([reference]);
     story.bed.bob.try_create(&owned).ok();
+    // Without its owner the Deployment would stay where no operator runs.
+    let stripped = json!({ "metadata": { "ownerReferences": null } });
+    let refusal = story.bed.bob.merge("Deployment", place, "example-memcached", &stripped).refused();
+    assert!(refusal.contains("is kept as a CopyratorTemplate declares it"), "{refusal}");
 }
 
 /// Created, scaled, with another image, deleted.

@@ -117,7 +117,8 @@ impl Writer<'_> {
             self.delete(&version)?;
         }
         if let (Some(version), Some(fields)) = (&existing, &write.take_over) {
-            let fields = fields.iter().filter_map(field).collect();
+            let named = Field::Annotation(marks::OBJECT.into());
+            let fields = fields.iter().filter_map(field).chain([named]).collect();
             let entry = Entry { manager: marks::COPY_MANAGER.into(), apply: true, fields };
             self.guard()?;
             existing = Some(self.server.set_entries(self.slot, vec![entry], Some(version))?);

@@ -96,13 +96,14 @@ pub enum Marking {
 }
 
 pub const NAMESPACES: [&str; 5] = ["home", "a", "b", "c", "kube-system"];
-const MARKS: [&str; 7] = [
+const MARKS: [&str; 8] = [
     marks::RULE,
     marks::SOURCE,
     marks::SOURCE_UID,
     marks::DIGEST,
     marks::ON_REMOVAL,
     marks::MARK,
+    marks::OBJECT,
     marks::MANAGED_BY,
 ];
 

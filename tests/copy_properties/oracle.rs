@@ -33,9 +33,13 @@ impl Wish<'_> {
 }
 
 /// The rule that an object is a copy for, and whether its proof is of the key we have: with that key lost, the labels
-/// must do, which only we may write.
+/// must do, which only we may write. What says that it is another object is none.
 pub fn copy_of(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, bool)> {
     let annotations = object.annotations();
+    let itself = marks::in_clear(key.kind, &key.namespace, &key.name);
+    if annotations.get(marks::OBJECT).is_some_and(|object| *object != itself) {
+        return None;
+    }
     let rule = NamespacedName::parse(annotations.get(marks::RULE)?)?;
     NamespacedName::parse(annotations.get(marks::SOURCE)?)?;
     let mark = annotations.get(marks::MARK)?;
@@ -176,6 +180,10 @@ impl Cluster {
                 "lacks its label",
             ),
             (annotations.contains_key(marks::REMOVE_AFTER), "is still marked for removal"),
+            (
+                slot.kind.data().is_none() && !annotations.contains_key(marks::OBJECT),
+                "does not say which object it is",
+            ),
             (object.owned, "has an owner, with whom it would go"),
         ];
         let fault = faults.iter().find(|(is_wrong, _)| *is_wrong)?.1;

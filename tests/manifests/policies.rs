@@ -84,6 +84,9 @@ fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     assert_eq!(selector["matchLabels"][marks::MANAGED_BY], marks::MANAGED_BY_VALUE);
     assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
     assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
+    for key in [marks::RULE_LABEL, marks::MANAGED_BY, marks::MARK, marks::OBJECT] {
+        assert!(variable(&policy("copies.yaml"), "ours").contains(&format!("'{key}'")), "{key}");
+    }
 }
 
 /// A kind that is kept whole and missing here could be edited by a tenant: its content would not be compared.
@@ -100,7 +103,7 @@ fn every_kind_is_guarded_and_one_that_is_kept_whole_in_all_of_its_content() {
             lists("apiGroups", resource.group) && lists("resources", resource.plural)
         };
         assert!(rules.iter().any(|rule| guards(&rule)), "{kind} is not guarded");
-        let named = format!("'{}/{}'", resource.group, resource.plural);
+        let named = format!("'{}'", resource.qualified());
         assert_eq!(whole.contains(&named), kind.is_whole(), "{kind}: {named} in isWhole");
     }
 }

@@ -137,6 +137,11 @@ async fn what_goes_anyway_is_let_go() {
     // also refuses forged marks; half of them are none.
     copy["request"]["userInfo"]["username"] = json!("alice");
     passes(&cluster().app(), &copy).await;
+    // Nor does that policy guard an object whose marks belong to another one.
+    let mut bystander = copy.clone();
+    bystander["request"]["oldObject"]["metadata"]["annotations"]["copyrator.dev/object"] =
+        json!("configmaps/shop/other");
+    cluster().app().send_value("/validate/policies", &bystander).await.refused(403, "Forbidden");
     copy["request"]["oldObject"]["metadata"]["labels"] = json!({});
     cluster().app().send_value("/validate/policies", &copy).await.refused(403, "Forbidden");
 }

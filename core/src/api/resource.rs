@@ -138,6 +138,15 @@ impl PolicyKind {
     /// Every one of these kinds, once.
     pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::Namespace];
 
+    /// The kind of content that workloads use and rules copy; `None` for a Namespace.
+    pub const fn content(self) -> Option<Kind> {
+        match self {
+            Self::ConfigMap => Some(Kind::ConfigMap),
+            Self::Secret => Some(Kind::Secret),
+            Self::Namespace => None,
+        }
+    }
+
     /// Its names in the API.
     pub const fn resource(self) -> ResourceType {
         match self {

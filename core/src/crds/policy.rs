@@ -30,28 +30,47 @@ pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
 const GUARD: &str = "copyrator-copies";
 /// What follows its rules. The chart adds those of `templates.kinds` here, too.
 const AFTER_RULES: &str = "  matchConditions:\n";
+/// Its variable that lists the kinds of `templates.kinds` with `copy`, and its list in the plain file. The chart writes it, too.
+const COPIED: &str = "copiedKinds";
+const NONE_COPIED: &str = "\"[]\"";
 
 /// The text of the policies, where the guard is over objects of these kinds, too.
 pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
     let rules = kinds.iter().map(|kind| format!("    - {}\n", rule(*kind)));
     let rules: String = rules.collect();
-    text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1)
+    let text = text.replacen(AFTER_RULES, &format!("{rules}{AFTER_RULES}"), 1);
+    text.replacen(NONE_COPIED, &format!("\"{}\"", copied(kinds)), 1)
 }
 
-/// A manifest of ours as the chart writes it where templates may declare objects of these kinds: the guard has a rule for each. The
-/// guard's rules are sorted, so that two manifests can be compared.
+/// A manifest of ours as the chart writes it where templates may declare objects of these kinds: the guard has a rule for each, and
+/// lists those that rules copy. The guard's rules are sorted, so that two manifests can be compared.
 pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
-    if object["kind"] == "ValidatingAdmissionPolicy"
-        && object["metadata"]["name"] == GUARD
-        && let Some(rules) =
-            object.pointer_mut("/spec/matchConstraints/resourceRules").and_then(Value::as_array_mut)
+    if object["kind"] != "ValidatingAdmissionPolicy" || object["metadata"]["name"] != GUARD {
+        return object;
+    }
+    let kinds: Vec<Kind> = kinds.collect();
+    if let Some(rules) =
+        object.pointer_mut("/spec/matchConstraints/resourceRules").and_then(Value::as_array_mut)
     {
-        rules.extend(kinds.map(rule));
+        rules.extend(kinds.iter().copied().map(rule));
         rules.sort_by_cached_key(|rule| {
             ["apiGroups", "apiVersions", "resources"].map(|field| rule[field].to_string())
         });
     }
+    let variables = object.pointer_mut("/spec/variables").and_then(Value::as_array_mut);
+    let mut variables = variables.into_iter().flatten();
+    if let Some(variable) = variables.find(|variable| variable["name"] == COPIED && !kinds.is_empty()) {
+        variable["expression"] = json!(copied(&kinds));
+    }
     object
+}
+
+/// The kinds among these that are kept whole, and have no name here by which the guard knows it: a list in CEL.
+fn copied(kinds: &[Kind]) -> String {
+    let of_custom = kinds.iter().filter(|kind| matches!(kind, Kind::Granted(_)) && kind.is_whole());
+    let mut names: Vec<String> = of_custom.map(|kind| format!("'{}'", kind.resource().qualified())).collect();
+    names.sort();
+    format!("[{}]", names.join(", "))
 }
 
 /// In every version: where the one that is granted is not served any more, the objects are there in the others.
@@ -70,13 +89,23 @@ mod tests {
 
     #[test]
     fn the_guard_is_over_what_templates_are_granted() {
-        let kind =
-            GrantedKinds::default().kind("cert-manager.io/v1", "Certificate", "certificates", false).unwrap();
-        let written: Vec<Value> = serde_saphyr::from_multiple(&guarding(POLICIES[0].1, &[kind])).unwrap();
+        let granted = GrantedKinds::default();
+        let kind = |kind: &str, plural: &str, is_copied: bool| {
+            granted.kind("cert-manager.io/v1", kind, plural, is_copied).unwrap()
+        };
+        let kinds = [
+            kind("Issuer", "issuers", true),
+            kind("Certificate", "certificates", false),
+            kind("Authority", "authorities", true),
+        ];
+        let written: Vec<Value> = serde_saphyr::from_multiple(&guarding(POLICIES[0].1, &kinds)).unwrap();
         let plain: Vec<Value> = objects().take(written.len()).collect();
         assert_ne!(written, plain);
+        let variables = written[0]["spec"]["variables"].as_array().unwrap();
+        let copied = variables.iter().find(|variable| variable["name"] == COPIED).unwrap();
+        assert_eq!(copied["expression"], "['authorities.cert-manager.io', 'issuers.cert-manager.io']");
         for (written, plain) in written.into_iter().zip(plain) {
-            assert_eq!(guarded(written, [].into_iter()), guarded(plain, [kind].into_iter()));
+            assert_eq!(guarded(written, [].into_iter()), guarded(plain, kinds.into_iter()));
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::field_changes::FieldChange;
-use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, names::Kind, plan::copy::Intent};
+use crate::{digest::Fingerprint, marks::DIGEST, model::ObjectFacts, names::ObjectKey, plan::copy::Intent};
 
 /// What a write would change about an existing object. Every list is sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -40,7 +40,8 @@ pub struct Difference {
 impl Difference {
     /// Compares an object, by its metadata and fingerprint, with what it is meant to be. Of a kind of which only the named fields are
     /// kept, the content says nothing here: it has defaults, and fields of others.
-    pub fn new(kind: Kind, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
+    pub fn new(slot: &ObjectKey, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
+        let kind = slot.kind;
         let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());
         for (key, wanted) in intent.content.iter().filter(|_| kind.is_whole()) {
             match print.keys.get(key) {
@@ -51,7 +52,7 @@ impl Difference {
         }
         let surplus = print.keys.keys().filter(|key| kind.is_whole() && !intent.content.contains_key(*key));
         let labels = intent.labels.iter().filter(|(key, value)| !facts.labels.may_have(key, value));
-        let marks = facts.marks.as_deref().map(|marks| marks.annotations()).unwrap_or_default();
+        let marks = facts.marks.as_deref().map(|marks| marks.annotations(slot)).unwrap_or_default();
         let annotation = |key: &str| marks.get(key).or_else(|| print.annotations.get(key));
         let annotations = intent.annotations.iter().filter(|(key, value)| annotation(key) != Some(*value));
         let mut difference = Self {

@@ -216,8 +216,7 @@ fn written(
     let Some(facts) = world.object(slot).filter(|_| write.replaces.is_some()) else {
         return outlook(Course::Create, Reason::Missing, String::new());
     };
-    let difference =
-        world.fingerprint(slot).map(|print| Difference::new(slot.kind, &write.intent, facts, print));
+    let difference = world.fingerprint(slot).map(|print| Difference::new(slot, &write.intent, facts, print));
     let (reason, message) = if write.anew {
         (Reason::Replace, "no update makes it right: it is deleted and made anew".to_owned())
     } else if write.take_over.is_some() {

@@ -103,8 +103,10 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
     let version = facts.server.as_ref().map(|server| format!(" --kube-version {server}")).unwrap_or_default();
     // Without them the guard would be off objects that it is over.
     let written = install.template_kinds().into_iter().filter(|one| one.rendered.is_some());
-    let written =
-        written.map(|one| format!("{}/{}/{}/render", one.kind.api_version, one.kind.kind, one.plural));
+    let written = written.map(|one| {
+        let uses: Vec<&str> = one.uses().filter(|used| ["render", "copy"].contains(used)).collect();
+        format!("{}/{}/{}/{}", one.kind.api_version, one.kind.kind, one.plural, uses.join("+"))
+    });
     let kinds = match written.collect::<Vec<_>>().join(",") {
         none if none.is_empty() => none,
         some => format!(" --template-kinds {some}"),

@@ -122,12 +122,12 @@ fn every_fault_is_found_and_no_other() {
             |it| {
                 let deployments = it.deployments.as_mut().unwrap().iter_mut();
                 for spec in deployments.filter_map(|one| one.spec.template.spec.as_mut()) {
-                    let kinds = "--template-kinds=a.b/v1/A/as/forEach,cert-manager.io/v1/Certificate/certificates/render";
+                    let kinds = "--template-kinds=a.b/v1/A/as/forEach,cert-manager.io/v1/Issuer/issuers/forEach+copy+render";
                     spec.containers[0].args.get_or_insert_default().push(kinds.into());
                 }
             },
             &[(Error, Id::PolicyChanged)],
-            "copyrator crds --kube-version 1.36 --template-kinds cert-manager.io/v1/Certificate/certificates/render | kubectl apply",
+            "copyrator crds --kube-version 1.36 --template-kinds cert-manager.io/v1/Issuer/issuers/render+copy | kubectl apply",
         ),
         (
             "a CRD that was made anew without its rules",

@@ -1,6 +1,7 @@
 //! What is rendered for each object of a kind.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
@@ -11,13 +12,13 @@ use super::{
 use crate::{
     api::CopyratorTemplate,
     explain::carry_out,
-    intake::{AsWritten, instance::Instance, watched::Watched},
-    marks::MARK,
+    intake::{AsWritten, instance::Instance, object::Slim, watched::Watched},
+    marks::{MARK, OBJECT},
     model::{InstancesRead, Owner, World},
     names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
-        copy::{CopyAction, template_report},
+        copy::{CopyAction, SlotState, template_report, templates::made},
     },
 };
 
@@ -156,6 +157,43 @@ fn each_object_gets_its_own_which_kubernetes_removes_with_it() {
                 assert_eq!(write.disown, write.replaces.is_some());
             }
         }
+    }
+}
+
+/// A controller may have copied labels and annotations of another object onto it. Without the note, the proof alone tells.
+#[test]
+fn an_object_whose_marks_name_another_one_is_not_ours_whatever_they_prove() {
+    for (named, is_ours) in [
+        (Some("configmaps/shop/cache-a"), true),
+        (None, true),
+        (Some("configmaps/shop/cache-b"), false),
+        (Some("configmaps/bank/cache-a"), false),
+        (Some("services/shop/cache-a"), false),
+        (Some(""), false),
+    ] {
+        let mut world = world_with_kind();
+        let each = template_for_each(&mut world, ("each", 1, 1), json!({}));
+        put(&mut world, ("shop", "a"), 1, json!({"spec": {"size": 3}}));
+        render_all(&mut world);
+        let planned = actions(&world);
+        let [CopyAction::Write(write)] = &planned[..] else { panic!("{planned:?}") };
+        let mut annotations = write.intent.annotations.clone();
+        assert_eq!(annotations.remove(OBJECT).as_deref(), Some("configmaps/shop/cache-a"));
+        annotations.extend(named.map(|named| (OBJECT.to_owned(), named.to_owned())));
+        let object = json!({"metadata": {"namespace": "shop", "name": "cache-a", "uid": "u", "resourceVersion": "1",
+            "creationTimestamp": Timestamp::UNIX_EPOCH.to_string(), "labels": write.intent.labels, "annotations": annotations}});
+        serde_json::from_value::<Slim<ConfigMap>>(object).unwrap().put(&mut world, at(0));
+        let is_in_the_way =
+            |world: &World| matches!(plans(world)[&slot("cache-a")].state, SlotState::Blocked(_));
+        assert_eq!(is_in_the_way(&world), !is_ours, "{named:?}");
+        let of_a = InstanceName { namespace: "shop".into(), object: Some("a".into()) };
+        assert_eq!(made(&world, &each, &of_a, &slot("cache-a")).is_some(), is_ours, "{named:?}");
+
+        // Nothing wants the place any more.
+        template_for_each(&mut world, ("each", 1, 2), json!({"objects": [literal()]}));
+        render_all(&mut world);
+        let removes = actions(&world).iter().any(|action| matches!(action, CopyAction::MarkRemoval(..)));
+        assert_eq!(removes, is_ours, "{named:?}");
     }
 }
 

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use super::{DecideError, Denial, Verdict, WriteCase, in_use, verdict::LONGEST_MESSAGE, warnings::reached};
 use crate::{
     admit::decode::{Operation, Review},
-    api::{Action, PolicyKind, WhileInUse},
+    api::{Action, WhileInUse},
     marks::Proof,
     model::World,
-    names::{Kind, ObjectKey},
+    names::ObjectKey,
     validate::{
         Candidate, CompiledPolicy, Finding, Judgement, RequestFacts, RequestKind, RequestResource,
         RequestUser, Violation, Write, printable,
@@ -76,11 +76,11 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         // Not every hook can verify marks. Only Copyrator can set them, so the API server's policy on copies
         // decides whether an account may delete a copy.
         let is_marked_deletion = new.is_none() && object.marks().is_some();
-        let in_use = match (content_kind(case.kind), old.filter(|_| keeps && before && !is_marked_deletion)) {
+        let in_use = match (case.kind.content(), old.filter(|_| keeps && before && !is_marked_deletion)) {
             (Some(kind), Some(old)) => in_use::look(world, kind, old, new)?,
             _ => None,
         };
-        let above_what = facts.spec.warn_above.as_ref().zip(new).zip(content_kind(case.kind));
+        let above_what = facts.spec.warn_above.as_ref().zip(new).zip(case.kind.content());
         let far = above_what.and_then(|((limits, new), kind)| {
             let reached = reach.get_or_insert_with(|| reached(world, kind, old, new));
             reached.above(limits).map(|far| format!("copyrator: {far}, policy {name}"))
@@ -209,15 +209,6 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     verdict
 }
 
-/// The kind of content that workloads use and rules copy; `None` for a Namespace.
-fn content_kind(kind: PolicyKind) -> Option<Kind> {
-    match kind {
-        PolicyKind::ConfigMap => Some(Kind::ConfigMap),
-        PolicyKind::Secret => Some(Kind::Secret),
-        PolicyKind::Namespace => None,
-    }
-}
-
 /// Whether one of our own accounts writes a copy, which it has judged already. The same write by another
 /// account is not exempt, whatever marks it carries.
 fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
@@ -231,7 +222,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
         return true;
     }
     let Some(marks) = object.marks() else { return false };
-    let Some(kind) = content_kind(object.kind) else { return false };
+    let Some(kind) = object.kind.content() else { return false };
     let slot = ObjectKey::new(kind, &*object.namespace, &*object.name);
     world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::{CopyMarks, SharedMarks, field_set},
+    marks::{CopyMarks, SharedMarks, field_set, is_mark},
     model::{ForeignField, ObjectFacts, OwnFields, Owner, World},
     names::{Kind, ObjectKey},
     paths::is_within,
@@ -75,11 +75,13 @@ impl Intent {
                 digest: key.content(&shaped, &labels, &annotations),
                 on_removal: Some(claim.on_removal(world.settings().default_grace)),
                 definition: None,
+                // Copies of these are many, and no controller makes objects with their annotations.
+                names_itself: slot.kind.data().is_none() || rule.template().is_some(),
                 rule,
             }),
         };
         labels.extend(marks.labels());
-        annotations.extend(marks.annotations());
+        annotations.extend(marks.annotations(slot));
         Self {
             keys,
             content,
@@ -135,8 +137,7 @@ impl Intent {
 
     /// Whether an existing object has every label and annotation of this one, no matter who wrote them.
     pub fn same_meta(&self, facts: &ObjectFacts, print: &Fingerprint) -> bool {
-        let ours = self.marks.annotations();
-        let mut others = self.annotations.iter().filter(|(key, _)| !ours.contains_key(*key));
+        let mut others = self.annotations.iter().filter(|(key, _)| !is_mark(key));
         self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 

@@ -199,7 +199,7 @@ fn with_an_unknown_key_only_labelled_marks_count() {
     let rule = rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &rule, true);
     let intent = written(&plan_slot(&world, &slot(), at(100))).intent.clone();
-    let mut annotations = intent.marks.annotations();
+    let mut annotations = intent.marks.annotations(&slot());
     let another = DigestKey::new(&[8; DigestKey::LENGTH]);
     annotations.insert(crate::marks::MARK.into(), another.mark(&slot(), &rule));
 
@@ -208,7 +208,12 @@ fn with_an_unknown_key_only_labelled_marks_count() {
     secret(&mut world, "shop", "app", json!({"annotations": annotations, "labels": intent.marks.labels()}));
     assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none(), "it is ours, of another key");
     // Without the labels, but with our own key: still ours.
-    secret(&mut world, "shop", "app", json!({"annotations": intent.marks.annotations(), "labels": null}));
+    secret(
+        &mut world,
+        "shop",
+        "app",
+        json!({"annotations": intent.marks.annotations(&slot()), "labels": null}),
+    );
     assert!(written(&plan_slot(&world, &slot(), at(100))).take_over.is_none());
 }
 
@@ -251,7 +256,12 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
     written(&plan_slot(&world, &slot(), at(400)));
     let fields = json!([{"manager": "other-tool", "operation": "Update", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": {"f:k": {}}}}]);
-    secret(&mut world, "shop", "app", json!({"annotations": marks.annotations(), "managedFields": fields}));
+    secret(
+        &mut world,
+        "shop",
+        "app",
+        json!({"annotations": marks.annotations(&slot()), "managedFields": fields}),
+    );
     let plan = plan_slot(&world, &slot(), at(499));
     assert_eq!((blocked(&plan), plan.recheck), ("Contested", Some(at(500))));
     let SlotState::Blocked(problem) = &plan.state else { panic!() };
@@ -424,7 +434,7 @@ fn a_status_tells_of_spreads() {
         &mut world,
         "shop",
         "app",
-        json!({"annotations": old.annotations(), "labels": old.labels(), "managedFields": our_own}),
+        json!({"annotations": old.annotations(&slot()), "labels": old.labels(), "managedFields": our_own}),
     );
     let write = written(&plan_slot(&world, &slot(), at(100))).clone();
     let mut last = spread::spread(&world, &write, at(100)).unwrap();

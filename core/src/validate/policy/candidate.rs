@@ -204,7 +204,8 @@ impl<'a> Candidate<'a> {
 
     /// The marks of a copy, if all of them are there; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
-        CopyMarks::read(|key| self.annotation(key).map(Into::into))
+        let place = (self.kind.content()?, &*self.namespace, &*self.name);
+        CopyMarks::read(place, |key| self.annotation(key).map(Into::into))
             .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 

@@ -53,7 +53,7 @@ fn a_rule_that_may_do_nothing_is_one_key() {
     // A rule is responsible for its copies, whatever it may do.
     let slot = ObjectKey::new(Kind::Secret, "team-00", "home-s00");
     let intent = written(&plan_slot(&world, &slot, at(1))).intent.clone();
-    let marks = json!({"annotations": intent.marks.annotations(), "labels": intent.marks.labels()});
+    let marks = json!({"annotations": intent.marks.annotations(&slot), "labels": intent.marks.labels()});
     secret(&mut world, "team-00", "home-s00", marks);
     answer(&mut world, &rule, false);
     assert_eq!(asked(&world), [1; 4]);
@@ -85,7 +85,7 @@ fn a_rule_that_comes_to_too_many_copies_keeps_those_it_has() {
     answer(&mut world, &rule, true);
     let there = ObjectKey::new(Kind::Secret, "team-00", "s00");
     let intent = written(&plan_slot(&world, &there, at(1))).intent.clone();
-    let mut marks = json!({"annotations": intent.marks.annotations(), "labels": intent.marks.labels()});
+    let mut marks = json!({"annotations": intent.marks.annotations(&there), "labels": intent.marks.labels()});
     marks["annotations"][crate::marks::DIGEST] = json!("of another content");
     secret(&mut world, "team-00", "s00", marks);
     let own = &Key::Slot(there.clone());

@@ -88,7 +88,7 @@ fn what_a_copy_breaks_is_named_and_what_it_broke_before_is_let_be() {
     let changed = refusal(&object("https://example.com", "2"), Some(&object("https://example.com", "1")));
     assert!(changed.unwrap().contains("rule fixed"), "a frozen key is frozen in a copy, too");
 
-    let marks = write.intent.marks.annotations();
+    let marks = write.intent.marks.annotations(&slot());
     secret(&mut world, "shop", "app", json!({"annotations": marks, "labels": write.intent.marks.labels()}));
     let there = world.object(&slot()).map(Version::of);
     let update = CopyWrite { replaces: there, ..write };
@@ -152,7 +152,7 @@ fn what_others_put_on_a_copy_is_judged_with_it() {
     ] {
         let mut labels = write.intent.marks.labels();
         labels.extend(label.map(|label| ("tier".to_owned(), label.to_owned())));
-        let annotations = write.intent.marks.annotations();
+        let annotations = write.intent.marks.annotations(&slot());
         let metadata = json!({"annotations": annotations, "labels": labels, "managedFields": managers});
         world.set_object(slot(), None);
         secret(&mut world, "shop", "app", metadata);
@@ -172,7 +172,7 @@ fn a_copy_of_which_labels_are_not_kept_is_judged_by_all_that_might_find_it() {
     let (mut world, write) = writing();
     let mut labels = write.intent.marks.labels();
     labels.extend((0..70).map(|number| (format!("label-{number}"), String::new())));
-    let metadata = json!({"annotations": write.intent.marks.annotations(), "labels": labels});
+    let metadata = json!({"annotations": write.intent.marks.annotations(&slot()), "labels": labels});
     world.set_object(slot(), None);
     secret(&mut world, "shop", "app", metadata);
     let there = world.object(&slot()).unwrap();

@@ -21,7 +21,7 @@ fn a_source_waits_for_its_namespace_and_its_copy_stays_meanwhile() {
             assert_eq!((plan.action, plan.needs), (None, Vec::new()), "from {place}");
         };
         rest(&world);
-        let (labels, annotations) = (write.intent.marks.labels(), write.intent.marks.annotations());
+        let (labels, annotations) = (write.intent.marks.labels(), write.intent.marks.annotations(&slot()));
         let metadata = json!({"uid": "old", "labels": labels, "annotations": annotations});
         secret(&mut world, "shop", "app", metadata);
         rest(&world);

@@ -62,7 +62,7 @@ fn a_copy(world: &mut World, rule: &NamespacedName) {
     let plan = plan_slot(world, &slot(), at(100));
     let marks = &written(&plan).intent.marks;
     let annotations: serde_json::Map<String, Value> =
-        marks.annotations().into_iter().map(|(key, value)| (key, Value::from(value))).collect();
+        marks.annotations(&slot()).into_iter().map(|(key, value)| (key, Value::from(value))).collect();
     let labels: serde_json::Map<String, Value> =
         marks.labels().into_iter().map(|(key, value)| (key, Value::from(value))).collect();
     secret(world, "shop", "app", json!({"annotations": annotations, "labels": labels}));

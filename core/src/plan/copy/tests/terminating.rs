@@ -15,7 +15,7 @@ fn a_deleted_copy_that_nobody_wants_and_a_finalizer_keeps_is_told() {
         &mut world,
         "shop",
         "app",
-        json!({"labels": marks.labels(), "annotations": marks.annotations(), "deletionTimestamp": at(100).to_string(),
+        json!({"labels": marks.labels(), "annotations": marks.annotations(&slot()), "deletionTimestamp": at(100).to_string(),
             "finalizers": ["ops.example.com/keep"]}),
     );
     let narrowed = |world: &mut World, suspend: bool| {
@@ -47,7 +47,7 @@ fn a_deleted_copy_that_nobody_wants_and_a_finalizer_keeps_is_told() {
         &mut world,
         "shop",
         "app",
-        json!({"labels": marks.labels(), "annotations": marks.annotations(), "deletionTimestamp": at(100).to_string()}),
+        json!({"labels": marks.labels(), "annotations": marks.annotations(&slot()), "deletionTimestamp": at(100).to_string()}),
     );
     narrowed(&mut world, true);
     assert_eq!(
