@@ -1,4 +1,4 @@
-//! A copy is judged by the policies that speak of it before it is written.
+//! A copy, or an object that a template declares, is judged by the policies that speak of it before it is written.
 
 use std::sync::Arc;
 

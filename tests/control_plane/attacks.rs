@@ -162,8 +162,13 @@ fn a_tenant_with_every_verb_on_our_kinds_writes_no_status() {
     let spec = json!({ "source": source, "targets": [{ "names": [story.home] }] });
     until_accepted(&bed.bob, &ours("CopyratorRule", &story.home, "bobs", spec));
     until_accepted(&bed.bob, &story.monitor(&["app"], json!({ "podSelector": {} })));
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "declared" } });
+    let spec = json!({ "forEach": { "namespaces": [{ "names": [story.home] }] }, "objects": [{ "id": "a", "template": object }] });
+    until_accepted(&bed.bob, &ours("CopyratorTemplate", &story.home, "bobs", spec));
     let claims = json!({ "authorizedGeneration": 7, "authorizedProof": "mine" });
-    for (kind, name) in [("CopyratorRule", "bobs"), ("ConfigMonitor", "monitor")] {
+    for (kind, name) in
+        [("CopyratorRule", "bobs"), ("ConfigMonitor", "monitor"), ("CopyratorTemplate", "bobs")]
+    {
         story.until_condition(kind, name, "Authorized", "True", "Allowed");
         let refusal = bed.bob.merge_status(kind, &story.home, name, &claims).refused();
         let told = ["'copyrator-statuses'", "'patch'", "/status in all namespaces"];

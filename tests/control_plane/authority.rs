@@ -55,6 +55,7 @@ fn an_author_with_rights_on_named_targets_needs_no_others() {
     assert!(refusal.contains(&other), "{refusal}");
 }
 
+/// So does a template, though the administrator who wrote it may do everything.
 #[test]
 fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_may_not() {
     let story = Story::new(peaceful(), "delegated");
@@ -80,9 +81,20 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
     );
     let copy = story.until("ConfigMap", &target, "app", [("k", "1")]);
     story.until("ConfigMap", &left, "app", [("k", "1")]);
+    let mut template =
+        template_of(&story, "template", &json!({ "namespaceSelector": story.selector() }), "declared");
+    template["spec"]["serviceAccountName"] = "copier".into();
+    until_accepted(story.admin(), &template);
+    for place in [&target, &left] {
+        story.until("ConfigMap", place, "declared", [("k", "v")]);
+    }
+    let known = story.until_condition("CopyratorTemplate", "template", "Authorized", "True", "Allowed");
+    assert_eq!(known["status"]["identity"], format!("serviceaccount {}/copier", story.home));
 
     story.admin().delete("ClusterRoleBinding", "", "delegated").ok();
-    story.until_condition("CopyratorRule", "rule", "Authorized", "False", "Forbidden");
+    for (kind, name) in [("CopyratorRule", "rule"), ("CopyratorTemplate", "template")] {
+        story.until_condition(kind, name, "Authorized", "False", "Forbidden");
+    }
     story.admin().apply(&config_map(&story.home, "app", [("k", "2")])).ok();
     // Nobody wants this copy any more, and nobody may remove it.
     story.admin().merge("Namespace", "", &left, &json!({ "metadata": { "labels": { "story": null } } })).ok();
@@ -91,13 +103,23 @@ fn a_rule_with_a_service_account_does_what_that_account_may_and_stops_when_it_ma
         .create(&crate::bed::objects::namespace(&later, &crate::bed::objects::data([("story", "delegated")])))
         .ok();
     story.marker("then");
-    assert!(story.admin().get("ConfigMap", &later, "app").is_none(), "written without the right to");
+    for name in ["app", "declared"] {
+        assert!(
+            story.admin().get("ConfigMap", &later, name).is_none(),
+            "{name}: written without the right to"
+        );
+        assert!(
+            story.admin().get("ConfigMap", &left, name).is_some(),
+            "{name}: removed without the right to"
+        );
+    }
     let still = story.admin().get("ConfigMap", &target, "app").expect("removed when the right went");
     assert_eq!(version(&still), version(&copy));
-    assert!(story.admin().get("ConfigMap", &left, "app").is_some(), "removed without the right to");
     story.admin().create(&grant).ok();
-    story.until_gone("ConfigMap", &left, "app");
-    story.until("ConfigMap", &later, "app", [("k", "2")]);
+    for (name, value) in [("app", "2"), ("declared", "v")] {
+        story.until_gone("ConfigMap", &left, name);
+        story.until("ConfigMap", &later, name, [("k", value)]);
+    }
 }
 
 /// A GitOps controller has rights everywhere; a user who can commit to its repository has not.
@@ -188,6 +210,7 @@ fn a_status_written_by_a_tenant_grants_nothing() {
     grant(&story, "bob", everything);
     // Everything of ours, and nothing else: no right to the workloads that a monitor restarts.
     grant(&story, "alice", json!([{ "apiGroups": ["copyrator.dev"], "resources": ["*"], "verbs": ["*"] }]));
+    let vault = story.bystander("vault");
     bed.admin.create(&secret("kube-system", "loot", [("k", "v")])).ok();
     bed.admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
     story.deploy("web", &["app"]);
@@ -198,16 +221,26 @@ fn a_status_written_by_a_tenant_grants_nothing() {
     until_accepted(&bed.bob, &ours("CopyratorRule", &story.home, "loot", spec(loot)));
     until_accepted(&bed.bob, &ours("CopyratorRule", &story.home, "honest", spec(honest)));
     until_accepted(&bed.alice, &story.monitor(&["app"], json!(null)));
-    let refused = [("CopyratorRule", "loot", &bed.bob), ("ConfigMonitor", "monitor", &bed.alice)];
+    for (name, place) in [("planted", &vault), ("honest", &story.home)] {
+        until_accepted(&bed.bob, &template_of(&story, name, &json!({ "names": [place] }), name));
+    }
+    let refused = [
+        ("CopyratorRule", "loot", &bed.bob),
+        ("ConfigMonitor", "monitor", &bed.alice),
+        ("CopyratorTemplate", "planted", &bed.bob),
+    ];
     for (kind, name, _) in refused {
         story.until_condition(kind, name, "Authorized", "False", "Forbidden");
     }
-    let granted = story.until_condition("CopyratorRule", "honest", "Authorized", "True", "Allowed");
-    let proof = &granted["status"]["authorizedProof"];
-    assert!(proof.is_string(), "{}", granted["status"]);
+    let proofs = ["CopyratorRule", "CopyratorTemplate"].map(|kind| {
+        let granted = story.until_condition(kind, "honest", "Authorized", "True", "Allowed");
+        let proof = granted["status"]["authorizedProof"].as_str().map(str::to_owned);
+        proof.unwrap_or_else(|| panic!("{kind} has no proof: {}", granted["status"]))
+    });
 
     let claim = json!({ "authorizedGeneration": 1 });
-    let pasted = json!({ "authorizedGeneration": 1, "authorizedProof": proof });
+    // Several proofs may stand beside each other.
+    let pasted = json!({ "authorizedGeneration": 1, "authorizedProof": proofs.join(",") });
     for (part, forged) in [("claimed", claim), ("pasted", pasted)] {
         reconciler.kill();
         for (kind, name, tenant) in refused {
@@ -223,10 +256,23 @@ fn a_status_written_by_a_tenant_grants_nothing() {
             story.until_condition(kind, name, "Authorized", "False", "Forbidden");
         }
         assert!(story.admin().get("Secret", &story.home, "loot").is_none(), "a Secret was had for a status");
+        assert!(
+            story.admin().get("ConfigMap", &vault, "planted").is_none(),
+            "an object was made for a status"
+        );
         let web = story.admin().get("Deployment", &story.home, "web").expect("it is there");
         assert_eq!(label(&web, "copyrator.dev/applied"), None, "a workload was written for a status");
     }
     reconciler.kill();
+}
+
+/// A template that gives these namespaces a ConfigMap.
+fn template_of(story: &Story<'_>, name: &str, namespaces: &Value, object: &str) -> Value {
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": object }, "data": { "k": "v" } });
+    let spec = json!({
+        "forEach": { "namespaces": [namespaces] }, "objects": [{ "id": "a", "template": object }], "deletionGrace": "0s",
+    });
+    ours("CopyratorTemplate", &story.home, name, spec)
 }
 
 /// Rights in the story's home.

@@ -61,7 +61,17 @@ fn granted_kinds_are_copied_kept_and_protected() {
     let forbidden: Vec<_> =
         bed.requests().into_iter().filter(|it| it.user == RECONCILER && it.is_forbidden()).collect();
     assert!(forbidden.is_empty(), "a right is missing: {forbidden:#?}");
-    assert_eq!(unused_on(&bed, &["networking.k8s.io"]), Vec::<String>::new());
+    let granted = [
+        "networking.k8s.io",
+        "policy",
+        "resourcequotas",
+        "limitranges",
+        "serviceaccounts",
+        "services",
+        "apps/deployments",
+        "rbac.authorization.k8s.io/rolebindings",
+    ];
+    assert_eq!(unused_on(&bed, &granted), Vec::<String>::new());
 }
 
 /// A field that the source lacks opens it, and a plain apply would leave that one alone.
@@ -243,6 +253,8 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
         let refusal = bed.bob.merge_by_status("ResourceQuota", &target, "app", &unmark).refused();
         if refusal.contains("override") { Ok(()) } else { Err(refusal) }
     });
+    bed.admin.delete("CopyratorRule", &story.home, "poddisruptionbudget").ok();
+    story.until_gone("PodDisruptionBudget", &target, "app");
 }
 
 fn an_object_in_the_way_is_overwritten(bed: &Bed) {

@@ -1,4 +1,4 @@
-//! What a policy refuses comes in by no copy, and a type exempts nobody by itself.
+//! What a policy refuses comes in by no copy and no template, and a type exempts nobody by itself.
 
 use serde_json::{Value, json};
 
@@ -14,11 +14,11 @@ fn rule(story: &Story<'_>, name: &str, kind: &str, targets: &[&str], copy: Value
     ours("CopyratorRule", &story.home, name, spec)
 }
 
-/// Waits until a rule of the story says that a policy refuses one copy of it, and why.
+/// Waits until a rule or template of the story says that a policy refuses one object of it, and why.
 #[track_caller]
-fn until_refused(story: &Story<'_>, name: &str) -> String {
-    eventually(&format!("rule {name} says that a policy refuses its copy"), || {
-        let rule = story.admin().get("CopyratorRule", &story.home, name).ok_or("it is gone")?;
+fn until_refused(story: &Story<'_>, kind: &str, name: &str) -> String {
+    eventually(&format!("{kind} {name} says that a policy refuses its object"), || {
+        let rule = story.admin().get(kind, &story.home, name).ok_or("it is gone")?;
         let problem = &rule["status"]["problems"][0];
         let message = problem["message"].as_str().unwrap_or_default();
         if problem["reason"] == "RefusedByPolicy" {
@@ -30,7 +30,7 @@ fn until_refused(story: &Story<'_>, name: &str) -> String {
 }
 
 #[test]
-fn what_a_policy_refuses_comes_in_by_no_copy() {
+fn what_a_policy_refuses_comes_in_by_no_copy_and_no_template() {
     let story = Story::new(peaceful(), "guarded");
     let (prod, free, bed) = (story.target("prod"), story.bystander("free"), story.bed);
     for namespace in [&story.home, &prod, &free] {
@@ -58,7 +58,13 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     bed.bob.create(&config_map(&story.home, "app-renamed", [("address", "nonsense")])).ok();
     bed.bob.create(&secret(&story.home, "app-secret", bad)).ok();
     let shown = json!({ "kind": "ConfigMap", "keys": { "include": ["url"] } });
+    let declared = json!({
+        "forEach": { "namespaces": [{ "names": [prod, free] }] },
+        "objects": [{ "id": "app", "template": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "app-declared" }, "data": { "url": "nonsense" } } }],
+    });
     for rule in [
+        ours("CopyratorTemplate", &story.home, "app-declared", declared),
         rule(&story, "app", "ConfigMap", &[&prod, &free], json!({})),
         rule(&story, "named", "ConfigMap", &[&prod], json!({ "name": "app-named" })),
         rule(
@@ -75,10 +81,14 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
             answer => Err(answer.refused()),
         });
     }
-    for (name, copy) in
-        [("app", "app"), ("named", "app-named"), ("app-renamed", "app-renamed"), ("app-secret", "app-secret")]
-    {
-        let message = until_refused(&story, name);
+    for (kind, name, copy) in [
+        ("CopyratorRule", "app", "app"),
+        ("CopyratorRule", "named", "app-named"),
+        ("CopyratorRule", "app-renamed", "app-renamed"),
+        ("CopyratorRule", "app-secret", "app-secret"),
+        ("CopyratorTemplate", "app-declared", "app-declared"),
+    ] {
+        let message = until_refused(&story, kind, name);
         let object = format!("ConfigMap {prod}/{copy}");
         for part in ["policy guarded", "rule address", "key url", &object, "copies: Exclude"] {
             assert!(message.contains(part), "{part:?} is missing in: {message}");
@@ -86,8 +96,11 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
         assert!(!message.contains("nonsense"), "{message}");
         assert!(story.admin().get("ConfigMap", &prod, copy).is_none(), "{copy} came in");
     }
-    // Where the policy says nothing the copy is made.
-    story.until("ConfigMap", &free, "app", bad);
+    story.until_condition("CopyratorTemplate", "app-declared", "Degraded", "True", "RefusedByPolicy");
+    // Where the policy says nothing the object is made.
+    for name in ["app", "app-declared"] {
+        story.until("ConfigMap", &free, name, bad);
+    }
 
     // What is right comes; what then becomes wrong does not, and the old copy stays.
     let set = |url: &str| {
@@ -97,7 +110,7 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
     set("worse");
     story.until("ConfigMap", &free, "app", [("url", "worse")]);
-    until_refused(&story, "app");
+    until_refused(&story, "CopyratorRule", "app");
     story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
 
     // A policy that leaves copies out is heard at once, and one that takes them in again counts them.
@@ -117,9 +130,10 @@ fn what_a_policy_refuses_comes_in_by_no_copy() {
     };
     story.until("ConfigMap", &prod, "app-renamed", bad);
     story.until("ConfigMap", &prod, "app-secret", bad);
+    story.until("ConfigMap", &prod, "app-declared", bad);
     count(0);
     copies("Include");
-    count(4);
+    count(5);
     story.admin().delete("ConfigPolicy", "", "guarded").ok();
 }
 
@@ -168,7 +182,7 @@ fn a_copy_is_judged_with_the_labels_that_others_put_on_it() {
         bed.bob.merge("ConfigMap", &story.home, name, &json!({ "data": { "url": url } })).ok();
     };
     set("app", "nonsense");
-    let message = until_refused(&story, "app");
+    let message = until_refused(&story, "CopyratorRule", "app");
     assert!(message.contains("policy tiered, rule address"), "{message}");
     story.until("ConfigMap", &prod, "app", [("url", "https://example.com")]);
     // The rule gives no owner, and the copy has one.

@@ -4,10 +4,14 @@ use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::any_kind;
-use crate::bed::objects::{binding, data_of, ours, uid, version};
+use crate::bed::objects::{data_of, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
 use crate::copied_custom;
 use crate::import;
+use crate::instances_rights::{
+    who_makes_one_chooses_values_only, who_makes_one_gives_pods_no_rights,
+    who_may_not_list_them_gets_nothing, who_may_not_read_elsewhere_gets_nothing,
+};
 use crate::rights::unused_on;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -16,14 +20,14 @@ const FLAGS: [&str; 4] = [
     "--copy-kinds",
     "Deployment",
     "--template-kinds",
-    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render,cert-manager.io/v1/Certificate/certificates/render,\
+    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render+statusField,cert-manager.io/v1/Certificate/certificates/render,\
      networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render,look.example.com/v1/Theme/themes/render+copy",
 ];
 
 #[test]
 fn each_object_of_a_kind_gets_what_a_template_declares() {
     let bed = private("instances");
-    let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "render"] });
+    let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "render", "statusField"] });
     let kinds: Vec<Value> =
         [kind].into_iter().chain(any_kind::granted()).chain([copied_custom::granted()]).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
@@ -38,6 +42,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     who_makes_one_chooses_values_only(&bed);
     who_makes_one_gives_pods_no_rights(&bed);
     who_may_not_list_them_gets_nothing(&bed);
+    who_may_not_read_elsewhere_gets_nothing(&bed);
     any_kind::objects_of_any_granted_kind(&bed, &|| crew.until_swept(2));
     copied_custom::custom_resources_are_copied(&bed);
     import::a_namespace_config_becomes_a_template(&bed);
@@ -92,12 +97,14 @@ fn define(bed: &Bed) {
     });
 }
 
-fn cache(namespace: &str, name: &str, size: u8) -> Value {
+/// A cache of this size.
+pub fn cache(namespace: &str, name: &str, size: u8) -> Value {
     json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
         "metadata": { "namespace": namespace, "name": name }, "spec": { "size": size } })
 }
 
-fn template(story: &Story<'_>, name: &str, namespaces: &Value, object_name: &str) -> Value {
+/// A template that gives each cache in these namespaces a ConfigMap of this name.
+pub fn template(story: &Story<'_>, name: &str, namespaces: &Value, object_name: &str) -> Value {
     let data = json!({ "size": "${string(object.spec.size)}", "of": "${object.metadata.name}" });
     let object =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": object_name }, "data": data });
@@ -109,7 +116,8 @@ fn template(story: &Story<'_>, name: &str, namespaces: &Value, object_name: &str
     ours("CopyratorTemplate", &story.home, name, spec)
 }
 
-fn everywhere(story: &Story<'_>) -> Value {
+/// The story's targets, as terms of a template.
+pub fn everywhere(story: &Story<'_>) -> Value {
     json!([{ "namespaceSelector": story.selector() }])
 }
 
@@ -231,133 +239,6 @@ fn two_that_want_one_place(bed: &Bed) {
     story.until_gone("ConfigMap", &place, "only");
 }
 
-/// Whatever an expression leaves open: nobody gets marks of ours or of other tools onto what is rendered, and a fault of one object
-/// holds back no other.
-fn who_makes_one_chooses_values_only(bed: &Bed) {
-    let story = Story::new(bed, "smuggled");
-    let place = story.target("a");
-    let mut wide = template(&story, "caches", &everywhere(&story), "cache-${object.metadata.name}");
-    for field in ["labels", "annotations"] {
-        let whole = format!("${{object.metadata.{field}}}");
-        wide["spec"]["objects"][0]["template"]["metadata"][field] = whole.into();
-    }
-    story.admin().create(&wide).ok();
-    for (name, field, key) in [
-        ("marked", "labels", "copyrator.dev/rule"),
-        ("helm", "labels", "app.kubernetes.io/managed-by"),
-        ("tracked", "annotations", "argocd.argoproj.io/tracking-id"),
-        ("fine", "labels", "tier"),
-    ] {
-        let mut cache = cache(&place, name, 1);
-        cache["metadata"][field] = json!({ key: "x" });
-        story.admin().create(&cache).ok();
-    }
-    story.until("ConfigMap", &place, "cache-fine", [("size", "1"), ("of", "fine")]);
-    eventually("all three are told", || {
-        let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
-        let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
-        let said: Vec<String> = problems.iter().map(|problem| problem["message"].to_string()).collect();
-        let is_told =
-            |name: &str| said.iter().any(|message| message.contains(&format!("for Memcached {name}")));
-        if ["marked", "helm", "tracked"].into_iter().all(is_told) && said.len() == 3 {
-            Ok(())
-        } else {
-            Err(format!("{said:?}"))
-        }
-    });
-    for name in ["cache-marked", "cache-helm", "cache-tracked"] {
-        assert!(story.admin().get("ConfigMap", &place, name).is_none());
-    }
-    story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
-    story.until_gone("ConfigMap", &place, "cache-fine");
-}
-
-/// A template that takes a whole pod from the object leaves open what runs, and not what it may do, nor whose it is.
-fn who_makes_one_gives_pods_no_rights(bed: &Bed) {
-    let story = Story::new(bed, "pods-rights");
-    let place = story.target("a");
-    let mut wide = template(&story, "caches", &everywhere(&story), "unused");
-    let object = |kind: Value| json!([{ "id": "it", "template": kind }]);
-    wide["spec"]["objects"] = object(json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "type": "kubernetes.io/service-account-token",
-    }));
-    let refusal = story.admin().create(&wide).refused();
-    assert!(refusal.contains("service-account-token is not rendered"), "{refusal}");
-    wide["spec"]["objects"] = object(json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "pod-${object.metadata.name}" },
-        "spec": { "replicas": 0, "selector": { "matchLabels": { "app": "it" } }, "template": "${object.spec.pod}" },
-    }));
-    story.admin().create(&wide).ok();
-    let make = |name: &str, at: &str, value: &Value| {
-        let mut pod = json!({ "metadata": { "labels": { "app": "it" } },
-            "spec": { "containers": [{ "name": "main", "image": "example.com/app" }] } });
-        let (above, field) = at.rsplit_once('/').expect("a path");
-        let above = pod.pointer_mut(above).expect("it is there");
-        above.as_object_mut().expect("a map").insert(field.to_owned(), value.clone());
-        let mut cache = cache(&place, name, 1);
-        cache["spec"]["pod"] = pod;
-        story.admin().create(&cache).ok();
-    };
-    make("fine", "/spec/terminationGracePeriodSeconds", &json!(5));
-    let of_secret =
-        json!([{ "name": "a", "valueFrom": { "secretKeyRef": { "name": "others", "key": "k" } } }]);
-    let volume = |what: Value| json!([{ "name": "a" }, { "name": "b", "emptyDir": {} }, what]);
-    let smuggled = [
-        ("/spec/serviceAccountName", json!("admin"), "spec.serviceAccountName"),
-        ("/spec/hostNetwork", json!(true), "spec.hostNetwork"),
-        ("/spec/nodeName", json!("master"), "spec.nodeName"),
-        (
-            "/spec/volumes",
-            volume(json!({ "name": "c", "hostPath": { "path": "/" } })),
-            "spec.volumes[2].hostPath",
-        ),
-        (
-            "/spec/volumes",
-            volume(json!({ "name": "c", "secret": { "secretName": "others" } })),
-            "spec.volumes[2].secret",
-        ),
-        ("/spec/containers/0/env", of_secret, "spec.containers[0].env[0].valueFrom.secretKeyRef"),
-        (
-            "/spec/containers/0/securityContext",
-            json!({ "runAsUser": 0 }),
-            "spec.containers[0].securityContext",
-        ),
-        (
-            "/metadata/annotations",
-            json!({ "argocd.argoproj.io/tracking-id": "x" }),
-            "metadata.annotations.argocd.argoproj.io/tracking-id",
-        ),
-        (
-            "/metadata/labels",
-            json!({ "app": "it", "copyrator.dev/rule": "x" }),
-            "metadata.labels.copyrator.dev/rule",
-        ),
-    ];
-    // One object each, so that each is told.
-    for (number, (at, value, _)) in smuggled.iter().enumerate() {
-        make(&format!("number-{number}"), at, value);
-    }
-    eventually("the harmless one is made", || {
-        story.admin().get("Deployment", &place, "pod-fine").map(drop).ok_or("it does not exist".to_owned())
-    });
-    eventually("each of the others is told", || {
-        let template = story.admin().get("CopyratorTemplate", &story.home, "caches").ok_or("it is gone")?;
-        let problems = template["status"]["problems"].as_array().cloned().unwrap_or_default();
-        let is_told = |(number, (_, _, field)): (usize, &(&str, Value, &str))| {
-            let (whose, what) =
-                (format!("for Memcached number-{number}"), format!(" gives {field}, which only"));
-            let said = problems.iter().filter_map(|problem| problem["message"].as_str());
-            said.clone().any(|said| said.contains(&whose) && said.contains(&what))
-        };
-        if smuggled.iter().enumerate().all(is_told) { Ok(()) } else { Err(template["status"].to_string()) }
-    });
-    let made = story.admin().list("Deployment", &place, "");
-    assert_eq!(made.len(), 1, "{made:#?}");
-    story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
-    story.until_gone("Deployment", &place, "pod-fine");
-}
-
-/// An author needs the right to read the objects, since their values get into what is written.
 /// An object that a template declares is never what it, or another one, is rendered for.
 fn what_is_rendered_of_its_own_kind_is_no_instance(bed: &Bed) {
     let story = Story::new(bed, "twins");
@@ -385,33 +266,6 @@ fn what_is_rendered_of_its_own_kind_is_no_instance(bed: &Bed) {
     assert!(story.admin().get("Memcached", &story.home, "twin-twin-one").is_none());
     story.admin().delete("CopyratorTemplate", &story.home, "twins").ok();
     story.until_gone("Memcached", &story.home, "twin-one");
-}
-
-fn who_may_not_list_them_gets_nothing(bed: &Bed) {
-    let story = Story::new(bed, "unread");
-    story.admin().create(&binding(&story.home, "alice", "admin")).ok();
-    story.admin().create(&cache(&story.home, "mine", 4)).ok();
-    let template = template(&story, "caches", &json!([]), "cache-${object.metadata.name}");
-    eventually("alice may write templates, but not for what she may not list", || {
-        let refusal = story.bed.alice.try_create(&template).refused();
-        if refusal.contains("list memcacheds") { Ok(()) } else { Err(refusal) }
-    });
-    let rule = json!([{ "apiGroups": ["cache.example.com"], "resources": ["memcacheds"], "verbs": ["get", "list"] }]);
-    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": { "namespace": story.home, "name": "caches" }, "rules": rule });
-    story.admin().create(&role).ok();
-    let mut bound = binding(&story.home, "alice", "caches");
-    bound["metadata"]["name"] = "caches".into();
-    bound["roleRef"]["kind"] = "Role".into();
-    story.admin().create(&bound).ok();
-    eventually("alice may write this one", || {
-        let answer = story.bed.alice.try_create(&template);
-        if answer.code == 201 { Ok(()) } else { Err(answer.body.to_string()) }
-    });
-    story.bed.alice.create(&template).ok();
-    story.until("ConfigMap", &story.home, "cache-mine", [("size", "4"), ("of", "mine")]);
-    story.admin().delete("CopyratorTemplate", &story.home, "caches").ok();
-    story.until_gone("ConfigMap", &story.home, "cache-mine");
 }
 
 fn gone_while_no_operator_runs(bed: &Bed) -> crate::bed::Crew {

@@ -51,6 +51,7 @@ mod import_restarts;
 mod in_use;
 mod install;
 mod instances;
+mod instances_rights;
 mod json_forms;
 mod kubectl_flags;
 mod load;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, binding, config_map, secret, version};
+use crate::bed::objects::{annotation, binding, config_map, ours, secret, version};
 use crate::bed::{Bed, Story, eventually, rough};
 
 /// A copy in a namespace whose admin bob is, and nobody of ours alive.
@@ -143,33 +143,51 @@ fn an_author_stamp_cannot_be_faked_and_moves_only_with_the_spec() {
     bed.unhook();
     story.admin().create(&binding(&story.home, "alice", "edit")).ok();
     story.admin().create(&binding(&story.home, "bob", "edit")).ok();
-    let mut rule = story.rule("ConfigMap", &["app"]);
-    rule["metadata"]["annotations"] =
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "declared" } });
+    let spec = json!({ "forEach": { "namespaces": [{ "names": [story.home] }] }, "objects": [{ "id": "a", "template": object }] });
+    for (written, change) in [
+        (story.rule("ConfigMap", &["app"]), json!({ "excludeTargets": ["x"] })),
+        (ours("CopyratorTemplate", &story.home, "template", spec), json!({ "deletionPolicy": "Retain" })),
+        (story.monitor(&["app"], json!(null)), json!({ "serviceAccountName": "restarter" })),
+    ] {
+        is_stamped_honestly(&story, written, &change);
+    }
+}
+
+/// What alice writes is hers whatever it claims, until bob changes what it says.
+fn is_stamped_honestly(story: &Story<'_>, mut written: Value, other: &Value) {
+    let bed = story.bed;
+    written["metadata"]["annotations"] =
         json!({ "copyrator.dev/author": "admin", "copyrator.dev/author-groups": r#"["system:masters"]"# });
-    let made = eventually("alice writes a rule", || match bed.alice.create(&rule) {
+    let text = |pointer| written.pointer(pointer).and_then(Value::as_str).expect("it has a kind and a name");
+    let (kind, name) = (text("/kind"), text("/metadata/name"));
+    let made = eventually(&format!("alice writes a {kind}"), || match bed.alice.create(&written) {
         answer if answer.code < 300 => Ok(answer.body),
         answer => Err(answer.refused()),
     });
-    assert_eq!(annotation(&made, "copyrator.dev/author"), Some("alice"));
+    assert_eq!(annotation(&made, "copyrator.dev/author"), Some("alice"), "{kind}");
     let groups = annotation(&made, "copyrator.dev/author-groups").expect("the groups are stamped");
-    assert!(groups.contains("people") && !groups.contains("masters"), "{groups}");
+    assert!(groups.contains("people") && !groups.contains("masters"), "{kind}: {groups}");
     eventually("bob may write it, too", || {
         let nothing = json!({ "metadata": { "labels": { "a": null } } });
-        let answer = bed.bob.try_merge("CopyratorRule", &story.home, "rule", &nothing);
+        let answer = bed.bob.try_merge(kind, &story.home, name, &nothing);
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
 
-    let author = |answer: Value| annotation(&answer, "copyrator.dev/author").map(str::to_owned);
-    let change = |patch: Value| bed.bob.merge("CopyratorRule", &story.home, "rule", &patch);
-    let faked = change(json!({ "metadata": { "annotations": { "copyrator.dev/author": "admin" } } }));
-    assert!(faked.code >= 400 || author(faked.body.clone()) == Some("alice".into()), "{}", faked.body);
-    let dropped = change(json!({ "metadata": { "annotations": null } }));
-    assert!(dropped.code >= 400 || author(dropped.body.clone()) == Some("alice".into()), "{}", dropped.body);
+    let author = |answer: &Value| annotation(answer, "copyrator.dev/author").map(str::to_owned);
+    let alices = Some("alice".to_owned());
+    let change = |patch: Value| bed.bob.merge(kind, &story.home, name, &patch);
+    for patch in
+        [json!({ "annotations": { "copyrator.dev/author": "admin" } }), json!({ "annotations": null })]
+    {
+        let answer = change(json!({ "metadata": patch }));
+        assert!(answer.code >= 400 || author(&answer.body) == alices, "{kind}: {}", answer.body);
+    }
     let relabelled = change(json!({ "metadata": { "labels": { "a": "b" } } })).ok();
-    assert_eq!(author(relabelled), Some("alice".into()), "a label changed the author");
+    assert_eq!(author(&relabelled), alices, "{kind}: a label changed the author");
     let suspended = change(json!({ "spec": { "suspend": true } })).ok();
-    assert_eq!(author(suspended), Some("alice".into()), "an emergency stop changed the author");
-    let changed = change(json!({ "spec": { "excludeTargets": ["x"] } })).ok();
-    assert_eq!(author(changed.clone()), Some("bob".into()));
+    assert_eq!(author(&suspended), alices, "{kind}: an emergency stop changed the author");
+    let changed = change(json!({ "spec": other })).ok();
+    assert_eq!(author(&changed), Some("bob".into()), "{kind}");
     assert_ne!(version(&changed), version(&made));
 }

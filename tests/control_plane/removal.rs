@@ -1,6 +1,6 @@
 //! What nobody wants any more goes, visibly and in two steps, and never for want of knowledge.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bed::objects::{annotation, binding, config_map, ours, uid, version};
 use crate::bed::{Story, eventually, peaceful};
@@ -117,35 +117,46 @@ fn a_retained_copy_stays_as_an_ordinary_object() {
     });
 }
 
-/// bob may edit one namespace and nothing else; the platform's rule lives there. Whatever bob makes of it, its copies elsewhere
-/// stay, protected, until somebody who may delete them says so.
+/// bob may edit one namespace and nothing else; the platform's rule and template live there. Whatever bob makes of them, what they
+/// made elsewhere stays, protected, until somebody who may delete it says so.
 #[test]
-fn an_editor_of_a_rule_removes_no_copy_without_the_right_to_delete() {
+fn an_editor_of_a_rule_or_template_removes_nothing_without_the_right_to_delete() {
     let story = Story::new(peaceful(), "bob-narrows");
     let (bob, admin) = (&story.bed.bob, story.admin());
     let (plain, retained) = (story.target("plain"), story.target("retained"));
     admin.create(&binding(&story.home, "bob", "edit")).ok();
     admin.create(&config_map(&story.home, "app", [("k", "v")])).ok();
-    let rule_of = |name: &str, target: &str, policy: &str| {
-        let mut rule = story.rule("ConfigMap", &["app"]);
-        rule["metadata"]["name"] = name.into();
-        rule["spec"]["targets"] = json!([{ "names": [target] }]);
-        rule["spec"]["deletionPolicy"] = policy.into();
-        rule
+    let into = |place: &str, object: &str| {
+        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": object }, "data": { "k": "v" } });
+        json!({ "forEach": { "namespaces": [{ "names": [place] }] }, "objects": [{ "id": "a", "template": object }] })
     };
-    let rules = [rule_of("plain", &plain, "Delete"), rule_of("retained", &retained, "Retain")];
-    rules.iter().for_each(|rule| drop(admin.create(rule).ok()));
-    let copies = [&plain, &retained].map(|target| story.until("ConfigMap", target, "app", [("k", "v")]));
+    let copied = |place: &str| json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": [{ "names": [place] }] });
+    let at_once = |mut spec: Value| {
+        spec["deletionPolicy"] = "Delete".into();
+        spec["deletionGrace"] = "0s".into();
+        spec
+    };
+    for (name, target, policy) in [("plain", &plain, "Delete"), ("retained", &retained, "Retain")] {
+        for (kind, spec) in
+            [("CopyratorRule", copied(target)), ("CopyratorTemplate", into(target, "declared"))]
+        {
+            let mut spec = at_once(spec);
+            spec["deletionPolicy"] = policy.into();
+            admin.create(&ours(kind, &story.home, name, spec)).ok();
+        }
+    }
+    let made =
+        |place: &str| ["app", "declared"].map(|name| story.until("ConfigMap", place, name, [("k", "v")]));
+    let before = [made(&plain), made(&retained)];
 
-    let narrowed =
-        json!({ "targets": [{ "names": [story.home] }], "deletionPolicy": "Delete", "deletionGrace": "0s" });
-    for name in ["plain", "retained"] {
-        eventually("bob may edit rules of the namespace", || {
-            let answer = bob.merge("CopyratorRule", &story.home, name, &json!({ "spec": narrowed }));
+    let rewritten = |kind: &str, name: &str, spec: Value| {
+        eventually(&format!("bob may edit a {kind} of the namespace"), || {
+            let answer = bob.merge(kind, &story.home, name, &json!({ "spec": spec }));
             if answer.code < 300 { Ok(()) } else { Err(answer.body.to_string()) }
         });
-        let rule = story.until_condition("CopyratorRule", name, "Degraded", "True", "Forbidden");
-        let said = rule["status"]["problems"][0]["message"].as_str().unwrap_or_default().to_owned();
+        let told = story.until_condition(kind, name, "Degraded", "True", "Forbidden");
+        let problems = told["status"]["problems"].as_array().into_iter().flatten();
+        let said: String = problems.filter_map(|problem| problem["message"].as_str()).collect();
         let target = story.called(name);
         for part in [
             format!("user \"bob\" may not delete configmaps in namespace {target:?}"),
@@ -153,21 +164,42 @@ fn an_editor_of_a_rule_removes_no_copy_without_the_right_to_delete() {
         ] {
             assert!(said.contains(&part), "{part:?} is missing in: {said}");
         }
+    };
+    let home = story.home.as_str();
+    for name in ["plain", "retained"] {
+        rewritten("CopyratorRule", name, at_once(json!({ "targets": [{ "names": [home] }] })));
+        // What the template's text says at home is another object.
+        rewritten("CopyratorTemplate", name, at_once(into(home, &format!("bobs-{name}"))));
     }
-    // Nor by another rule of the same name.
-    let again = json!({ "source": { "kind": "ConfigMap", "names": ["app"] }, "targets": narrowed["targets"], "deletionGrace": "0s" });
-    bob.delete("CopyratorRule", &story.home, "retained").ok();
-    bob.create(&ours("CopyratorRule", &story.home, "retained", again)).ok();
+    // A text of which nobody asks what it may do, for all namespaces, has no say over what was made.
+    let mut unasked = into(home, "declared");
+    unasked["forEach"]["namespaces"] = json!([{ "namespaceSelector": story.selector() }]);
+    unasked["objects"][0]["template"] =
+        json!({ "apiVersion": "example.com/v1", "kind": "Gadget", "metadata": { "name": "declared" } });
+    bob.merge("CopyratorTemplate", home, "plain", &json!({ "spec": at_once(unasked) })).ok();
+    story.until_condition("CopyratorTemplate", "plain", "Ready", "False", "KindNotGranted");
+    // Nor by another one of the same name.
+    for (kind, spec) in [("CopyratorRule", copied(home)), ("CopyratorTemplate", into(home, "anew"))] {
+        bob.delete(kind, home, "retained").ok();
+        bob.create(&ours(kind, home, "retained", at_once(spec))).ok();
+    }
+    story.until("ConfigMap", home, "anew", [("k", "v")]);
     story.marker("looked");
-    let still = admin.get("ConfigMap", &plain, "app").expect("bob's edit of a rule deleted a copy");
-    assert_eq!(version(&still), version(&copies[0]), "the copy was written");
-    assert!(admin.get("ConfigMap", &retained, "app").is_some(), "a copy that was meant to stay is gone");
+    for (was, name) in before[0].iter().zip(["app", "declared"]) {
+        let still = admin.get("ConfigMap", &plain, name).expect("bob's edit deleted what was made elsewhere");
+        assert_eq!(version(&still), version(was), "{name} was written");
+        let kept = admin.get("ConfigMap", &retained, name);
+        assert!(kept.is_some(), "{name}, which was meant to stay, is gone");
+    }
 
     // Granted, it goes, by the word that is gentler: that of the copy and of the rule agree here.
     admin.create(&binding(&plain, "bob", "edit")).ok();
     let edited = json!({ "spec": { "excludeTargets": ["nowhere"] } });
-    bob.merge("CopyratorRule", &story.home, "plain", &edited).ok();
-    story.until_gone("ConfigMap", &plain, "app");
+    bob.merge("CopyratorRule", home, "plain", &edited).ok();
+    bob.merge("CopyratorTemplate", home, "plain", &json!({ "spec": at_once(into(home, "bobs-plain")) })).ok();
+    for name in ["app", "declared"] {
+        story.until_gone("ConfigMap", &plain, name);
+    }
 }
 
 #[test]

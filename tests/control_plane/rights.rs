@@ -161,11 +161,13 @@ fn granted(account: &str, namespace: Option<&str>, rule: &Value) -> Vec<Right> {
     rights
 }
 
-/// Rights on kinds of these groups that no account of ours has used so far.
-pub(crate) fn unused_on(bed: &Bed, groups: &[&str]) -> Vec<String> {
+/// Rights on kinds of these groups, or on these kinds as [`Right`] has them, that no account of ours has used so far.
+pub(crate) fn unused_on(bed: &Bed, of: &[&str]) -> Vec<String> {
     let requests = by_account(bed);
-    let is_of =
-        |right: &Right| right.resource.split_once('/').is_some_and(|(group, _)| groups.contains(&group));
+    let is_of = |right: &Right| {
+        let group = right.resource.split_once('/').map(|(group, _)| group);
+        of.contains(&&*right.resource) || group.is_some_and(|group| of.contains(&group))
+    };
     let rights = rights(bed);
     let unused = rights.iter().filter(|right| is_of(right) && !right.is_used(&requests));
     unused.map(Right::to_string).collect()

@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{rule_status, status_of},
 };
 
-/// Says no to these, as `verb namespace`, and remembers what it was asked.
+/// Says no to these, as `verb namespace` of alice and `account: verb namespace` of an account, and remembers what it was asked.
 #[derive(Default)]
 struct Says {
     no: Vec<&'static str>,
@@ -24,7 +24,9 @@ struct Says {
 
 impl Authorizer for Says {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
-        let line = format!("{} {}", question.verb, question.namespace);
+        let account = question.subject.as_service_account();
+        let whose = account.map(|(_, name)| format!("{name}: ")).unwrap_or_default();
+        let line = format!("{whose}{} {}", question.verb, question.namespace);
         let says = !self.no.contains(&&*line);
         self.asked.lock().unwrap().push(line);
         Box::pin(async move { Ok(says) })
@@ -171,55 +173,104 @@ fn what_is_not_there_is_asked_about_as_what_is() {
     assert_eq!(look(&mut world, &["create none"], 20), (asked, Some(false)));
 }
 
-/// A template that is rendered for objects in `shop`, and for `home`, where it is.
-fn template(world: &mut World, namespaces: &Value) -> NamespacedName {
+/// A template of home with this `forEach`.
+fn template(world: &mut World, for_each: &Value, account: Option<&str>) -> NamespacedName {
     let stamp = json!({"copyrator.dev/author": "alice", "copyrator.dev/author-groups": "[]"});
     let objects = json!([{"id": "a", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}]);
-    let for_each = match namespaces {
-        Value::Null => json!({"namespaces": [{"names": ["shop"]}]}),
-        namespaces => json!({"objects": {"apiVersion": "a.b/v1", "kind": "Nginx", "namespaces": namespaces}}),
-    };
     let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
         "metadata": {"namespace": "home", "name": "t", "uid": "t", "generation": 1, "annotations": stamp},
-        "spec": {"forEach": for_each, "objects": objects}});
+        "spec": {"forEach": for_each, "objects": objects, "serviceAccountName": account}});
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
     let granted = TemplateKind::read("a.b/v1/Nginx/nginxes/forEach", &GrantedKinds::default()).unwrap();
     world.settings_mut().template_kinds = [granted].into();
     NamespacedName::of_template("home", "t")
 }
 
+fn of_objects(namespaces: Value) -> Value {
+    json!({"objects": {"apiVersion": "a.b/v1", "kind": "Nginx", "namespaces": namespaces}})
+}
+
+/// The template is looked at: what is asked for that, and whether it may.
+fn look_at_template(
+    world: &mut World,
+    name: &NamespacedName,
+    no: &[&'static str],
+    now: i64,
+) -> (Vec<String>, Option<bool>) {
+    let says = Says { no: no.to_vec(), ..Says::default() };
+    match about_template(world, name, &TrustedWriters::default(), at(now)).unwrap() {
+        Decided::Known => {}
+        Decided::Answer(answer) => world.note_rule_authority(name, answer),
+        Decided::Ask(inquiry) => {
+            let answer = inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap();
+            world.note_rule_authority(name, answer);
+        }
+    }
+    let may = world.rule_authority(name).map(|known| known.answer.is_ok());
+    (says.asked.into_inner().unwrap(), may)
+}
+
 /// As of a rule: what the author of a template may read in other namespaces is taken back with the right.
 #[test]
 fn what_the_author_of_a_template_may_read_elsewhere_is_asked_again() {
-    for (namespaces, again) in [
-        (json!([{"names": ["shop"]}]), &["get shop", "list shop"][..]),
-        (json!([{"namespaceSelector": {}}]), &["get ", "list "]),
-        (json!([]), &[]),
+    for (for_each, again) in [
+        (of_objects(json!([{"names": ["shop"]}])), &["get shop", "list shop"][..]),
+        (of_objects(json!([{"namespaceSelector": {}}])), &["get ", "list "]),
+        (of_objects(json!([])), &[]),
         // It reads nothing.
-        (Value::Null, &[]),
+        (json!({"namespaces": [{"names": ["shop"]}]}), &[]),
     ] {
         let mut world = world(&reads_home());
-        let name = template(&mut world, &namespaces);
-        let look = |world: &mut World, no: &[&'static str], now: i64| {
-            let says = Says { no: no.to_vec(), ..Says::default() };
-            let decided = about_template(world, &name, &TrustedWriters::default(), at(now)).unwrap();
-            if let Decided::Ask(inquiry) = decided {
-                let answer = inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap();
-                world.note_rule_authority(&name, answer);
-            }
-            let may = world.rule_authority(&name).map(|known| known.answer.is_ok());
-            (says.asked.into_inner().unwrap(), may)
-        };
-        let (asked, may) = look(&mut world, &[], 0);
-        assert!(asked.len() >= 3 && may == Some(true), "{namespaces}: {asked:?}");
+        let name = template(&mut world, &for_each, None);
+        let (asked, may) = look_at_template(&mut world, &name, &[], 0);
+        assert!(asked.len() >= 3 && may == Some(true), "{for_each}: {asked:?}");
         let status = serde_json::to_value(status_of(&world, &name, at(0)).unwrap()).unwrap();
         let says_so =
             authorized(&status).ends_with("; what it may read in other namespaces is asked again every 20 s");
-        assert_eq!(says_so, !again.is_empty(), "{namespaces}: {status}");
+        assert_eq!(says_so, !again.is_empty(), "{for_each}: {status}");
         let declared = world.declaration(&name).unwrap();
-        assert_eq!(can_be_withdrawn(&world, &name, declared), !again.is_empty(), "{namespaces}");
+        assert_eq!(can_be_withdrawn(&world, &name, declared), !again.is_empty(), "{for_each}");
         let lost = ["create shop", "create home", "create "];
-        assert_eq!(look(&mut world, &lost, 20).0, again, "{namespaces}: nothing else is asked again");
-        assert_eq!(look(&mut world, &["list shop", "list "], 40).1, Some(again.is_empty()), "{namespaces}");
+        let (asked, _) = look_at_template(&mut world, &name, &lost, 20);
+        assert_eq!(asked, again, "{for_each}: nothing else is asked again");
+        let (_, may) = look_at_template(&mut world, &name, &["list shop", "list "], 40);
+        assert_eq!(may, Some(again.is_empty()), "{for_each}");
+    }
+}
+
+/// As of a rule: the account's rights count, all of them and as long as it has them. Its author must have been allowed to
+/// impersonate it, and an author who may do more gives it nothing.
+#[test]
+fn of_a_template_with_an_account_all_that_the_account_may_is_asked_again() {
+    for (for_each, asked) in [
+        (
+            of_objects(json!([{"names": ["shop"]}])),
+            &["create shop", "delete shop", "get shop", "list shop", "patch shop"][..],
+        ),
+        (of_objects(json!([])), &["create home", "delete home", "get home", "list home", "patch home"]),
+        (json!({"namespaces": [{"names": ["shop"]}]}), &["create shop", "delete shop", "patch shop"]),
+    ] {
+        let of_account: Vec<String> = asked.iter().map(|line| format!("stamper: {line}")).collect();
+        let author = std::iter::once("impersonate home".to_owned());
+        let with_author: Vec<String> = author.chain(of_account.iter().cloned()).collect();
+        let created = if asked[0] == "create home" { "stamper: create home" } else { "stamper: create shop" };
+        let mut world = world(&reads_home());
+        let name = template(&mut world, &for_each, Some("stamper"));
+        for (now, no, expected) in [
+            // Nothing was allowed yet, so the author is asked about, too.
+            (0, "impersonate home", (&with_author, false)),
+            (20, created, (&with_author, false)),
+            (40, "create shop", (&with_author, true)),
+            // From then on it is the account's business.
+            (60, "impersonate home", (&of_account, true)),
+            (80, created, (&of_account, false)),
+        ] {
+            let (asked, may) = look_at_template(&mut world, &name, &[no], now);
+            assert_eq!((&asked, may), (expected.0, Some(expected.1)), "{for_each} at {now}, no to {no}");
+            let status = serde_json::to_value(status_of(&world, &name, at(now)).unwrap()).unwrap();
+            assert_eq!(status["identity"], "serviceaccount home/stamper", "{status}");
+        }
+        let declared = world.declaration(&name).unwrap();
+        assert!(can_be_withdrawn(&world, &name, declared), "{for_each}");
     }
 }

@@ -1,3 +1,4 @@
+mod judged;
 mod written;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Judges a copy by the policies that cover it, as it will be and where it will be, before it is written: with the labels and
+//! Judges a copy, or an object that a template declares, by the policies that cover it, as it will be and where it will be, before it is written: with the labels and
 //! annotations that others put on it, which our write leaves there. The webhook exempts our own writes. Judging only the source would not do: it may have another name, kind or
 //! namespace, which the policies do not cover.
 
@@ -30,6 +30,8 @@ pub struct Guards {
     kind: PolicyKind,
     guards: Vec<Guard>,
     request: RequestFacts,
+    /// Whether a template declares the object, so that nothing is copied.
+    is_declared: bool,
 }
 
 struct Guard {
@@ -79,6 +81,7 @@ impl Guards {
             kind,
             guards,
             request: request(world, slot, old.is_some(), account),
+            is_declared: write.rendered.is_some(),
         })
     }
 
@@ -114,9 +117,13 @@ impl Guards {
             number => format!(" | and {number} more"),
         };
         refusals.truncate(MOST_NAMED);
+        let (object, text) = match self.is_declared {
+            false => ("a copy", "its source or its rule's copy and keys"),
+            true => ("an object of a template", "the template, or what its expressions read"),
+        };
         Ok(Some(format!(
-            "{}{others}; a copy is judged as it would be: correct its source or its rule's copy and keys, exclude the \
-             namespace, or have the policy leave copies out (spec.match.copies: Exclude)",
+            "{}{others}; {object} is judged as it would be: correct {text}, exclude the namespace, or have the policy leave \
+             copies and objects of templates out (spec.match.copies: Exclude)",
             refusals.join(" | ")
         )))
     }

@@ -252,3 +252,6 @@ pub(super) fn asks_about(template: &NamespacedName, compiled: &CompiledTemplate,
             || terms.iter().any(by_name)
             || (terms.is_empty() && template.namespace == slot.namespace))
 }
+
+#[cfg(test)]
+mod tests;
