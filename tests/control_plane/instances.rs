@@ -1,9 +1,11 @@
 //! Objects that templates declare for each object of a kind.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use testbed::{NAMESPACE, RELEASE};
 
 use crate::any_kind;
+use crate::at_rest::{a_deployment_and_a_service, nothing_was_tried};
 use crate::bed::objects::{data_of, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
 use crate::copied_custom;
@@ -18,7 +20,7 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
 const FLAGS: [&str; 4] = [
     "--copy-kinds",
-    "Deployment",
+    "Deployment,Service",
     "--template-kinds",
     "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render+statusField,cert-manager.io/v1/Certificate/certificates/render,\
      networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render,look.example.com/v1/Theme/themes/render+copy",
@@ -31,7 +33,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     let kinds: Vec<Value> =
         [kind].into_iter().chain(any_kind::granted()).chain([copied_custom::granted()]).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
-    let copied = "copies.kinds={Deployment}";
+    let copied = "copies.kinds={Deployment,Service}";
     let upgrade = ["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values"];
     bed.helm(&[&upgrade[..], &["--set", copied, "--set-json", &granted]].concat());
     let crew = bed.man_with(&[&FLAGS[..], &["--sweep-interval", "3s"]].concat());
@@ -280,7 +282,9 @@ fn gone_while_no_operator_runs(bed: &Bed) -> crate::bed::Crew {
         story.admin().create(&cache(&place, name, 1)).ok();
         story.until("ConfigMap", &place, &format!("cache-{name}"), [("size", "1"), ("of", name)]);
     }
+    let at_rest = a_deployment_and_a_service(&story);
     drop(crew);
+    let stopped = Timestamp::now();
     story.admin().delete("Memcached", &place, "goes").ok();
     story.until_gone("ConfigMap", &place, "cache-goes");
     // The garbage collector takes the owner off, and the object stays for as long as no operator runs.
@@ -297,6 +301,9 @@ fn gone_while_no_operator_runs(bed: &Bed) -> crate::bed::Crew {
     until_counted(&story, "caches", 3, 3);
     let still = story.admin().get("ConfigMap", &place, "cache-stays").expect("it is there");
     assert_eq!(version(&still), version(&stays), "something was written");
+    story.marker("started-again");
+    crew.until_idle();
+    nothing_was_tried(bed, &at_rest, stopped);
     crew
 }
 

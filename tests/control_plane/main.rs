@@ -7,6 +7,7 @@ mod all_dead;
 mod annotated;
 mod annotated_index;
 mod any_kind;
+mod at_rest;
 mod attacks;
 mod authority;
 mod bed;

@@ -47,16 +47,14 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         };
         note("until the last is written", "s", None, last.duration_since(begun).as_secs_f64());
         note("objects written", "", None, objects.len() as f64);
+        note("objects not written", "", Budget::every(0.0), wanted as f64 - objects.len() as f64);
         note("writes of objects", "", None, writes.len() as f64);
         note("requests of all kinds", "", None, ours.len() as f64);
         note("our CPU", "s", None, used.as_secs_f64());
         note("reconciler, peak", "MB", None, memory(pid)?.peak);
-        note(
-            "objects in order, as the status says",
-            "",
-            None,
-            status["current"].as_f64().unwrap_or_default(),
-        );
+        let in_order = status["current"].as_f64().unwrap_or_default();
+        note("objects in order, as the status says", "", None, in_order);
+        note("objects not in order, as the status says", "", Budget::every(0.0), wanted as f64 - in_order);
         let problems = status["problemCount"].as_f64().unwrap_or_default();
         let again = writes.len() as f64 - objects.len() as f64;
         note("problems in the status", "", Budget::every(0.0), problems);

@@ -65,13 +65,15 @@ mod tests {
         let meta = |generation: i64, version: &str| {
             let annotations = json!({"copyrator.dev/rule": "platform/template:tls", "copyrator.dev/source": "platform/template:tls",
                 "copyrator.dev/source-uid": "t", "copyrator.dev/digest": "d", "copyrator.dev/mark": "m"});
+            let theirs = json!({"manager": "their-operator", "operation": "Update", "fieldsV1": {"f:spec": {"f:dnsNames": {}}}});
             let meta = json!({"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": version,
-                "generation": generation, "annotations": annotations});
+                "generation": generation, "annotations": annotations, "managedFields": [theirs]});
             serde_json::from_value::<ObjectMeta>(meta).unwrap()
         };
         let mut world = World::default();
         let declared = Declared::new(kind, &meta(1, "1")).unwrap();
         assert_eq!(declared.key, ObjectKey::new(kind, "shop", "web"));
+        assert_eq!(declared.facts().ownership.as_ref().unwrap().others, ["their-operator"]);
         let key = declared.key.clone();
         assert!(!declared.is_known(&world) && declared.put(&mut world, Timestamp::UNIX_EPOCH));
         assert!(Declared::new(kind, &meta(1, "1")).unwrap().is_known(&world));

@@ -20,6 +20,9 @@ use crate::{
     paths::{child, is_content},
 };
 
+/// Our managers of content and marks, which do not contest what one of them writes.
+const OURS: [&str; 3] = [marks::COPY_MANAGER, marks::REMOVAL_MANAGER, marks::RESTART_MANAGER];
+
 /// One entry of managedFields.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound = "F: Fields")]
@@ -48,6 +51,11 @@ pub trait Fields: Default + DeserializeOwned {
 
     /// The fields of content and the marks of ours among them.
     fn touched(&self) -> Vec<ForeignField>;
+
+    /// Whether there is any of these: their manager may undo what we write.
+    fn is_contesting(&self) -> bool {
+        !self.touched().is_empty()
+    }
 
     /// The labels and annotations among them.
     fn metadata(&self) -> &MetadataFields;
@@ -82,8 +90,8 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     foreign.sort();
     foreign.dedup();
     foreign.truncate(Ownership::FOREIGN);
-    let touching = others.filter(|entry| !entry.fields.touched().is_empty());
-    let mut others: Vec<String> = touching.map(|entry| entry.manager.clone()).collect();
+    let contesting = others.filter(|entry| !OURS.contains(&&*entry.manager) && entry.fields.is_contesting());
+    let mut others: Vec<String> = contesting.map(|entry| entry.manager.clone()).collect();
     others.sort();
     others.dedup();
     others.truncate(Ownership::OTHERS);
@@ -239,11 +247,12 @@ impl Fields for PathFields {
     }
 }
 
-/// The fields of an object of which only the named fields are kept. Who owns which content does not matter.
+/// The fields of an object of which only the named fields are kept. Of content it matters only whether there is any.
 #[derive(Default, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub struct MarkFields {
     metadata: MetadataFields,
+    has_content: bool,
     hash: u64,
 }
 
@@ -254,8 +263,10 @@ impl From<Value> for MarkFields {
         }
         let mut state = DefaultHasher::new();
         fields.to_string().hash(&mut state);
+        let mut names = fields.as_object().into_iter().flatten().map(|(name, _)| name);
+        let has_content = names.any(|name| name.starts_with("f:") && name != "f:metadata");
         let metadata = serde_json::from_value(fields["f:metadata"].take()).unwrap_or_default();
-        Self { metadata, hash: state.finish() }
+        Self { metadata, has_content, hash: state.finish() }
     }
 }
 
@@ -276,6 +287,10 @@ impl Fields for MarkFields {
 
     fn touched(&self) -> Vec<ForeignField> {
         self.metadata.marks().collect()
+    }
+
+    fn is_contesting(&self) -> bool {
+        self.has_content || self.metadata.marks().next().is_some()
     }
 
     fn metadata(&self) -> &MetadataFields {
@@ -385,85 +400,4 @@ impl<'de> Deserialize<'de> for Names {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// As a 1.36 API server writes them for a NetworkPolicy.
-    #[test]
-    fn paths_end_where_the_api_server_treats_what_is_there_as_one() {
-        let entries: Vec<ManagedFields<PathFields>> = serde_json::from_value(json!([
-            {
-                "manager": marks::COPY_MANAGER, "operation": "Apply", "apiVersion": "networking.k8s.io/v1",
-                "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
-                "fieldsV1": {
-                    "f:metadata": {"f:labels": {"f:app": {}}, "f:annotations": {"f:copyrator.dev/definition": {}}},
-                    "f:spec": {"f:podSelector": {}, "f:policyTypes": {}},
-                },
-            },
-            {
-                "manager": "kubectl-edit", "operation": "Update", "time": "2026-01-02T00:00:00Z",
-                "fieldsV1": {
-                    "f:metadata": {"f:labels": {"f:copyrator.dev/rule": {}, "f:team": {}}},
-                    "f:spec": {".": {}, "f:ingress": {}},
-                },
-            },
-            {
-                "manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
-                "fieldsV1": {"f:status": {".": {}, "f:conditions": {"k:{\"type\":\"A\"}": {".": {}, "f:type": {}}}}},
-            },
-        ]))
-        .unwrap();
-        let owned = ownership(&entries);
-        let paths = ["/spec/podSelector", "/spec/policyTypes"].map(str::to_owned).to_vec();
-        assert_eq!(owned.ours, Some(OwnFields::Paths(Box::new((marks::field_set(["label/app"]), paths)))));
-        let ingress = ForeignField::Path("/spec/ingress".into());
-        assert_eq!(owned.foreign, [ingress, ForeignField::Mark(marks::RULE_LABEL.into())]);
-        assert_eq!(owned.others, ["kubectl-edit"]);
-        assert_eq!(owned.written, entries[0].time);
-    }
-
-    #[test]
-    fn a_label_is_ours_alone_until_another_manager_owns_it_too() {
-        let ours = json!({"manager": marks::COPY_MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {
-            "f:labels": {"f:app": {}, "f:tier": {}, "f:copyrator.dev/rule": {}},
-            "f:annotations": {"f:note": {}, "f:copyrator.dev/mark": {}, "f:copyrator.dev/definition": {}},
-        }}});
-        let theirs = |manager: &str, operation: &str, labels: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": labels}}});
-        let tier = json!({"f:tier": {}, "f:theirs": {}});
-        for (entries, alone) in [
-            (vec![ours.clone()], &["annotation/note", "label/app", "label/tier"][..]),
-            (
-                vec![theirs("kubectl", "Update", tier.clone()), ours.clone()],
-                &["annotation/note", "label/app"],
-            ),
-            (
-                vec![ours, theirs(marks::COPY_MANAGER, "Update", tier.clone())],
-                &["annotation/note", "label/app"],
-            ),
-            (vec![theirs("kubectl", "Apply", tier)], &[]),
-        ] {
-            let read: Vec<ManagedFields<DataFields>> = serde_json::from_value(json!(entries)).unwrap();
-            assert_eq!(ownership(&read).ours_alone, alone, "{entries:?}");
-        }
-    }
-
-    #[test]
-    fn items_of_lists_and_what_is_no_content_are_left_out() {
-        for (fields, paths) in [
-            (json!({"f:secrets": {".": {}, "k:{\"name\":\"a\"}": {}}, "f:imagePullSecrets": {}}), &[][..]),
-            (json!({"f:automountServiceAccountToken": {}}), &["/automountServiceAccountToken"]),
-            (json!({"f:spec": {"f:limits": {"k:{\"type\":\"Pod\"}": {"f:max": {}}}}}), &["/spec/limits"]),
-            (
-                json!({"f:spec": {"f:hard": {".": {}, "f:a/b": {}, "f:pods": {}}}}),
-                &["/spec/hard/a~1b", "/spec/hard/pods"],
-            ),
-            (json!({"f:spec": {}}), &["/spec"]),
-        ] {
-            let read: PathFields = serde_json::from_value(fields.clone()).unwrap();
-            assert_eq!(read.content, paths, "{fields}");
-            assert_eq!(read.owns_content(), !paths.is_empty(), "{fields}");
-        }
-    }
-}
+mod tests;

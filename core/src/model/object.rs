@@ -165,7 +165,8 @@ pub struct Ownership {
     pub ours_alone: Vec<String>,
     /// Content and marks that another manager owns, sorted; the first [`Self::FOREIGN`].
     pub foreign: Vec<ForeignField>,
-    /// The names of those managers, sorted; the first [`Self::OTHERS`].
+    /// The names of the managers but ours that own content or marks, sorted; the first [`Self::OTHERS`]. Of an object of which only
+    /// the named fields are kept, too, though [`Self::foreign`] has no content of it.
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,

@@ -83,6 +83,20 @@ impl Crew {
             if sweeps() > swept + 2 * kinds { Ok(()) } else { Err(format!("{swept}, then {}", sweeps())) }
         });
     }
+
+    /// Waits until the reconciler, which leads, has looked at everything that it had to look at.
+    pub fn until_idle(&self) {
+        eventually("no key waits, and none is being looked at", || {
+            let (_, metrics) = self.reconciler.ask("/metrics").map_err(|error| error.to_string())?;
+            let is_count = |line: &&str| {
+                ["copyrator_queue_depth{", "copyrator_in_flight "].iter().any(|it| line.starts_with(it))
+            };
+            let counts: Vec<&str> = metrics.lines().filter(is_count).collect();
+            let is_none = |line: &&str| line.ends_with(" 0") || line.ends_with(" 0.0");
+            let is_idle = counts.len() == 5 && counts.iter().all(is_none);
+            if is_idle { Ok(()) } else { Err(format!("{counts:?}")) }
+        });
+    }
 }
 
 impl Bed {

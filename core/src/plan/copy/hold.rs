@@ -173,9 +173,13 @@ pub fn is_over(repairs: &Repairs, now: Timestamp) -> bool {
 }
 
 fn contested(slot: &ObjectKey, existing: Option<&ObjectFacts>) -> CopyProblem {
-    let managers = existing.and_then(|facts| facts.ownership.as_deref()).map(|owned| owned.others.join(", "));
-    let who = managers.filter(|names| !names.is_empty());
-    let who = who.map_or_else(|| "somebody else".to_owned(), |names| format!("another writer ({names})"));
+    let managers =
+        existing.and_then(|facts| facts.ownership.as_deref()).map_or(&[][..], |owned| &owned.others);
+    let who = match managers {
+        [] => "somebody else".to_owned(),
+        [name] => format!("another writer ({name})"),
+        names => format!("one of its other writers ({})", names.join(", ")),
+    };
     let message = format!(
         "{who} changes or removes it again and again, so that it is put right more and more slowly: have the \
          other one leave it alone, or exclude the namespace"

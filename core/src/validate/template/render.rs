@@ -383,3 +383,6 @@ fn float(number: f64) -> Option<Value> {
     }
     serde_json::Number::from_f64(number).map(Value::Number)
 }
+
+#[cfg(test)]
+mod tests;
