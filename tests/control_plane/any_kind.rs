@@ -179,8 +179,8 @@ fn kept_and_guarded(story: &Story<'_>, place: &str) {
     }
 }
 
-/// A controller that copies annotations, too, as those of a Gateway to its Deployment, makes what nobody takes for ours: the mark in
-/// clear text names the parent. Where it names the object itself, or nothing, the mark is replayed.
+/// A controller that copies annotations, too, as those of a Gateway to its Deployment, makes an object that Copyrator does not manage:
+/// `copyrator.dev/object` names the parent. Where it names the object itself, or is missing, the mark is replayed.
 fn copied_with_annotations(story: &Story<'_>, object: &Value) -> Value {
     let (bob, place) = (&story.bed.bob, object["metadata"]["namespace"].as_str().unwrap_or_default());
     let named = format!("certificates.cert-manager.io/{place}/web");

@@ -119,7 +119,7 @@ fn a_tenant_changes_no_copy(story: &Story<'_>, place: &str) {
     bob.delete("Theme", place, "house").refused();
 }
 
-/// As a copy is: what bob may not add goes where somebody adds it who may.
+/// The guard refuses bob's edit, as of a copy; the reconciler removes the field that an administrator adds.
 fn what_a_template_declares_is_kept_whole(story: &Story<'_>, place: &str) {
     let mut declared = theme(place, json!({ "colour": "green" }));
     declared["metadata"] = json!({ "name": "declared" });

@@ -121,3 +121,13 @@ fn a_dead_link_is_found() {
         assert!(fault(&page, text, link).is_some(), "{link}");
     }
 }
+
+/// The compiler refuses the marks of a conflict in code; in a page only its readers would see them.
+#[test]
+fn no_page_has_what_a_merge_leaves() {
+    let mut all = Vec::new();
+    pages(top(), &mut all);
+    let is_left = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
+    let left = all.iter().filter(|page| fs::read_to_string(page).expect("a page").lines().any(is_left));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+}

@@ -73,7 +73,8 @@ fn types_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
     })
 }
 
-/// The custom resource that a rule copies. Whether Copyrator does so no file says, so it is judged as if.
+/// The kind of custom resource that a rule copies, as if the chart granted it: no file says whether it does, or what the plural is, which
+/// is not judged.
 fn copied_kind(item: &Item, kinds: &GrantedKinds) -> Option<TemplateKind> {
     let source = item.value.pointer("/spec/source").filter(|_| item.kind == "CopyratorRule")?;
     let (version, kind) = (source["apiVersion"].as_str()?, source["kind"].as_str()?);

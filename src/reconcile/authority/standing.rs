@@ -238,8 +238,8 @@ fn what_the_author_of_a_template_may_read_elsewhere_is_asked_again() {
     }
 }
 
-/// As of a rule: the account's rights count, all of them and as long as it has them. Its author must have been allowed to
-/// impersonate it, and an author who may do more gives it nothing.
+/// As of a rule: the account's rights count, all of them and as long as it has them. The author must have been allowed to
+/// impersonate the account; further rights of the author do not count.
 #[test]
 fn of_a_template_with_an_account_all_that_the_account_may_is_asked_again() {
     for (for_each, asked) in [

@@ -55,7 +55,7 @@ fn a_label_is_ours_alone_until_another_manager_owns_it_too() {
     }
 }
 
-/// Of an object of which only the named fields are kept, which fields these are is not known.
+/// Of an object whose template's fields alone are kept, it is known who owns fields, not which ones.
 #[test]
 fn who_may_undo_what_we_write_is_known_by_name() {
     let replicas = || json!({"f:spec": {"f:replicas": {}}});

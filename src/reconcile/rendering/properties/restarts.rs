@@ -16,7 +16,7 @@ impl Story {
     }
 
     /// Starts the operator again, where everything is in place. It learns the authorities and renders one by one, and writes nothing
-    /// meanwhile. Returns how many objects of ours there are.
+    /// meanwhile. Returns how many objects in the world are managed by it.
     pub(super) fn start_again(&mut self) -> Result<usize, TestCaseError> {
         self.forget();
         let authorities = self.texts.keys().filter_map(|at| {

@@ -95,7 +95,7 @@ fn a_deployment_is_taken_over_from_nobody() {
     );
 }
 
-/// Somebody undoes each write of ours; these are the managers of others then. What is told in the end.
+/// Another writer undoes each write of the reconciler, and these field managers are on the object then. Returns what the status says in the end.
 fn told(others: &[Value]) -> String {
     let mut world = world();
     world.settings_mut().copy_kinds.insert(Kind::Deployment);

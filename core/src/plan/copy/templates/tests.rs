@@ -72,8 +72,8 @@ fn what_was_asked_about_deleting_is_what_the_spec_declares() {
     }
 }
 
-/// The API server was asked about the names that a kind has in its requests. An administrator who grants it by another one,
-/// or with another place of its status, has nobody allowed anything of it yet.
+/// The API server was asked about the names that a kind has in its requests. After an administrator has granted the kind by
+/// another name, or with another place of its status, the API server has to be asked anew.
 #[test]
 fn a_grant_ends_with_the_names_that_its_kinds_were_granted_by() {
     let kinds = GrantedKinds::default();
