@@ -184,7 +184,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::validate::policy_group;
+    use crate::{api::GROUP, validate::policy_group};
 
     fn policy(failure: &str, matched: serde_json::Value) -> ConfigPolicySpec {
         let json =
@@ -427,7 +427,13 @@ mod tests {
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
-            assert_eq!(hook.match_policy.as_deref(), Some("Equivalent"), "{}", hook.name);
+            let rules = || hook.rules.iter().flatten();
+            let is_own = rules().any(|rule| rule.api_groups.iter().flatten().any(|group| group == GROUP));
+            let every_version =
+                rules().all(|rule| rule.api_versions.as_deref().is_some_and(|versions| versions == ["*"]));
+            assert_eq!(is_own, every_version, "{}", hook.name);
+            let by = if every_version { "Exact" } else { "Equivalent" };
+            assert_eq!(hook.match_policy.as_deref(), Some(by), "{}", hook.name);
             assert!(hook.timeout_seconds.unwrap() <= 5, "{}", hook.name);
             let path = hook.client_config.url.as_ref().unwrap().strip_prefix("https://127.0.0.1:8443");
             let path = path.unwrap();

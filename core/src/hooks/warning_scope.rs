@@ -9,7 +9,7 @@ use k8s_openapi::{
 
 use super::needs::NAMESPACES;
 use crate::{
-    api::DataKind,
+    api::{DataKind, GROUP},
     model::{MonitorFacts, RuleFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
     plan::Key,
@@ -143,6 +143,10 @@ impl WarningScope {
             entry.name = format!("{resource}.{}", written.name);
             let rules = entry.rules.get_or_insert_default();
             rules.retain(|rule| rule.resources.iter().flatten().any(|of| of == resource));
+            if rules.iter().all(|rule| rule.api_groups.iter().flatten().any(|group| group == GROUP)) {
+                // All versions are named, so the API server need not look for others at every write in the cluster.
+                entry.match_policy = Some("Exact".into());
+            }
             let places = match resource {
                 "configmaps" => &self.config_maps,
                 "secrets" => &self.secrets,
