@@ -441,21 +441,24 @@ mod tests {
                 path.rsplit_once('/').filter(|(_, last)| last.len() == 16).map_or(path, |(path, _)| path);
             assert!(crate::admit::PATHS.iter().any(|(known, _)| *known == path), "{path}");
             assert_eq!(hook.client_config.ca_bundle.as_ref().unwrap().0, b"PEM");
-            if hook.name != "own-kinds.copyrator.dev" {
+            if is_own {
+                assert_eq!(hook.namespace_selector, None, "{}", hook.name);
+            } else {
                 let selector =
                     hook.namespace_selector.clone().unwrap().match_expressions.unwrap().swap_remove(0);
                 assert_eq!(
                     selector.values.unwrap(),
                     ["kube-system", "kube-public", "kube-node-lease", "ours"]
                 );
-                let conditions = match &*hook.name {
-                    "annotations.copyrator.dev" => 2,
-                    policies if policies.contains(".policies-") || policies.contains(".namespaces-") => 4,
-                    warnings if warnings.ends_with(WARNINGS) => 4,
-                    _ => 3,
-                };
-                assert_eq!(hook.match_conditions.as_ref().unwrap().len(), conditions, "{}", hook.name);
             }
+            let conditions = match &*hook.name {
+                "own-kinds.copyrator.dev" => 1,
+                "annotations.copyrator.dev" => 2,
+                policies if policies.contains(".policies-") || policies.contains(".namespaces-") => 4,
+                warnings if warnings.ends_with(WARNINGS) => 4,
+                _ => 3,
+            };
+            assert_eq!(hook.match_conditions.as_ref().unwrap().len(), conditions, "{}", hook.name);
         }
     }
 }

@@ -144,8 +144,10 @@ impl WarningScope {
             let rules = entry.rules.get_or_insert_default();
             rules.retain(|rule| rule.resources.iter().flatten().any(|of| of == resource));
             if rules.iter().all(|rule| rule.api_groups.iter().flatten().any(|group| group == GROUP)) {
-                // All versions are named, so the API server need not look for others at every write in the cluster.
+                // By these two the API server looks up neither equivalent resources nor the labels of a namespace, which it would do
+                // for every write in the cluster. All versions are named here, and the cluster starts without objects of our kinds.
                 entry.match_policy = Some("Exact".into());
+                entry.namespace_selector = None;
             }
             let places = match resource {
                 "configmaps" => &self.config_maps,

@@ -202,9 +202,16 @@ impl DataScope {
         &self.watches
     }
 
-    /// The watches that need not run, if no more than this is needed.
+    /// The watches that need not run, if no more than this is needed. One of all namespaces runs until it is listed: before that, an
+    /// object that needs it may be unknown.
     pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
-        self.watches.difference(&watches(needed)).cloned().collect()
+        let is_known = |watch: &DataWatch| !matches!(watch, DataWatch::All(_)) || self.listed.contains(watch);
+        self.beyond(needed).filter(is_known).collect()
+    }
+
+    fn beyond(&self, needed: &DataNeed) -> impl Iterator<Item = DataWatch> {
+        let needed = watches(needed);
+        self.watches.iter().filter(move |watch| !needed.contains(watch)).cloned()
     }
 
     /// The watches that are still to be listed.
@@ -241,7 +248,7 @@ impl DataScope {
     pub(super) fn leave(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
         self.listed.retain(|watch| !stopped.contains(watch));
         // What has become superfluous meanwhile still runs: it is left another time.
-        if self.superfluous(&needed).is_subset(stopped) {
+        if self.beyond(&needed).all(|watch| stopped.contains(&watch)) {
             self.wanted = needed;
         }
         self.settle();
@@ -399,6 +406,11 @@ mod tests {
                 && world.data_scope().unwrap().labelled_with(OurLabel::Copy).next().is_none()
         );
         assert!(world.object(&secret("a")).is_some());
+        let superfluous = || world.data_scope().unwrap().superfluous(&need(&["b"]));
+        assert!(
+            superfluous().is_empty(),
+            "what needs all of them may be among those that are not listed yet"
+        );
         list(&mut world);
         assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
 
