@@ -1,7 +1,7 @@
 //! The admission policies, as far as they can be judged without an API server.
 
 use copyrator::{marks, names::Kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{documents, files};
 
@@ -81,11 +81,32 @@ fn the_stamp_is_checked_as_it_is_made() {
 #[test]
 fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     let selector = &policy("copies.yaml")["spec"]["matchConstraints"]["objectSelector"];
-    assert_eq!(selector["matchLabels"][marks::MANAGED_BY], marks::MANAGED_BY_VALUE);
-    assert_eq!(selector["matchExpressions"][0]["key"], marks::RULE_LABEL);
+    assert_eq!(*selector, json!({"matchExpressions": [{"key": marks::RULE_LABEL, "operator": "Exists"}]}));
+    let is_said = format!("== '{}'", marks::MANAGED_BY_VALUE);
+    assert!(variable(&policy("copies.yaml"), "ours").contains(&is_said), "{is_said}");
     assert!(variable(&policy("copies.yaml"), "markKeys").contains(&format!("'{}'", marks::RESTART)));
     for key in [marks::RULE_LABEL, marks::MANAGED_BY, marks::MARK, marks::OBJECT] {
         assert!(variable(&policy("copies.yaml"), "ours").contains(&format!("'{key}'")), "{key}");
+    }
+}
+
+/// The API server asks each policy at every write in the cluster (docs/decisions/0091).
+#[test]
+fn a_write_that_is_not_ours_is_told_by_one_key_or_by_its_resource() {
+    let policies = files("webhook-config/policies");
+    assert!(policies.len() >= 6);
+    for (file, _) in policies {
+        let constraints = &policy(&file)["spec"]["matchConstraints"];
+        let expressions = constraints["objectSelector"]["matchExpressions"].as_array();
+        if let Some(expressions) = expressions {
+            assert_eq!((expressions.len(), &expressions[0]["operator"]), (1, &json!("Exists")), "{file}");
+            assert!(constraints["objectSelector"]["matchLabels"].is_null(), "{file}");
+        } else {
+            let rules = constraints["resourceRules"].as_array().unwrap();
+            assert!(rules.iter().all(|rule| rule["apiVersions"] == json!(["*"])), "{file}");
+            assert_eq!(constraints["matchPolicy"], "Exact", "{file}");
+            assert!(constraints["objectSelector"].is_null(), "{file}");
+        }
     }
 }
 
