@@ -46,7 +46,7 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     who_may_not_list_them_gets_nothing(&bed);
     who_may_not_read_elsewhere_gets_nothing(&bed);
     any_kind::objects_of_any_granted_kind(&bed, &|| crew.until_swept(2));
-    copied_custom::custom_resources_are_copied(&bed);
+    copied_custom::custom_resources_are_copied(&bed, &|| crew.until_swept(2));
     import::a_namespace_config_becomes_a_template(&bed);
     drop(crew);
     let crew = gone_while_no_operator_runs(&bed);
