@@ -6,6 +6,7 @@ mod groups;
 mod in_force;
 mod match_condition;
 mod needs;
+mod passing_by;
 mod render;
 mod warning_scope;
 

@@ -13,6 +13,7 @@ use super::{
     groups::{self, LONGEST_CONDITION, narrow},
     match_condition::{HookKind, condition},
     needs::{Needs, adds},
+    passing_by::exempt_by_condition,
     warning_scope::WarningScope,
 };
 use crate::api::ConfigPolicySpec;
@@ -91,6 +92,7 @@ pub fn render<'p>(
         exempt(hook.namespace_selector.as_mut(), own_namespace);
         match hook.name.as_str() {
             "annotations.copyrator.dev" if !annotations => continue,
+            "annotations.copyrator.dev" => exempt_by_condition(&mut hook, "request.namespace"),
             WARNINGS => {
                 hooks.extend(warned.entries(&hook));
                 continue;
@@ -184,7 +186,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{api::GROUP, validate::policy_group};
+    use crate::{api::GROUP, hooks::passing_by::names_every_version, validate::policy_group};
 
     fn policy(failure: &str, matched: serde_json::Value) -> ConfigPolicySpec {
         let json =
@@ -427,11 +429,17 @@ mod tests {
         for hook in &hooks {
             assert_eq!(hook.side_effects, "None", "{}", hook.name);
             assert_eq!(hook.admission_review_versions, ["v1"], "{}", hook.name);
-            let rules = || hook.rules.iter().flatten();
-            let is_own = rules().any(|rule| rule.api_groups.iter().flatten().any(|group| group == GROUP));
-            let every_version =
-                rules().all(|rule| rule.api_versions.as_deref().is_some_and(|versions| versions == ["*"]));
-            assert_eq!(is_own, every_version, "{}", hook.name);
+            let rules = hook.rules.as_deref().unwrap_or_default();
+            let is_of = |named: &str| {
+                rules.iter().flat_map(|rule| rule.api_groups.iter().flatten()).any(|group| group == named)
+            };
+            let every_version = names_every_version(rules);
+            assert_eq!(
+                is_of(GROUP) || hook.name == "namespaces.warnings.copyrator.dev",
+                every_version,
+                "{}",
+                hook.name
+            );
             let by = if every_version { "Exact" } else { "Equivalent" };
             assert_eq!(hook.match_policy.as_deref(), Some(by), "{}", hook.name);
             assert!(hook.timeout_seconds.unwrap() <= 5, "{}", hook.name);
@@ -441,19 +449,23 @@ mod tests {
                 path.rsplit_once('/').filter(|(_, last)| last.len() == 16).map_or(path, |(path, _)| path);
             assert!(crate::admit::PATHS.iter().any(|(known, _)| *known == path), "{path}");
             assert_eq!(hook.client_config.ca_bundle.as_ref().unwrap().0, b"PEM");
-            if is_own {
-                assert_eq!(hook.namespace_selector, None, "{}", hook.name);
-            } else {
-                let selector =
-                    hook.namespace_selector.clone().unwrap().match_expressions.unwrap().swap_remove(0);
-                assert_eq!(
-                    selector.values.unwrap(),
-                    ["kube-system", "kube-public", "kube-node-lease", "ours"]
-                );
+            let system = ["kube-system", "kube-public", "kube-node-lease", "ours"];
+            let first = &hook.match_conditions.as_ref().unwrap()[0].expression;
+            let by_condition = |attribute: &str| format!("!({attribute} in ['{}'])", system.join("', '"));
+            let selected = hook
+                .namespace_selector
+                .clone()
+                .map(|one| one.match_expressions.unwrap().swap_remove(0).values.unwrap());
+            match &*hook.name {
+                "annotations.copyrator.dev" => assert_eq!(*first, by_condition("request.namespace")),
+                "namespaces.warnings.copyrator.dev" => assert_eq!(*first, by_condition("request.name")),
+                own if is_of(GROUP) => assert_eq!(selected, None, "{own}"),
+                other => assert_eq!(selected.unwrap(), system, "{other}"),
             }
             let conditions = match &*hook.name {
                 "own-kinds.copyrator.dev" => 1,
-                "annotations.copyrator.dev" => 2,
+                "annotations.copyrator.dev" => 3,
+                "namespaces.warnings.copyrator.dev" => 5,
                 policies if policies.contains(".policies-") || policies.contains(".namespaces-") => 4,
                 warnings if warnings.ends_with(WARNINGS) => 4,
                 _ => 3,

@@ -7,9 +7,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
 };
 
-use super::needs::NAMESPACES;
+use super::{
+    needs::NAMESPACES,
+    passing_by::{exempt_by_condition, names_every_version},
+};
 use crate::{
-    api::{DataKind, GROUP},
+    api::DataKind,
     model::{MonitorFacts, RuleFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
     plan::Key,
@@ -143,11 +146,12 @@ impl WarningScope {
             entry.name = format!("{resource}.{}", written.name);
             let rules = entry.rules.get_or_insert_default();
             rules.retain(|rule| rule.resources.iter().flatten().any(|of| of == resource));
-            if rules.iter().all(|rule| rule.api_groups.iter().flatten().any(|group| group == GROUP)) {
-                // By these two the API server looks up neither equivalent resources nor the labels of a namespace, which it would do
-                // for every write in the cluster. All versions are named here, and the cluster starts without objects of our kinds.
+            if names_every_version(rules) {
                 entry.match_policy = Some("Exact".into());
-                entry.namespace_selector = None;
+                match resource {
+                    NAMESPACES => exempt_by_condition(&mut entry, "request.name"),
+                    _ => entry.namespace_selector = None,
+                }
             }
             let places = match resource {
                 "configmaps" => &self.config_maps,
