@@ -127,7 +127,11 @@ fn what_keeps_a_cluster_alive_is_written(bed: &Bed, when: &str) {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "namespace": place, "name": name },
             "spec": { "holderIdentity": name },
         });
-        for object in [lease, config_map(place, &name, [("k", "v")]), secret(place, &name, [("k", "v")])] {
+        // One that asks for copies has a hook of its own, with `failurePolicy: Fail`.
+        let mut declaring = secret(place, &name, [("k", "v")]);
+        declaring["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
+        declaring["metadata"]["annotations"] = json!({ "copyrator.dev/copy-to": "nowhere" });
+        for object in [lease, config_map(place, &name, [("k", "v")]), declaring] {
             let kind = object["kind"].as_str().expect("a kind");
             bed.admin.create(&object).ok();
             bed.admin.merge(kind, place, &name, &json!({ "metadata": { "labels": { "a": "b" } } })).ok();

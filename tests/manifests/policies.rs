@@ -62,6 +62,10 @@ fn the_stamp_is_checked_as_it_is_made() {
         }
         assert_eq!(made["spec"]["matchConstraints"], checked["spec"]["matchConstraints"], "{file}");
     }
+    let declares = |file: &str| policy(file)["spec"]["matchConditions"][0]["expression"].clone();
+    let said = format!("[?'{}'].orValue('') == '{}'", marks::DECLARES, marks::DECLARES_VALUE);
+    assert!(declares("annotations.yaml").as_str().unwrap().contains(&said), "{said}");
+    assert_eq!(declares("annotations.yaml"), declares("annotations-honest.yaml"));
     let conditions = |file: &str| policy(file)["spec"]["matchConditions"].to_string();
     for key in marks::ASKING {
         let key = format!("'{key}'");
