@@ -47,9 +47,9 @@ pub(in crate::cli) struct Why {
     /// Of a ConfigMap or Secret: what uses it, and whether that restarts when it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on_change: Vec<User>,
-    /// Of a workload: how it stands.
+    /// Of a workload whose restarts somebody asks for: whether it restarts, and what it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub standing: Option<RestartOutlook>,
+    pub restart: Option<RestartOutlook>,
     /// Of a workload: what it uses, and whether it restarts when that changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<Used>,
@@ -180,7 +180,7 @@ impl Why {
             copied_by: Vec::new(),
             edit: None,
             on_change: Vec::new(),
-            standing: None,
+            restart: None,
             uses: Vec::new(),
         }
     }
@@ -312,7 +312,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
     let mut users: Vec<User> = Vec::new();
     for change in on_change(seen.world, object) {
         let of = Restartable::Workload(change.workload);
-        let outlook = standing_of(seen, &of);
+        let outlook = restart_of(seen, &of);
         let waits = || outlook.map(|outlook| (outlook.reason.clone(), outlook.message.clone()));
         let restarts = change.declined.is_none();
         let (reason, message) = change.declined.or_else(waits).unzip();
@@ -328,7 +328,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
     }
     for monitor in monitors_watching(seen.world, object) {
         let of = Restartable::Pods(monitor.clone());
-        let Some(outlook) = standing_of(seen, &of) else { continue };
+        let Some(outlook) = restart_of(seen, &of) else { continue };
         users.push(User {
             of,
             restarts: true,
@@ -342,7 +342,7 @@ fn users(seen: &Seen<'_>, object: &ObjectKey) -> Vec<User> {
     users
 }
 
-fn standing_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlook> {
+fn restart_of<'s>(seen: &Seen<'s>, of: &Restartable) -> Option<&'s RestartOutlook> {
     seen.restarts.iter().find(|outlook| outlook.of == *of)
 }
 
@@ -356,7 +356,7 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
     if facts.is_none() && made_by.is_empty() {
         return None;
     }
-    let standing = standing_of(seen, &Restartable::Workload(key.clone())).cloned();
+    let restart = restart_of(seen, &Restartable::Workload(key.clone())).cloned();
     let uses = facts.into_iter().flat_map(|facts| &facts.references).map(|reference| {
         let object = ObjectKey::new(reference.kind, key.namespace.clone(), reference.name.clone());
         let counts = |change: &crate::explain::OnChange| change.workload == *key && change.declined.is_none();
@@ -374,7 +374,7 @@ fn of_workload(seen: &Seen<'_>, key: &WorkloadKey) -> Option<Why> {
         exists: facts.is_some(),
         edit: edit(&made_by, Kind::Deployment).filter(|_| facts.is_some()),
         made_by,
-        standing,
+        restart,
         uses,
         ..Why::new(Sort::Workload(key.kind), &key.namespace, &key.name)
     })

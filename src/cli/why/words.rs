@@ -40,9 +40,9 @@ pub(super) fn told(why: &Why, wide: bool) -> String {
     if why.edit.is_some() && why.on_change.is_empty() {
         lines.push(("restarts", "nothing: no workload that may be seen uses it".into()));
     }
-    lines.extend(why.standing.iter().flat_map(|standing| of_workload(standing, wide)));
+    lines.extend(why.restart.iter().flat_map(|outlook| of_workload(outlook, wide)));
     let is_plain_workload = why.edit.is_none() && why.made_by.is_empty();
-    if is_plain_workload && why.standing.is_none() {
+    if is_plain_workload && why.restart.is_none() {
         lines.push(("state", "nobody asks for its restarts".into()));
     }
     lines.extend(why.uses.iter().map(used));
@@ -124,17 +124,17 @@ fn word(user: &User) -> &'static str {
     user.reason.as_ref().map(RestartReason::as_str).unwrap_or_default()
 }
 
-fn of_workload(standing: &RestartOutlook, wide: bool) -> Vec<(&'static str, String)> {
-    let message = if standing.message.is_empty() { String::new() } else { format!(": {}", standing.message) };
-    let mut lines = vec![("state", format!("{}, {}{message}", standing.state, standing.reason.as_str()))];
-    let monitors: Vec<String> = standing.monitors.iter().map(|one| one.name.to_string()).collect();
-    let asked = asked(&monitors, standing.by_annotation);
+fn of_workload(outlook: &RestartOutlook, wide: bool) -> Vec<(&'static str, String)> {
+    let message = if outlook.message.is_empty() { String::new() } else { format!(": {}", outlook.message) };
+    let mut lines = vec![("state", format!("{}, {}{message}", outlook.state, outlook.reason.as_str()))];
+    let monitors: Vec<String> = outlook.monitors.iter().map(|one| one.name.to_string()).collect();
+    let asked = asked(&monitors, outlook.by_annotation);
     if !asked.is_empty() {
         lines.push(("asked by", asked));
     }
     let (running, wanted) = match wide {
-        true => (standing.running.clone().unwrap_or_default(), standing.wanted.clone().unwrap_or_default()),
-        false => side_by_side(standing.running.as_deref(), standing.wanted.as_deref()),
+        true => (outlook.running.clone().unwrap_or_default(), outlook.wanted.clone().unwrap_or_default()),
+        false => side_by_side(outlook.running.as_deref(), outlook.wanted.as_deref()),
     };
     lines.push(("runs", format!("{running}, wanted {wanted}")));
     lines

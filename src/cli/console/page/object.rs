@@ -71,8 +71,8 @@ fn of_object(frame: &Frame, why: &Why) -> Markup {
             }
             @if let Some(at) = why.changed_at { dt { "Changed" } dd .num { "at " (write_time(at)) " or before" } }
             @if let Some(edit) = &why.edit { dt { "Who may edit" } dd { (edit) } }
-            @if let Some(standing) = &why.standing {
-                dt { "State" } dd { (state::restart(standing)) " " (said(standing.reason.as_str(), &standing.message)) }
+            @if let Some(outlook) = &why.restart {
+                dt { "State" } dd { (state::restart(outlook)) " " (said(outlook.reason.as_str(), &outlook.message)) }
             }
         }
         @if why.edit.is_some() {
