@@ -93,7 +93,7 @@ impl BareWebhook {
                 },
                 "rules": [{
                     "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
-                    "operations": ["CREATE", "UPDATE", "DELETE"],
+                    "operations": ["CREATE", "UPDATE"],
                 }],
             }],
         })

@@ -63,7 +63,7 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  make bench                                       everything; about an hour
+  make bench                                       everything; some hours
   make bench ARGS=--record                         and put the tables into docs/benchmarks.md
   make bench ARGS='fan-out --namespaces 100'       one benchmark, at a size of yours
   make bench ARGS=--quick                          everything small, to see that it works

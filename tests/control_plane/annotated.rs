@@ -399,8 +399,8 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
         json!({ "copyrator.dev/copy-too": "shop", "copyrator.dev/restart": "yes" });
     let told = story.admin().apply(&declaring).warnings.join("; ");
     assert!(told.contains("copyrator.dev/restart of a ConfigMap or Secret can only say"), "{told}");
-    // A warning comes of each attempt of a write. The first attempt of the API server compares with what its watch cache holds, which may
-    // be the version before the last.
+    // The API server asks the hooks at each attempt of a write, and the author gets the warnings of all. The first attempt may compare with
+    // an older version from the watch cache.
     let mut writes = 2..;
     eventually("the author is not warned where nothing of ours changes", || {
         declaring["data"] = json!({ "k": writes.next().map(|write| write.to_string()) });

@@ -19,7 +19,7 @@ use crate::objects::{HOME, collection, namespace, path, rule, source, text};
 use crate::processes::cpu;
 use crate::program::Program;
 use crate::sizes::Sizes;
-use crate::statistics::percentile;
+use crate::statistics::{Summary, percentile};
 use crate::writes::{self, Prepared, apply, create, merge, remove, replace, send};
 
 /// Where the bare client writes.
@@ -29,8 +29,8 @@ const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconf
 const BARE_HOOK: &str = "bare-bystander";
 /// The chart taken away: what every side is held against.
 const BEFORE: Side = Side { name: GONE, policies: 0, names: "" };
-/// What must cost nothing. What is looked for is smaller than what a machine's speed, and that of an API server, drift by within
-/// minutes: so each has many short laps, with *before* on both ends of each.
+/// These must cost nothing. The speed of the machine and of an API server drifts by more than what is looked for within minutes, so each has
+/// many short laps, with *before* on both ends of each.
 const FREE: [Side; 2] =
     [Side { name: "no rules", policies: 0, names: "" }, Side { name: ELSEWHERE, policies: 0, names: "" }];
 const LAPS: usize = 6;
@@ -45,9 +45,9 @@ const ASKED: [Side; 5] = [
 const GONE: &str = "before";
 const ELSEWHERE: &str = "rules elsewhere";
 const BARE: &str = "a bare webhook";
-/// Turns of a side in a lap, for each of the wished pairs.
+/// Turns of either API server in a measurement, for each of the wished pairs.
 const TURNS: usize = 2;
-/// Secrets of a turn: so few that both API servers see the same machine.
+/// A turn writes this share of the wished Secrets: so few that both API servers see the same machine.
 const SHARE: usize = 10;
 
 /// What is there while the client writes.
@@ -65,8 +65,8 @@ struct Server {
     pid: u32,
 }
 
-/// What writes took: the API server's processor but for its garbage collector, what it allocated, which is what the collector's share
-/// follows from, and each of the writes in milliseconds.
+/// What writes took: the processor of the API server, which collects no garbage meanwhile; what it allocated, since the collector's cost grows
+/// with that; and each of the writes in milliseconds.
 #[derive(Debug, Default)]
 struct Took {
     processor: Duration,
@@ -120,13 +120,15 @@ impl Ratio {
         }
     }
 
-    fn median(ratios: &[Ratio]) -> Ratio {
-        let of = |part: fn(&Ratio) -> f64| percentile(&ratios.iter().map(part).collect::<Vec<_>>(), 50.0);
-        Ratio {
-            processor: of(|ratio| ratio.processor),
-            allocated: of(|ratio| ratio.allocated),
-            half: of(|ratio| ratio.half),
-        }
+    /// The median of each; of no ratios there is none.
+    fn median(ratios: &[Ratio]) -> Option<Ratio> {
+        let of =
+            |part: fn(&Ratio) -> f64| Some(Summary::of(&ratios.iter().map(part).collect::<Vec<_>>())?.median);
+        Some(Ratio {
+            processor: of(|ratio| ratio.processor)?,
+            allocated: of(|ratio| ratio.allocated)?,
+            half: of(|ratio| ratio.half)?,
+        })
     }
 
     fn over(self, other: Ratio) -> Ratio {
@@ -137,10 +139,11 @@ impl Ratio {
         }
     }
 
-    fn add_to(self, figures: &mut Figures, what: &str, processor: Option<Budget>, half: Option<Budget>) {
+    /// With the budget of the processor, and that of the two others.
+    fn add_to(self, figures: &mut Figures, what: &str, processor: Option<Budget>, others: Option<Budget>) {
         figures.add_with(format!("{what}: processor"), "×", processor, self.processor);
-        figures.add_with(format!("{what}: allocated"), "×", processor, self.allocated);
-        figures.add_with(format!("{what}: p50"), "×", half, self.half);
+        figures.add_with(format!("{what}: allocated"), "×", others, self.allocated);
+        figures.add_with(format!("{what}: p50"), "×", others, self.half);
     }
 }
 
@@ -162,7 +165,7 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
     let mut figures = Figures::default();
     for _ in 0..sizes.rounds {
         let mut before = measure(&mut arena, &webhook, &servers, &BEFORE, sizes, &mut figures).await?;
-        let mut none = Vec::new();
+        let (mut all_before, mut none) = (vec![before], Vec::new());
         for number in 0..LAPS {
             let mut lap = Vec::new();
             // Each is as often the first one as the second.
@@ -183,12 +186,13 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
                     none.push(ratio);
                 }
             }
+            all_before.push(after);
             before = after;
         }
-        let mut ratios = vec![(FREE[0].name, Ratio::median(&none))];
+        let base = Ratio::median(&all_before).ok_or("nothing was measured before")?;
+        let mut ratios = vec![(FREE[0].name, Ratio::median(&none).ok_or("there was no lap")?)];
         for side in &ASKED {
-            let ratio =
-                measure(&mut arena, &webhook, &servers, side, sizes, &mut figures).await?.over(before);
+            let ratio = measure(&mut arena, &webhook, &servers, side, sizes, &mut figures).await?.over(base);
             ratio.add_to(&mut figures, &format!("{} ÷ before", side.name), None, None);
             ratios.push((side.name, ratio));
         }
@@ -222,7 +226,8 @@ async fn measure(
     let [ours, other] = compare(servers, sizes.pairs * TURNS, sizes.writes).await?;
     tear_down(arena, side).await?;
     figures.add(format!("{}: p50", side.name), "ms", ours.half());
-    figures.add("collections of garbage while it is written, in a measurement", "", ours.heap.collections);
+    let collections = ours.heap.collections + other.heap.collections;
+    figures.add("collections of garbage in the turns of a measurement, both API servers", "", collections);
     let ratio = Ratio::of(&ours, &other);
     if side.name == GONE {
         ratio.add_to(figures, "before ÷ an API server that never had us", None, None);
@@ -335,20 +340,25 @@ async fn write(server: &Server, count: usize) -> Outcome<Took> {
     for kind in kinds {
         all.push((0..count).map(kind).collect::<Outcome<Vec<_>>>()?);
     }
-    let had = heap(server, "/debug/pprof/heap?gc=1&debug=1").await?;
+    // The API server reads what it has allocated before it writes the profile: so what a profile takes is known by two of them.
+    let first = heap(server, "/debug/pprof/heap?gc=1&debug=1").await?;
+    let had = heap(server, "/debug/pprof/heap?debug=1").await?;
     let (mut times, used) = (Vec::new(), cpu(server.pid)?);
     for requests in all {
         times.extend(timed(&server.client, requests).await?);
     }
     let processor = cpu(server.pid)? - used;
     let has = heap(server, "/debug/pprof/heap?debug=1").await?;
-    let heap =
-        Heap { allocated: has.allocated - had.allocated, collections: has.collections - had.collections };
+    let profile = had.allocated - first.allocated;
+    let heap = Heap {
+        allocated: has.allocated - had.allocated - profile,
+        collections: has.collections - had.collections,
+    };
     Ok(Took { processor, heap, times })
 }
 
-/// By the API server's profile of its heap. With `gc=1` it collects its garbage first: some hundred writes leave too little of it for the
-/// next collection, which takes as much as some hundred writes.
+/// By the API server's profile of its heap. With `gc=1` it collects its garbage first: a turn leaves too little of it for the next
+/// collection, which takes as much as a few hundred writes.
 async fn heap(server: &Server, path: &str) -> Outcome<Heap> {
     let profile = server.client.request_text(http::Request::get(path).body(Vec::new())?).await?;
     let said = |what: &str| -> Outcome<f64> {
