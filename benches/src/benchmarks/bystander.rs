@@ -148,6 +148,15 @@ impl Ratio {
 }
 
 pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
+    let mut figures = Figures::default();
+    for _ in 0..sizes.rounds {
+        round(program, sizes, &mut figures).await?;
+    }
+    Ok(figures)
+}
+
+/// One round, with a pair of clusters of its own: each pair has a bias.
+async fn round(program: &Program, sizes: &Sizes, figures: &mut Figures) -> Outcome<()> {
     let without = DevCluster::start(Options::default().audit(true))?;
     let mut arena = Arena::start(&program.for_any_peer(), sizes).await?;
     let webhook = BareWebhook::start()?;
@@ -162,55 +171,52 @@ pub(super) async fn run(program: &Program, sizes: &Sizes) -> Outcome<Figures> {
         writes::send_all(client, vec![create("/api/v1/namespaces", &namespace(PLACE, &[]))?], 1).await?;
     }
     arena.create("/api/v1/namespaces", [namespace("copies", &["copies"])]).await?;
-    let mut figures = Figures::default();
-    for _ in 0..sizes.rounds {
-        let mut before = measure(&mut arena, &webhook, &servers, &BEFORE, sizes, &mut figures).await?;
-        let (mut all_before, mut none) = (vec![before], Vec::new());
-        for number in 0..LAPS {
-            let mut lap = Vec::new();
-            // Each is as often the first one as the second.
-            for at in [number % 2, (number + 1) % 2] {
-                let side = &FREE[at];
-                lap.push((side, measure(&mut arena, &webhook, &servers, side, sizes, &mut figures).await?));
+    let mut before = measure(&mut arena, &webhook, &servers, &BEFORE, sizes, figures).await?;
+    let (mut all_before, mut none) = (vec![before], Vec::new());
+    for number in 0..LAPS {
+        let mut lap = Vec::new();
+        // Each is as often the first one as the second.
+        for at in [number % 2, (number + 1) % 2] {
+            let side = &FREE[at];
+            lap.push((side, measure(&mut arena, &webhook, &servers, side, sizes, figures).await?));
+        }
+        let after = measure(&mut arena, &webhook, &servers, &BEFORE, sizes, figures).await?;
+        for (side, ratio) in lap {
+            let ratio = ratio.over(before.middle(after));
+            ratio.add_to(
+                figures,
+                &format!("{} ÷ before", side.name),
+                Budget::median(1.03),
+                Budget::median(1.03),
+            );
+            if side.name == FREE[0].name {
+                none.push(ratio);
             }
-            let after = measure(&mut arena, &webhook, &servers, &BEFORE, sizes, &mut figures).await?;
-            for (side, ratio) in lap {
-                let ratio = ratio.over(before.middle(after));
-                ratio.add_to(
-                    &mut figures,
-                    &format!("{} ÷ before", side.name),
-                    Budget::median(1.03),
-                    Budget::median(1.03),
-                );
-                if side.name == FREE[0].name {
-                    none.push(ratio);
-                }
-            }
-            all_before.push(after);
-            before = after;
         }
-        let base = Ratio::median(&all_before).ok_or("nothing was measured before")?;
-        let mut ratios = vec![(FREE[0].name, Ratio::median(&none).ok_or("there was no lap")?)];
-        for side in &ASKED {
-            let ratio = measure(&mut arena, &webhook, &servers, side, sizes, &mut figures).await?.over(base);
-            ratio.add_to(&mut figures, &format!("{} ÷ before", side.name), None, None);
-            ratios.push((side.name, ratio));
-        }
-        // What any webhook costs that is asked, the API server alone decides.
-        let compared = [
-            (1, 0, None),
-            (2, 0, Budget::median(1.25)),
-            (2, 1, None),
-            (3, 2, Budget::median(1.15)),
-            (4, 3, Budget::median(1.15)),
-            (5, 0, None),
-        ];
-        for (above, below, budget) in compared {
-            let ((above, more), (below, less)) = (ratios[above], ratios[below]);
-            more.over(less).add_to(&mut figures, &format!("{above} ÷ {below}"), budget, None);
-        }
+        all_before.push(after);
+        before = after;
     }
-    Ok(figures)
+    let base = Ratio::median(&all_before).ok_or("nothing was measured before")?;
+    let mut ratios = vec![(FREE[0].name, Ratio::median(&none).ok_or("there was no lap")?)];
+    for side in &ASKED {
+        let ratio = measure(&mut arena, &webhook, &servers, side, sizes, figures).await?.over(base);
+        ratio.add_to(figures, &format!("{} ÷ before", side.name), None, None);
+        ratios.push((side.name, ratio));
+    }
+    // What any webhook costs that is asked, the API server alone decides.
+    let compared = [
+        (1, 0, None),
+        (2, 0, Budget::median(1.25)),
+        (2, 1, None),
+        (3, 2, Budget::median(1.15)),
+        (4, 3, Budget::median(1.15)),
+        (5, 0, None),
+    ];
+    for (above, below, budget) in compared {
+        let ((above, more), (below, less)) = (ratios[above], ratios[below]);
+        more.over(less).add_to(figures, &format!("{above} ÷ {below}"), budget, None);
+    }
+    Ok(())
 }
 
 /// What ours takes beside the other API server, on one side.
