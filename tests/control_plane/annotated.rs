@@ -402,7 +402,7 @@ fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {
     // The API server asks the hooks at each attempt of a write, and the author gets the warnings of all. The first attempt may compare with
     // an older version from the watch cache.
     let mut writes = 2..;
-    eventually("the author is not warned where nothing of ours changes", || {
+    eventually("the API server answers a write of data alone without a warning", || {
         declaring["data"] = json!({ "k": writes.next().map(|write| write.to_string()) });
         same(story.admin().apply(&declaring).warnings, Vec::new())
     });

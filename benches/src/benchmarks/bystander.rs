@@ -1,6 +1,5 @@
-//! What having us installed costs who has nothing to do with us: a bare client's six kinds of write of Secrets, on an API
-//! server with the chart, in short turns with another one that never had it; before the chart, with no rule, with rules
-//! elsewhere, and with policies.
+//! What the installation costs clients that do not use Copyrator: a bare client makes six kinds of write of Secrets on an API server with
+//! the chart, in short turns with another one that never had it; before the chart, with no rule, with rules elsewhere, and with policies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -203,7 +202,7 @@ async fn round(program: &Program, sizes: &Sizes, figures: &mut Figures) -> Outco
         ratio.add_to(figures, &format!("{} ÷ before", side.name), None, None);
         ratios.push((side.name, ratio));
     }
-    // What any webhook costs that is asked, the API server alone decides.
+    // The bare webhook is between: what its call costs is the API server's, the rest is ours.
     let compared = [
         (1, 0, None),
         (2, 0, Budget::median(1.25)),
