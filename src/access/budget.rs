@@ -1,4 +1,4 @@
-//! Budgets for the questions that namespaces cause. A user who writes much in one namespace, or claims to, leaves
+//! Budgets for what namespaces cause, such as questions to the API server. A user who writes much in one namespace, or claims to, leaves
 //! the other namespaces' budgets alone, and all of them together ask no more than an API server bears beside its
 //! work.
 //!
@@ -18,89 +18,110 @@ use tokio::time::Instant;
 use super::{AskError, Authorizer};
 use crate::authority::Question;
 
-/// For one namespace: a folder of two hundred rules at once, and then some thirty rules per second.
+/// Questions of one namespace: a folder of two hundred rules at once, and then some thirty rules per second.
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
-/// For all namespaces together.
+/// Questions of all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
 /// How many namespaces have their own bucket. A bucket is dropped once it is full again.
 const MOST_NAMESPACES: usize = 1024;
 
-#[derive(Clone, Copy)]
-struct Rate {
-    at_once: f64,
-    a_second: f64,
+/// How much a budget has at most, and how fast it fills.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    /// What a full budget has.
+    pub(crate) at_once: f64,
+    /// What comes back in a second.
+    pub(crate) a_second: f64,
 }
 
-/// The questions that are left at a certain time; below zero where more were asked than there were.
+impl Rate {
+    /// A thousand times as much, for as many namespaces.
+    fn of_many(self) -> Self {
+        let many = MOST_NAMESPACES as f64;
+        Self { at_once: self.at_once * many, a_second: self.a_second * many }
+    }
+}
+
+/// What is left at a certain time, such as questions; below zero where more was spent than there was.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
-    questions: f64,
+    left: f64,
     at: Instant,
 }
 
 impl TokenBucket {
     fn full(rate: Rate, now: Instant) -> Self {
-        Self { questions: rate.at_once, at: now }
+        Self { left: rate.at_once, at: now }
     }
 
     fn at(self, rate: Rate, now: Instant) -> Self {
         let since = now.saturating_duration_since(self.at).as_secs_f64();
-        Self { questions: (self.questions + since * rate.a_second).min(rate.at_once), at: now }
+        Self { left: (self.left + since * rate.a_second).min(rate.at_once), at: now }
     }
 
     /// How long it takes from `now` until nothing is owed.
     fn owes(self, rate: Rate, now: Instant) -> Duration {
-        Duration::from_secs_f64((-self.at(rate, now).questions / rate.a_second).max(0.0))
+        Duration::from_secs_f64((-self.at(rate, now).left / rate.a_second).max(0.0))
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Budgets {
+    of_namespace: Rate,
+    of_all: Rate,
     all: Option<TokenBucket>,
     namespaces: HashMap<Box<str>, TokenBucket>,
+}
+
+impl Default for Budgets {
+    /// Those for questions.
+    fn default() -> Self {
+        Self { of_namespace: OF_NAMESPACE, of_all: OF_ALL, all: None, namespaces: HashMap::new() }
+    }
 }
 
 impl Budgets {
     /// The buckets of all namespaces and of this one, as they are now; `None` for this one where as many as there
     /// is room for are in use.
     fn buckets(&mut self, namespace: &str, now: Instant) -> (&mut TokenBucket, Option<&mut TokenBucket>) {
+        let (of_namespace, of_all) = (self.of_namespace, self.of_all);
         if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
-            self.namespaces.retain(|_, left| left.at(OF_NAMESPACE, now).questions < OF_NAMESPACE.at_once);
+            self.namespaces.retain(|_, bucket| bucket.at(of_namespace, now).left < of_namespace.at_once);
         }
-        let all = self.all.get_or_insert(TokenBucket::full(OF_ALL, now));
-        *all = all.at(OF_ALL, now);
+        let all = self.all.get_or_insert(TokenBucket::full(of_all, now));
+        *all = all.at(of_all, now);
         if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
             return (all, None);
         }
-        let left = self.namespaces.entry(namespace.into()).or_insert(TokenBucket::full(OF_NAMESPACE, now));
-        *left = left.at(OF_NAMESPACE, now);
-        (all, Some(left))
+        let own = self.namespaces.entry(namespace.into()).or_insert(TokenBucket::full(of_namespace, now));
+        *own = own.at(of_namespace, now);
+        (all, Some(own))
     }
 
     /// Takes one question from a namespace's budget; `false` if none is left.
     fn take(&mut self, namespace: &str, now: Instant) -> bool {
-        let (all, Some(left)) = self.buckets(namespace, now) else { return false };
-        if left.questions < 1.0 || all.questions < 1.0 {
+        let (all, Some(own)) = self.buckets(namespace, now) else { return false };
+        if own.left < 1.0 || all.left < 1.0 {
             return false;
         }
-        left.questions -= 1.0;
-        all.questions -= 1.0;
+        own.left -= 1.0;
+        all.left -= 1.0;
         true
     }
 
-    /// Takes questions that were asked, whether so many are left or not.
-    fn charge(&mut self, namespace: &str, questions: f64, now: Instant) {
-        let (all, left) = self.buckets(namespace, now);
-        all.questions -= questions;
-        if let Some(left) = left {
-            left.questions -= questions;
+    /// Takes what was spent, whether so much is left or not.
+    fn charge(&mut self, namespace: &str, spent: f64, now: Instant) {
+        let (all, own) = self.buckets(namespace, now);
+        all.left -= spent;
+        if let Some(own) = own {
+            own.left -= spent;
         }
     }
 
-    /// How long from `now` a namespace owes questions; and all namespaces together.
+    /// How long from `now` a namespace owes; and all namespaces together.
     fn owed(&self, namespace: &str, now: Instant) -> (Duration, Duration) {
-        let own = self.namespaces.get(namespace).map(|left| left.owes(OF_NAMESPACE, now));
-        let of_all = self.all.map(|all| all.owes(OF_ALL, now));
+        let own = self.namespaces.get(namespace).map(|bucket| bucket.owes(self.of_namespace, now));
+        let of_all = self.all.map(|all| all.owes(self.of_all, now));
         (own.unwrap_or_default(), of_all.unwrap_or_default())
     }
 }
@@ -110,14 +131,20 @@ impl Budgets {
 pub(crate) struct Budget(Arc<Mutex<Budgets>>);
 
 impl Budget {
+    /// Budgets of this much a namespace, and enough for a thousand namespaces together.
+    pub(crate) fn of_each(of_namespace: Rate) -> Self {
+        let of_all = of_namespace.of_many();
+        Self(Arc::new(Mutex::new(Budgets { of_namespace, of_all, ..Budgets::default() })))
+    }
+
     /// Questions on behalf of one namespace, which are refused when its budget is used up.
     pub(crate) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
         Metered { budget: self, namespace, authorizer }
     }
 
-    /// Takes questions that were asked on behalf of a namespace, also where fewer are left.
-    pub(crate) fn charge(&self, namespace: &str, questions: usize) {
-        self.budgets().charge(namespace, questions as f64, Instant::now());
+    /// Takes what was spent on behalf of a namespace, also where less is left.
+    pub(crate) fn charge(&self, namespace: &str, spent: f64) {
+        self.budgets().charge(namespace, spent, Instant::now());
     }
 
     /// How long it takes until a namespace has paid for what it was charged; and all namespaces together.

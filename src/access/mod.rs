@@ -7,6 +7,6 @@ mod settle;
 
 pub use ask::{AskError, Authorizer};
 pub(crate) use ask::{CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, Rate};
 pub(crate) use settle::ask;
 pub(crate) use settle::{Answers, MOST_QUESTIONS, refused, settle};

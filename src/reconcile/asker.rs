@@ -61,7 +61,7 @@ impl Asker {
             match decided {
                 None | Some(Decided::Known) => return Ok(Asked::Settled),
                 Some(Decided::Answer(authority)) => {
-                    world.note_rule_authority(rule, authority);
+                    world.note_rule_authority(rule, authority, now());
                     return Ok(Asked::Settled);
                 }
                 Some(Decided::Ask(inquiry)) => (inquiry, asked),
@@ -75,7 +75,7 @@ impl Asker {
         // Nobody was asked about a namespace that has come meanwhile, or come into sight; the rule is looked
         // at again for that.
         if named(world, rule) == asked {
-            world.note_rule_authority(rule, authority);
+            world.note_rule_authority(rule, authority, now());
         }
         Ok(Asked::Settled)
     }
@@ -90,7 +90,7 @@ impl Asker {
             match about_monitor(world, monitor, &self.trusted_writers, now()) {
                 None | Some(Decided::Known) => return Ok(Asked::Settled),
                 Some(Decided::Answer(authority)) => {
-                    world.note_monitor_authority(monitor, authority);
+                    world.note_monitor_authority(monitor, authority, now());
                     return Ok(Asked::Settled);
                 }
                 Some(Decided::Ask(inquiry)) => inquiry,
@@ -100,7 +100,7 @@ impl Asker {
             Ok(authority) => authority,
             Err(waits) => return Ok(Asked::Waits(waits)),
         };
-        self.context.world_mut().note_monitor_authority(monitor, authority);
+        self.context.world_mut().note_monitor_authority(monitor, authority, now());
         Ok(Asked::Settled)
     }
 
@@ -124,7 +124,7 @@ impl Asker {
         let counted = Counted { authorizer: &*self.authorizer, asked: AtomicUsize::new(0) };
         let authority = inquiry.ask(&counted, now()).await?;
         if authority.answer.is_err() {
-            self.refusals.charge(namespace, counted.asked.into_inner());
+            self.refusals.charge(namespace, counted.asked.into_inner() as f64);
         }
         Ok(Ok(authority))
     }
@@ -138,9 +138,9 @@ impl Asker {
         let Some(inquiry) = inquiry else { return Ok(()) };
         let answers = inquiry.ask(&*self.authorizer, now()).await?;
         if answers.iter().all(|(_, known)| known.answer.is_err()) {
-            self.refusals.charge(&of.0.namespace, answers.len());
+            self.refusals.charge(&of.0.namespace, answers.len() as f64);
         }
-        inquiry.keep(answers, &mut self.context.world_mut());
+        inquiry.keep(answers, &mut self.context.world_mut(), now());
         Ok(())
     }
 }
@@ -226,7 +226,7 @@ mod tests {
     /// The same, refused so long ago that it is asked again.
     fn refused(asker: &Asker, namespace: &str, name: &str, targets: &[String]) -> NamespacedName {
         let rule = write(asker, namespace, name, targets);
-        asker.context.world_mut().note_rule_authority(&rule, answered_long_ago(name, false));
+        asker.context.world_mut().note_rule_authority(&rule, answered_long_ago(name, false), now());
         rule
     }
 
@@ -277,7 +277,7 @@ mod tests {
     async fn what_others_were_refused_delays_what_was_refused_and_nothing_else() {
         let (asker, _) = asker();
         for at in 0..8 {
-            asker.refusals.charge(&format!("loud-{at}"), 1000);
+            asker.refusals.charge(&format!("loud-{at}"), 1000.0);
         }
         let target = ["fair".to_owned()];
         let again = refused(&asker, "quiet", "again", &target);
@@ -298,9 +298,10 @@ mod tests {
             assert_eq!(may, Some(true));
         }
         assert_eq!(*says.asked.lock().unwrap(), 2000 * 4);
-        asker.refusals.charge("fair", 10_000);
+        asker.refusals.charge("fair", 10_000.0);
         let standing = written(&asker, ("fair", "standing"), &["fair".to_owned()], Some("copier"));
-        asker.context.world_mut().note_rule_authority(&standing, answered_long_ago("standing", true));
+        let long_ago = answered_long_ago("standing", true);
+        asker.context.world_mut().note_rule_authority(&standing, long_ago, now());
         assert_eq!(asker.rule(&standing).await.unwrap(), Asked::Settled);
         assert_eq!(*says.asked.lock().unwrap(), 2000 * 4 + 4, "it is asked again");
     }

@@ -11,7 +11,10 @@
 //! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from
 //! asking the same questions, and a slow answer from replacing a newer one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,16 +27,19 @@ use crate::{
     },
     model::{Authority, Declaration, Declared, Refusal, RefusalReason, TemplateFacts, World},
     names::NamespacedName,
-    plan::copy::{
-        claims::unseen_source,
-        targets::{bounds, within},
-        templates::{not_read_kind, template_bounds},
+    plan::{
+        copy::{
+            claims::unseen_source,
+            targets::{bounds, within},
+            templates::{not_read_kind, template_bounds},
+        },
+        is_younger,
     },
     validate::{CompiledObject, CompiledTemplate, declared_kind},
 };
 
 /// How old an answer may be that can be withdrawn, when something is written by it.
-pub(super) const STANDING_ANSWER: SignedDuration = SignedDuration::from_secs(30);
+const STANDING_ANSWER: Duration = Duration::from_secs(30);
 /// When that is asked again, in good time for the next write; and when a refusal is asked again, at first.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
 /// How often in a row a refusal is asked again as soon as that: right after a rule its roles are written,
@@ -133,7 +139,7 @@ impl<'a> Asking<'a> {
         let known = self.known.filter(|known| self.is_of_this(known));
         if let Some(known) = known {
             let may_age = self.standing.is_none() && known.answer.is_ok();
-            if may_age || now.duration_since(known.asked) < holds(known) {
+            if may_age || is_younger(known.asked, holds(known).unsigned_abs(), now) {
                 return Decided::Known;
             }
         }
@@ -327,7 +333,7 @@ pub(crate) fn about_monitor(
 
 /// Whether an answer that can be withdrawn is too old to act by.
 pub(super) fn is_too_old(known: &Authority, now: Timestamp) -> bool {
-    now.duration_since(known.asked) >= STANDING_ANSWER
+    !is_younger(known.asked, STANDING_ANSWER, now)
 }
 
 /// Whether the answer says something new: what depends on it is looked at only then.
@@ -410,6 +416,11 @@ mod tests {
         let no = || Err(refusal());
         assert!(matches!(decide(None, false, Some(&known(no(), 2, 990)), true), Decided::Known));
         assert!(matches!(decide(None, false, Some(&known(no(), 2, 0)), true), Decided::Ask(_)));
+        let of_the_future = known(no(), 2, 2_000);
+        assert!(
+            matches!(decide(None, false, Some(&of_the_future), true), Decided::Ask(_)),
+            "the clock was set back"
+        );
         assert!(matches!(decide(None, true, None, false), Decided::Answer(Authority { answer: Err(_), .. })));
     }
 
@@ -453,5 +464,6 @@ mod tests {
         assert!(says_otherwise(Some(&yes), Some(&known(Ok(()), 3, 30))));
         let at = |second| Timestamp::from_second(second).unwrap();
         assert!(!is_too_old(&yes, at(39)) && is_too_old(&yes, at(40)));
+        assert!(is_too_old(&yes, at(9)), "the clock was set back");
     }
 }

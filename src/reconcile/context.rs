@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::queue::{Lane, Queue};
+use super::queue::{Lane, Queue, Tenant};
 use crate::{
     model::World,
     observe::watch::{Listed, Requests},
@@ -62,7 +62,7 @@ impl Requests for Context {
             _ => Lane::Change,
         };
         for key in keys {
-            self.queue.add(key, lane);
+            self.queue.add_for(payer(&key, changed), key, lane);
         }
     }
 
@@ -79,6 +79,16 @@ impl Requests for Context {
 
     fn widened(&self) {
         self.widened.notify_one();
+    }
+}
+
+/// Who pays for a key: the namespace that declares; for copies and workloads, the namespace in which something has changed, such as their
+/// source. A workload that has become ready pays for itself only, and not for the next one in line.
+fn payer(key: &Key, changed: &Changed) -> Tenant {
+    match (key, changed) {
+        (Key::Slot(_), _) => changed.namespace().map(Arc::from),
+        (Key::Workload(_), Changed::Object(_) | Changed::Monitor(_)) => changed.namespace().map(Arc::from),
+        _ => key.tenant().cloned(),
     }
 }
 

@@ -12,13 +12,14 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-use super::context::{Context, now};
+use super::{
+    Lane,
+    context::{Context, now},
+};
 use crate::{
     names::NamespacedName,
     plan::{copy::Tally, restart::under_way},
 };
-
-const LANES: [&str; 4] = ["new_namespace", "change", "sweep", "status"];
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
 #[derive(Debug, Default)]
@@ -57,8 +58,8 @@ impl Collector for Snapshot {
         let queue = self.context.queue();
         let ((depths, running), ages) = (queue.depth(), queue.ages());
         let ages = ages.map(|age| age.as_secs_f64());
-        by_lane(&mut encoder, "queue_depth", "Keys that wait", depths.map(|depth| depth as f64))?;
-        by_lane(&mut encoder, "queue_oldest_seconds", "How long the first key has waited", ages)?;
+        by_lane(&mut encoder, "queue_depth", "Keys that wait", &depths.map(|depth| depth as f64))?;
+        by_lane(&mut encoder, "queue_oldest_seconds", "How long the first key has waited", &ages)?;
         gauge(&mut encoder, "in_flight", "Keys that are being looked at", running)?;
         let throttle = queue.throttle();
         let help = "How many keys are looked at together at most, new namespaces aside";
@@ -118,17 +119,12 @@ impl Snapshot {
     }
 }
 
-fn by_lane(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    values: [f64; 4],
-) -> Result<(), Error> {
+fn by_lane(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, values: &[f64]) -> Result<(), Error> {
     let help = format!("{help}, by lane");
     let mut family = encoder.encode_descriptor(name, &help, None, ConstGauge::new(0.0).metric_type())?;
-    for (lane, value) in LANES.into_iter().zip(values) {
+    for ((_, lane), value) in Lane::ALL.into_iter().zip(values) {
         let labels = [("lane", lane)];
-        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+        ConstGauge::new(*value).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -40,7 +40,6 @@ use std::{convert::Infallible, sync::Arc};
 use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::{Decided, about_rule};
@@ -61,9 +60,9 @@ use self::{
     large_spreads::LargeSpreads,
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
-    pace::StatusPace,
+    pace::{STATUS_AFTER, StatusPace},
     planner::Planner,
-    rendering::{RenderingHandler, WITH_PODS},
+    rendering::RenderingHandler,
     rule::RuleHandler,
     scan::Scanner,
     selected_pods::SelectedPods,
@@ -200,7 +199,7 @@ impl Reconciler {
                 client: client.clone(),
                 writer: writer.clone(),
                 looked: Default::default(),
-                with_pods: Semaphore::new(WITH_PODS),
+                processor: Default::default(),
             },
             workloads: WorkloadHandler {
                 context: shared(),
@@ -323,6 +322,9 @@ impl Reconciler {
         let world = &mut *self.context.world_mut();
         world.forget_old_fingerprints(FETCHED_WITHIN, now);
         world.memory_mut().expire(now, |repairs| is_over(repairs, now), |spread| is_calm(spread, now));
+        for template in world.memory_mut().within_budget(now) {
+            self.context.queue().add_by(Key::RuleStatus(template), STATUS_AFTER);
+        }
         world.forget_rights(right::KEPT_FOR, now);
     }
 

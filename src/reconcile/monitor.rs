@@ -36,7 +36,8 @@ impl MonitorHandler {
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let workloads = workloads_of(&self.context.world(), monitor);
             for workload in workloads {
-                self.context.queue().add(Key::Workload(workload), Lane::Change);
+                let tenant = Some(monitor.namespace.clone());
+                self.context.queue().add_for(tenant, Key::Workload(workload), Lane::Change);
             }
         }
         if monitor.annotated().is_some() {

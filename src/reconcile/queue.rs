@@ -1,8 +1,12 @@
 //! The keyed queue: a key waits at most once, runs at most once at a time, and comes back when it asked to.
-//! New namespaces go before changes, changes before the sweep.
+//! New namespaces go before changes, changes before the sweep. In each lane tenants have turns ([`lines`]), and no tenant holds all
+//! workers.
+
+mod lane;
+mod lines;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -10,24 +14,14 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{cluster::Throttle, plan::Key};
+use self::{lane::LANES, lines::Lines};
+pub(crate) use self::{lane::Lane, lines::Tenant};
+use crate::{
+    access::{Budget, Rate},
+    cluster::Throttle,
+    plan::Key,
+};
 
-/// How urgent a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lane {
-    /// A namespace that has just appeared waits for its objects.
-    NewNamespace,
-    /// Something has changed, and is looked at before the sweep.
-    Change,
-    /// A regular look at everything, after all changes.
-    Sweep,
-    /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their
-    /// copies or workloads, and takes a processor for that. Such keys run one after the other, so that
-    /// nothing else waits for them.
-    Status,
-}
-
-const LANES: usize = 4;
 /// Statuses come after changes, but not for ever.
 const STATUS_WAITS: Duration = Duration::from_secs(1);
 
@@ -45,6 +39,8 @@ pub(crate) enum Again {
     Refused,
     /// Nothing was decided: it waits on in its lane, for as long as it has waited.
     AsBefore,
+    /// Nothing was decided: it needs a place of this lane, and waits there.
+    In(Lane),
 }
 
 impl Again {
@@ -53,7 +49,7 @@ impl Again {
         match self {
             Self::OnChange => Self::After(most),
             Self::After(wait) => Self::After(wait.min(most)),
-            other @ (Self::Backoff(_) | Self::Refused | Self::AsBefore) => other,
+            other @ (Self::Backoff(_) | Self::Refused | Self::AsBefore | Self::In(_)) => other,
         }
     }
 }
@@ -61,8 +57,6 @@ impl Again {
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
-/// For how many keys an empty lane keeps room.
-const ROOM_KEPT: usize = 1024;
 /// How often what was refused is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 /// New namespaces have so many workers of their own, beside what the throttle lets through.
@@ -71,35 +65,52 @@ pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 #[derive(Default)]
 struct Inner {
     open: bool,
-    lanes: [VecDeque<Key>; LANES],
+    lanes: [Lines; LANES],
     /// Trees: after a sweep of everything a hash table would keep its room.
     waiting: BTreeMap<Key, Waiting>,
     running: BTreeMap<Key, Running>,
-    /// When each delayed key is due, and the same in order.
-    due: BTreeMap<Key, Instant>,
+    /// When each delayed key is due, and for whom; and the same in order.
+    due: BTreeMap<Key, (Instant, Tenant)>,
     delayed: BTreeSet<(Instant, Key)>,
     failures: BTreeMap<Key, u32>,
+    /// How many keys have come to wait.
+    entered: u64,
 }
 
-/// In which lane, and since when.
-#[derive(Clone, Copy)]
+/// Where a key waits, and since when.
 struct Waiting {
     lane: Lane,
+    tenant: Tenant,
+    /// Its number in the line of the tenant.
+    number: u64,
     since: Instant,
 }
 
+/// A key that is being looked at.
 struct Running {
-    again: Option<Lane>,
-    lane: Lane,
-    since: Instant,
+    /// Where it waited.
+    waited: Waiting,
+    begun: Instant,
+    /// Where it is to wait again, since somebody has asked for it meanwhile.
+    again: Option<(Lane, Tenant)>,
 }
+
+/// What the expressions of one tenant may take, in seconds of a processor: large templates at once, and a quarter of a processor for good.
+const EXPRESSIONS: Rate = Rate { at_once: 60.0, a_second: 0.25 };
 
 /// The queue of keys: each waits at most once, and runs at most once at a time.
-#[derive(Default)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
     throttle: Arc<Throttle>,
+    /// The budgets of tenants for expressions. While a tenant owes, its line in [`Lane::OverBudget`] waits.
+    expressions: Budget,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
 }
 
 impl std::fmt::Debug for Queue {
@@ -111,7 +122,8 @@ impl std::fmt::Debug for Queue {
 impl Queue {
     /// Lets so much be under way as the throttle says.
     pub(crate) fn new(throttle: Arc<Throttle>) -> Self {
-        Self { throttle, ..Self::default() }
+        let expressions = Budget::of_each(EXPRESSIONS);
+        Self { inner: Mutex::default(), wake: Notify::new(), throttle, expressions }
     }
 
     /// Takes keys from now on.
@@ -126,9 +138,15 @@ impl Queue {
         *inner = Inner { running, ..Inner::default() };
     }
 
-    /// Looks at a key soon.
+    /// Looks at a key soon, on its own tenant's account.
     pub(crate) fn add(&self, key: Key, lane: Lane) {
-        if self.lock().add(key, lane) {
+        let tenant = key.tenant().cloned();
+        self.add_for(tenant, key, lane);
+    }
+
+    /// The same, on the account of the tenant who causes it.
+    pub(crate) fn add_for(&self, tenant: Tenant, key: Key, lane: Lane) {
+        if self.lock().add(key, lane, tenant) {
             self.wake.notify_one();
         }
     }
@@ -146,7 +164,8 @@ impl Queue {
 
     /// Looks at a key after `delay`, unless it is looked at before.
     pub(crate) fn add_later(&self, key: Key, delay: Duration) {
-        self.lock().add_later(key, Instant::now() + delay);
+        let tenant = key.tenant().cloned();
+        self.lock().add_later(key, Instant::now() + delay, tenant);
         self.wake.notify_one();
     }
 
@@ -154,7 +173,8 @@ impl Queue {
     pub(crate) fn add_by(&self, key: Key, delay: Duration) {
         let mut inner = self.lock();
         if !inner.waiting.contains_key(&key) && !inner.due.contains_key(&key) {
-            inner.add_later(key, Instant::now() + delay);
+            let tenant = key.tenant().cloned();
+            inner.add_later(key, Instant::now() + delay, tenant);
             drop(inner);
             self.wake.notify_one();
         }
@@ -177,14 +197,16 @@ impl Queue {
                 inner.ripen(Instant::now());
                 let pause = self.throttle.pause();
                 if pause.is_none()
-                    && let Some(key) = inner.take(self.throttle.limit())
+                    && let Some(key) = inner.take(self.throttle.limit(), &self.expressions)
                 {
-                    if inner.lanes.iter().any(|lane| !lane.is_empty()) {
+                    // Another worker looks after what waits and what becomes due: this one is busy from here on.
+                    if !inner.waiting.is_empty() || !inner.delayed.is_empty() {
                         self.wake.notify_one();
                     }
                     return key;
                 }
-                pause.or_else(|| inner.delayed.first().map(|(due, _)| *due))
+                let due = inner.delayed.first().map(|(due, _)| *due);
+                pause.or_else(|| due.into_iter().chain(inner.paid_back(&self.expressions)).min())
             };
             match due {
                 Some(due) => {
@@ -206,9 +228,15 @@ impl Queue {
     /// A key has been looked at.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
-        let Some(running) = inner.running.remove(key) else { return };
-        if again == Again::AsBefore {
-            inner.put_back(key.clone(), running);
+        let Some(Running { waited, begun, again: asked }) = inner.running.remove(key) else { return };
+        inner.lanes[waited.lane as usize].charge(&waited.tenant, begun.elapsed());
+        if let Again::AsBefore | Again::In(_) = again {
+            let (lane, number) = match again {
+                Again::In(lane) => (lane, inner.number()),
+                _ => (waited.lane, waited.number),
+            };
+            let lane = asked.map_or(lane, |(asked, _)| lane.min(asked));
+            inner.put_back(key.clone(), Waiting { lane, number, ..waited });
             drop(inner);
             return self.wake.notify_one();
         }
@@ -219,17 +247,17 @@ impl Queue {
         }
         let failures = inner.failures.get(key).copied().unwrap_or_default();
         let delay = match again {
-            Again::OnChange | Again::AsBefore => None,
+            Again::OnChange | Again::AsBefore | Again::In(_) => None,
             Again::After(delay) => Some(delay),
             Again::Backoff(least) => Some(backoff(key, failures).max(least.unwrap_or_default())),
             Again::Refused => Some(REFUSED_AGAIN),
         };
-        match (running.again, delay) {
+        match (asked, delay) {
             // A change that came in meanwhile is looked at at once, but for a key that keeps failing.
-            (Some(lane), delay) if !matches!(again, Again::Backoff(_)) || delay.is_none() => {
-                inner.add(key.clone(), lane);
+            (Some((lane, tenant)), delay) if !matches!(again, Again::Backoff(_)) || delay.is_none() => {
+                inner.add(key.clone(), lane, tenant);
             }
-            (_, Some(delay)) => inner.add_later(key.clone(), Instant::now() + delay),
+            (_, Some(delay)) => inner.add_later(key.clone(), Instant::now() + delay, waited.tenant),
             (_, None) => {}
         }
         drop(inner);
@@ -238,8 +266,9 @@ impl Queue {
 
     /// Whether nothing waits but the sweep, and something may be sent.
     pub(crate) fn is_calm(&self) -> bool {
-        let ([new, change, ..], _) = self.depth();
-        new + change == 0 && self.throttle.pause().is_none()
+        let (depth, _) = self.depth();
+        depth[Lane::NewNamespace as usize] + depth[Lane::Change as usize] == 0
+            && self.throttle.pause().is_none()
     }
 
     /// Whether a key waits its turn or is being looked at; not where it comes back later.
@@ -254,20 +283,31 @@ impl Queue {
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
     }
 
-    /// How long the first key of each lane has waited.
+    /// How long the key has waited that has stood in each lane the longest.
     pub(crate) fn ages(&self) -> [Duration; LANES] {
         let inner = self.lock();
-        [Lane::NewNamespace, Lane::Change, Lane::Sweep, Lane::Status].map(|lane| inner.age(lane))
+        Lane::ALL.map(|(lane, _)| inner.age(lane))
     }
 
     /// How long ago somebody asked for a key that is being looked at.
     pub(crate) fn waited(&self, key: &Key) -> Duration {
-        self.lock().running.get(key).map_or(Duration::ZERO, |running| running.since.elapsed())
+        self.lock().running.get(key).map_or(Duration::ZERO, |running| running.waited.since.elapsed())
     }
 
-    /// Whether a key is being looked at for the sweep alone.
-    pub(crate) fn is_swept(&self, key: &Key) -> bool {
-        self.lock().running.get(key).is_some_and(|running| running.lane == Lane::Sweep)
+    /// The lane from which a key was taken that is being looked at.
+    pub(crate) fn lane_of(&self, key: &Key) -> Option<Lane> {
+        self.lock().running.get(key).map(|running| running.waited.lane)
+    }
+
+    /// Whether a rendering on a tenant's account has to wait in [`Lane::OverBudget`]: the tenant owes, or has renderings that wait there.
+    pub(crate) fn is_over_budget(&self, tenant: &Arc<str>) -> bool {
+        !self.expressions.owed(tenant).0.is_zero()
+            || self.lock().lanes[Lane::OverBudget as usize].len_of(&Some(tenant.clone())) > 0
+    }
+
+    /// The budgets of tenants for expressions, in seconds of a processor.
+    pub(crate) fn expressions(&self) -> &Budget {
+        &self.expressions
     }
 
     /// What bounds how much is under way.
@@ -281,7 +321,7 @@ impl Queue {
 }
 
 impl Inner {
-    fn add(&mut self, key: Key, lane: Lane) -> bool {
+    fn add(&mut self, key: Key, lane: Lane, tenant: Tenant) -> bool {
         if !self.open {
             return false;
         }
@@ -290,43 +330,52 @@ impl Inner {
             _ => lane,
         };
         if let Some(running) = self.running.get_mut(&key) {
-            running.again = Some(running.again.map_or(lane, |other| other.min(lane)));
+            let sooner = running.again.take().filter(|(other, _)| *other <= lane);
+            running.again = Some(sooner.unwrap_or((lane, tenant)));
             return false;
         }
-        self.forget_delay(&key);
-        match self.waiting.get(&key) {
-            Some(other) if other.lane <= lane => false,
-            other => {
-                // An older entry in a slower lane is skipped when its turn comes.
-                let since = other.map_or_else(Instant::now, |other| other.since);
-                self.waiting.insert(key.clone(), Waiting { lane, since });
-                self.lanes[lane as usize].push_back(key);
-                true
+        let mut since = Instant::now();
+        if let Some(known) = self.waiting.get(&key) {
+            let lines = &self.lanes[lane as usize];
+            // A tenant with many keys does not delay another tenant that asks for one of them.
+            let is_shorter = || lines.len_of(&tenant) < lines.len_of(&known.tenant);
+            if known.lane < lane || (known.lane == lane && !is_shorter()) {
+                return false;
             }
+            since = known.since;
+            self.lanes[known.lane as usize].leave(&known.tenant, known.number);
         }
+        let number = self.number();
+        self.put_back(key, Waiting { lane, tenant, number, since });
+        true
     }
 
-    fn put_back(&mut self, key: Key, Running { again, lane, since }: Running) {
+    /// The number of the next key that comes to wait.
+    fn number(&mut self) -> u64 {
+        self.entered += 1;
+        self.entered
+    }
+
+    fn put_back(&mut self, key: Key, waiting: Waiting) {
         if self.open {
-            let lane = again.map_or(lane, |again| again.min(lane));
             self.forget_delay(&key);
-            self.waiting.insert(key.clone(), Waiting { lane, since });
-            self.lanes[lane as usize].push_front(key);
+            self.lanes[waiting.lane as usize].enter(&waiting.tenant, waiting.number, key.clone());
+            self.waiting.insert(key, waiting);
         }
     }
 
-    fn add_later(&mut self, key: Key, at: Instant) {
-        let is_due_before = self.due.get(&key).is_some_and(|due| *due <= at);
+    fn add_later(&mut self, key: Key, at: Instant, tenant: Tenant) {
+        let is_due_before = self.due.get(&key).is_some_and(|(due, _)| *due <= at);
         if !self.open || self.waiting.contains_key(&key) || is_due_before {
             return;
         }
         self.forget_delay(&key);
-        self.due.insert(key.clone(), at);
+        self.due.insert(key.clone(), (at, tenant));
         self.delayed.insert((at, key));
     }
 
     fn forget_delay(&mut self, key: &Key) {
-        if let Some(due) = self.due.remove(key) {
+        if let Some((due, _)) = self.due.remove(key) {
             self.delayed.remove(&(due, key.clone()));
         }
     }
@@ -335,46 +384,74 @@ impl Inner {
         while self.delayed.first().is_some_and(|(due, _)| *due <= now)
             && let Some((_, key)) = self.delayed.pop_first()
         {
-            self.due.remove(&key);
-            self.add(key, Lane::Change);
+            let tenant = self.due.remove(&key).and_then(|(_, tenant)| tenant);
+            self.add(key, Lane::Change, tenant);
         }
     }
 
-    /// How long the first key of a lane has waited.
+    /// How long the key has waited that has stood in a lane the longest.
     fn age(&self, lane: Lane) -> Duration {
-        let waits = |key| self.waiting.get(key).filter(|waiting| waiting.lane == lane);
-        let first = self.lanes[lane as usize].iter().find_map(waits);
+        let first = self.lanes[lane as usize].first().and_then(|key| self.waiting.get(key));
         first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
+    }
+
+    /// When the first of the tenants has paid back what it owes whose renderings wait for that.
+    fn paid_back(&self, budget: &Budget) -> Option<Instant> {
+        let tenants = self.lanes[Lane::OverBudget as usize].tenants().flatten();
+        let owed = tenants.map(|tenant| budget.owed(tenant).0).filter(|owed| !owed.is_zero());
+        owed.min().map(|owed| Instant::now() + owed)
     }
 
     /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers
     /// beside, and while they wait nothing else is begun.
-    fn take(&mut self, limit: usize) -> Option<Key> {
-        let running = |lane| self.running.values().filter(|running| running.lane == lane).count();
-        let (new, status) = (running(Lane::NewNamespace), running(Lane::Status));
+    fn take(&mut self, limit: usize, budget: &Budget) -> Option<Key> {
+        let new = self.running_in(Lane::NewNamespace);
         let bulk = self.running.len() - new;
         let own = NEW_NAMESPACE_LANE.min(limit).max(limit.saturating_sub(bulk));
-        let open = match self.lanes[Lane::NewNamespace as usize].is_empty() {
-            false if new < own => &[Lane::NewNamespace][..],
-            true if bulk < limit && status > 0 => &[Lane::Change, Lane::Sweep],
-            true if bulk < limit && limit > 1 && self.age(Lane::Status) > STATUS_WAITS => &[Lane::Status],
-            true if bulk < limit => &[Lane::Change, Lane::Status, Lane::Sweep],
-            _ => &[],
-        };
-        for &lane in open {
-            let keys = &mut self.lanes[lane as usize];
-            while let Some(key) = keys.pop_front() {
-                if let Some(Waiting { since, .. }) =
-                    self.waiting.get(&key).filter(|it| it.lane == lane).copied()
-                {
-                    self.waiting.remove(&key);
-                    self.running.insert(key.clone(), Running { again: None, lane, since });
-                    return Some(key);
-                }
+        let is_late = limit > 1 && self.age(Lane::Status) > STATUS_WAITS;
+        let order = if is_late { Lane::STATUS_FIRST } else { Lane::IN_ORDER };
+        for lane in order {
+            let is_new = lane == Lane::NewNamespace;
+            let has_room = match is_new {
+                true => new < own,
+                false => bulk < limit && self.running_in(lane) < lane.places(limit),
+            };
+            if has_room && let Some(key) = self.take_from(lane, if is_new { own } else { limit }, budget) {
+                return Some(key);
             }
-            keys.shrink_to(ROOM_KEPT);
+            if is_new && !has_room && self.lanes[lane as usize].len() > 0 {
+                return None;
+            }
         }
         None
+    }
+
+    fn running_in(&self, lane: Lane) -> usize {
+        self.running.values().filter(|running| running.waited.lane == lane).count()
+    }
+
+    /// The next key of a lane, of a tenant that holds less than three quarters of the places: others come to a worker without waiting
+    /// for that tenant's keys to end.
+    fn take_from(&mut self, lane: Lane, limit: usize, budget: &Budget) -> Option<Key> {
+        let most = |places: usize| (places * 3 / 4).max(1);
+        let is_new = |lane: Lane| lane == Lane::NewNamespace;
+        let running = &self.running;
+        let holds = |tenant: &Tenant, is_such: &dyn Fn(Lane) -> bool| {
+            let of_tenant = running.values().filter(|it| it.waited.tenant == *tenant);
+            of_tenant.filter(|it| is_such(it.waited.lane)).count()
+        };
+        let may = |tenant: &Tenant| match tenant {
+            None => true,
+            Some(name) => {
+                holds(tenant, &|other| is_new(other) == is_new(lane)) < most(limit)
+                    && holds(tenant, &|other| other == lane) < most(lane.places(limit))
+                    && (lane != Lane::OverBudget || budget.owed(name).0.is_zero())
+            }
+        };
+        let key = self.lanes[lane as usize].next(may)?;
+        let waited = self.waiting.remove(&key)?;
+        self.running.insert(key.clone(), Running { waited, begun: Instant::now(), again: None });
+        Some(key)
     }
 }
 
@@ -387,5 +464,7 @@ fn backoff(key: &Key, failures: u32) -> Duration {
     most.mul_f64((hasher.finish() % 1000) as f64 / 1000.0).max(LEAST_BACKOFF)
 }
 
+#[cfg(test)]
+mod fairness;
 #[cfg(test)]
 mod tests;

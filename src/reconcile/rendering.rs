@@ -9,6 +9,9 @@ mod inputs;
 #[cfg(test)]
 mod instances;
 #[cfg(test)]
+mod neighbours;
+mod processor;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod reading;
@@ -31,8 +34,9 @@ pub(crate) use all::render_everything;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
+pub(super) use self::processor::Processor;
 use self::{existing::Existing, inputs::Inputs};
 use super::{
     Again, Lane,
@@ -62,8 +66,6 @@ const FOR_ROOM: Duration = Duration::from_secs(60);
 /// What is declared for a namespace that is younger goes before other changes.
 const NEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// How many renderings may have pods in memory at a time.
-pub(super) const WITH_PODS: usize = 2;
 /// The least time between two looks at pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// When to try again where somebody else owns a field of a status, or the API server does not keep it.
@@ -81,8 +83,8 @@ pub(super) struct RenderingHandler {
     pub(super) writer: Writer,
     /// When pods were looked at, or a status was written, for templates that write one.
     pub(super) looked: Mutex<BTreeMap<(NamespacedName, InstanceName), Instant>>,
-    /// A place for each rendering that may have pods in memory.
-    pub(super) with_pods: Semaphore,
+    /// Evaluates expressions.
+    pub(super) processor: Processor,
 }
 
 impl RenderingHandler {
@@ -97,6 +99,7 @@ impl RenderingHandler {
 
     async fn render(&self, template: &NamespacedName, instance: &InstanceName) -> Again {
         let of = (template.clone(), instance.clone());
+        let key = Key::Rendering(template.clone(), instance.clone());
         let (inputs, is_whole) = {
             let world = self.context.world();
             (Inputs::of(&world, template, instance).map(Arc::new), is_known(&world, template, instance))
@@ -112,7 +115,13 @@ impl RenderingHandler {
         let is_new = now().duration_since(inputs.facts.created) < NEW;
         let lane = if is_new { Lane::NewNamespace } else { Lane::Change };
         let pods_later = wait.is_some() && inputs.compiled.reads_any_pods();
-        let (mut set, is_read) = self.rendered(&inputs, template, instance, pods_later).await;
+        if let Some(lane) = self.waits_in(&key, !pods_later && inputs.compiled.reads_any_pods()) {
+            if lane == Lane::OverBudget {
+                self.tell_over_budget(template, &key);
+            }
+            return Again::In(lane);
+        }
+        let (mut set, is_read) = self.rendered(&inputs, &key, (template, instance), pods_later).await;
         if pods_later {
             self.keep_status(template, instance, &mut set);
         }
@@ -126,6 +135,26 @@ impl RenderingHandler {
         };
         // Pods are listed again when their time has come, also where that failed.
         if is_read { again } else { Again::Backoff(self.wait(&of)) }
+    }
+
+    /// The lane in which a rendering has to wait first: until its tenant has paid for expressions, and for one of the places for pods.
+    fn waits_in(&self, key: &Key, reads_pods: bool) -> Option<Lane> {
+        let queue = self.context.queue();
+        let lane = queue.lane_of(key)?;
+        let is_over = |tenant| queue.is_over_budget(tenant);
+        if ![Lane::OverBudget, Lane::Pods].contains(&lane) && key.tenant().is_some_and(is_over) {
+            return Some(Lane::OverBudget);
+        }
+        (reads_pods && lane != Lane::Pods).then_some(Lane::Pods)
+    }
+
+    /// Has the status of a template say that its expressions wait.
+    fn tell_over_budget(&self, template: &NamespacedName, key: &Key) {
+        let Some(tenant) = key.tenant() else { return };
+        if self.context.world_mut().memory_mut().over_budget(template, tenant, now()) {
+            tracing::warn!(%template, namespace = %tenant, "its expressions wait: the namespace has used up its processor time for them");
+            self.context.queue().add_by(Key::RuleStatus(template.clone()), STATUS_AFTER);
+        }
     }
 
     /// How long pods are not looked at, and a status is not written, for this object.
@@ -148,28 +177,28 @@ impl RenderingHandler {
     async fn rendered(
         &self,
         inputs: &Arc<Inputs>,
-        template: &NamespacedName,
-        instance: &InstanceName,
+        key: &Key,
+        (template, instance): (&NamespacedName, &InstanceName),
         pods_later: bool,
     ) -> (RenderedSet, bool) {
-        let (mut existing, mut place) = (Existing { pods_later, ..Existing::default() }, None);
+        let mut existing = Existing { pods_later, ..Existing::default() };
+        let tenant = key.tenant().unwrap_or(&template.namespace);
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
             // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not kept.
-            let made = tokio::task::spawn_blocking(move || {
+            let work = move || {
                 let (set, lacking) = shared.render(&existing);
                 (set, lacking, existing)
-            });
-            let Ok((set, lacking, known)) = made.await else { return (failed, true) };
+            };
+            let (made, took) = self.processor.run(tenant, work).await;
+            self.context.queue().expressions().charge(tenant, took.as_secs_f64());
+            let Some((set, lacking, known)) = made else { return (failed, true) };
             existing = known;
             if lacking.is_empty() {
                 return (set, !existing.is_lacking());
             }
             let lacking = existing.of(&self.context.world(), (template, instance), lacking);
             if lacking.iter().any(|(.., reads_pods)| *reads_pods) {
-                if place.is_none() {
-                    place = self.with_pods.acquire().await.ok();
-                }
                 self.looked().insert((template.clone(), instance.clone()), Instant::now());
             }
             for error in existing.read(&self.client, lacking).await {
@@ -210,10 +239,11 @@ impl RenderingHandler {
             has_room = world.rendered(template, instance).is_none_or(|set| set.objects.len() == objects);
             slots
         };
+        let tenant = Key::Rendering(template.clone(), instance.clone()).tenant().cloned();
         let marked: Vec<ObjectKey> =
             made_for_instance(&self.context.world(), template, instance).cloned().collect();
         for slot in slots.into_iter().chain(marked) {
-            self.context.queue().add(Key::Slot(slot), lane);
+            self.context.queue().add_for(tenant.clone(), Key::Slot(slot), lane);
         }
         self.context.queue().add_by(Key::RuleStatus(template.clone()), STATUS_AFTER);
         if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }

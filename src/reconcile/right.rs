@@ -10,7 +10,7 @@ use crate::{
     authority::{Identity, Question, TrustedWriters, refusal, right_question},
     model::{EVERYWHERE, Right, RightAnswer, World},
     names::NamespacedName,
-    plan::copy::AGAIN,
+    plan::{copy::AGAIN, is_younger},
 };
 
 /// How long an answer is kept at least.
@@ -40,9 +40,7 @@ impl RightInquiry {
         let declared = world.declaration(rule)?;
         let (uid, generation) = declared.version();
         // A no for all namespaces need not be heard again for each of them.
-        let is_no = |known: &RightAnswer| {
-            known.answer.is_err() && now.duration_since(known.asked).unsigned_abs() < AGAIN
-        };
+        let is_no = |known: &RightAnswer| known.answer.is_err() && is_younger(known.asked, AGAIN, now);
         let is_narrow = world.may(rule, right, EVERYWHERE).is_some_and(is_no);
         let ask = |identity: Identity| {
             let places = [EVERYWHERE, namespace].into_iter().skip(usize::from(is_narrow));
@@ -92,9 +90,10 @@ impl RightInquiry {
     }
 
     /// Lets the world know.
-    pub(crate) fn keep(self, answers: Vec<(Arc<str>, RightAnswer)>, world: &mut World) {
+    pub(crate) fn keep(self, answers: Vec<(Arc<str>, RightAnswer)>, world: &mut World, now: Timestamp) {
         for (place, answer) in answers {
-            world.note_right(&self.rule, (&self.uid, self.generation), (self.right.clone(), place), answer);
+            let (version, place) = ((&*self.uid, self.generation), (self.right.clone(), place));
+            world.note_right(&self.rule, version, place, answer, now);
         }
     }
 }

@@ -25,12 +25,17 @@ pub(super) struct RuleHandler {
 impl RuleHandler {
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
         let again = self.authorize(rule).await;
+        if rule.template().is_none() || !self.types.is_to_judge(rule) {
+            return again;
+        }
         // Nothing is written before either is known.
-        let judged = match rule.template() {
-            Some(_) => self.types.judge(rule).await,
-            None => None,
-        };
-        judged.map_or(again, |judged| again.within(judged))
+        match self.context.queue().lane_of(&Key::Rule(rule.clone())) {
+            None | Some(Lane::Types) => {
+                let judged = self.types.judge(rule).await;
+                judged.map_or(again, |judged| again.within(judged))
+            }
+            Some(_) => Again::In(Lane::Types),
+        }
     }
 
     async fn authorize(&self, rule: &NamespacedName) -> Again {
@@ -46,7 +51,7 @@ impl RuleHandler {
         if says_otherwise(before.as_ref(), after.as_ref()) {
             let slots = slots_to_check(&self.context.world(), rule);
             for slot in slots {
-                queue.add(slot, Lane::Change);
+                queue.add_for(Some(rule.namespace.clone()), slot, Lane::Change);
             }
         }
         queue.add(Key::RuleStatus(rule.clone()), Lane::Change);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Again, Lane,
-    authority::{STANDING_ANSWER, can_be_withdrawn},
+    authority::{can_be_withdrawn, is_too_old},
     context::{Context, now},
     guard::CopyGuard,
     lag::Lag,
@@ -77,7 +77,7 @@ impl SlotHandler {
         plan.action.is_some()
             || matches!(plan.state, SlotState::Blocked(_))
             || self.context.world().memory().slot(slot).attempt().is_some()
-            || !self.context.queue().is_swept(&Key::Slot(slot.clone()))
+            || self.context.queue().lane_of(&Key::Slot(slot.clone())) != Some(Lane::Sweep)
     }
 
     /// The rule behind a write, where what it was allowed can be withdrawn and the last answer about it is
@@ -87,8 +87,7 @@ impl SlotHandler {
         let rule = plan.rule.clone()?;
         let world = self.context.world();
         world.declaration(&rule).filter(|declared| can_be_withdrawn(&world, &rule, *declared))?;
-        let asked = world.rule_authority(&rule)?.asked;
-        (now().duration_since(asked) >= STANDING_ANSWER).then_some(rule)
+        is_too_old(world.rule_authority(&rule)?, now()).then_some(rule)
     }
 
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {

@@ -171,6 +171,7 @@ pub(super) fn note_room(
 ) {
     if before.is_some_and(says_too_many) && !is_too_many {
         let slots = slots_to_check(&context.world(), rule);
-        slots.into_iter().for_each(|slot| context.queue().add(slot, Lane::Change));
+        let tenant = || Some(rule.namespace.clone());
+        slots.into_iter().for_each(|slot| context.queue().add_for(tenant(), slot, Lane::Change));
     }
 }

@@ -1,8 +1,6 @@
 //! Whether the texts of templates have the types that the API server takes, by the schemas that it publishes. Where these are not
 //! known, nothing is judged, and nothing waits for them: the API server judges each write anyway.
 
-mod turns;
-
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -12,7 +10,6 @@ use std::{
 
 use kube::Client;
 
-use self::turns::Turns;
 use super::{Lane, context::Context};
 use crate::{
     api::Problem,
@@ -32,35 +29,34 @@ use crate::{
 
 /// When to look whether the schemas have changed by which a template is stopped.
 const STOPPED_AGAIN: Duration = Duration::from_secs(20);
-/// When to try again while another template is being judged, if the turn was lost on its way: each that waited would keep a worker.
-const ITS_TURN: Duration = Duration::from_secs(5);
 /// When to look again for schemas that are not known, or by which the API server finds an object invalid.
 const UNKNOWN_AGAIN: Duration = Duration::from_secs(60);
 
 /// How many bytes of schemas one template is held against. The kinds of a template that come beyond are not judged.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Judges the types of templates, one at a time: schemas are large, and users who may write definitions choose how large.
+/// Judges the types of templates, one at a time ([`Lane::Types`]).
 pub(super) struct TypeJudge {
     context: Context,
     openapi: OpenApi,
-    turns: Turns,
 }
 
 impl TypeJudge {
     /// Reads schemas with this client.
     pub(super) fn new(context: Context, client: Client) -> Self {
-        Self { context, openapi: OpenApi::new(client), turns: Turns::default() }
+        Self { context, openapi: OpenApi::new(client) }
     }
 
-    /// Judges a template that may write, where it, or one of its schemas, is another one than the last time. Returns when to look
-    /// again.
+    /// Whether a template may write, as far as anything but its types decides that: no other one takes anybody's time.
+    pub(super) fn is_to_judge(&self, template: &NamespacedName) -> bool {
+        let world = self.context.world();
+        let facts = world.templates().get(template);
+        let inert = facts.map(|facts| inert_template(&world, template, facts));
+        matches!(inert, Some(None | Some(Inert::Unjudged | Inert::Mistyped)))
+    }
+
+    /// Judges a template, where it, or one of its schemas, is another one than the last time. Returns when to look again.
     pub(super) async fn judge(&self, template: &NamespacedName) -> Option<Duration> {
-        let ask = |next| self.context.queue().add(Key::Rule(next), Lane::Change);
-        if !may_write(&self.context.world(), template) {
-            return None;
-        }
-        let Some(_turn) = self.turns.begin(template, ask) else { return Some(ITS_TURN) };
         let (asked, before) = {
             let world = self.context.world();
             (Asked::of(&world, template)?, world.typed(template).cloned())
@@ -83,7 +79,8 @@ impl TypeJudge {
         if seen.is_some_and(|seen| ![0, report.schemas].contains(&seen) && report.schemas != 0) {
             for slot in unfit {
                 forget_attempt(&mut self.context.world_mut(), &slot);
-                self.context.queue().add(Key::Slot(slot), Lane::Change);
+                let tenant = Some(template.namespace.clone());
+                self.context.queue().add_for(tenant, Key::Slot(slot), Lane::Change);
             }
         }
         let is_news = before.is_none_or(|before| before.faults != report.faults);
@@ -91,7 +88,7 @@ impl TypeJudge {
         if is_news {
             let slots = slots_to_check(&self.context.world(), template);
             for key in slots.into_iter().chain([Key::RuleStatus(template.clone())]) {
-                self.context.queue().add(key, Lane::Change);
+                self.context.queue().add_for(Some(template.namespace.clone()), key, Lane::Change);
             }
         }
         again
@@ -101,13 +98,6 @@ impl TypeJudge {
     pub(super) fn expire(&self) {
         self.openapi.expire();
     }
-}
-
-/// Whether a template may write, as far as anything but its types decides that: no other one takes anybody's time.
-fn may_write(world: &World, template: &NamespacedName) -> bool {
-    let facts = world.templates().get(template);
-    let inert = facts.map(|facts| inert_template(world, template, facts));
-    matches!(inert, Some(None | Some(Inert::Unjudged | Inert::Mistyped)))
 }
 
 /// A template to be judged.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     Again, Lane,
     announce::Announcer,
-    authority::STANDING_ANSWER,
+    authority::is_too_old,
     context::{Context, now},
     pace::STATUS_AFTER,
     planner::{Planner, SOON, Unplanned},
@@ -154,7 +154,7 @@ fn monitors_to_ask_again(
     };
     let is_old = |name: &NamespacedName| {
         let answer = world.monitor_authority(name);
-        answer.is_some_and(|known| now.duration_since(known.asked) >= STANDING_ANSWER)
+        answer.is_some_and(|known| is_too_old(known, now))
     };
     let monitors = Inputs::of(world, workload, facts).monitors.into_iter();
     monitors.filter(|name| is_by_account(name) && is_old(name)).collect()

@@ -323,7 +323,7 @@ fn ask_right(
         };
         let answer = may.then_some(()).ok_or_else(|| "somebody may not".to_owned());
         let answer = RightAnswer { answer, asked: at(server.now) };
-        world.note_right(rule, (&uid, generation), (right.clone(), place), answer);
+        world.note_right(rule, (&uid, generation), (right.clone(), place), answer, at(server.now));
     }
 }
 

@@ -44,7 +44,7 @@ pub fn authorize(server: &mut Server, world: &mut World, now: i64) {
             }
         };
         if let Some(answer) = answer {
-            world.note_rule_authority(&rule, answer);
+            world.note_rule_authority(&rule, answer, at(now));
         }
         if let (Some(status), Some(stored)) =
             (rule_status(world, &rule, at(now)), server.rules.get_mut(&rule))

@@ -20,17 +20,17 @@ impl World {
 
     /// Keeps an answer about a rule's identity, unless the rule has changed or gone since the question, or a
     /// newer answer is known.
-    pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
+    pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority, now: Timestamp) {
         let asked = Some((&*answer.uid, answer.generation));
         let is_of_this = self.declaration(rule).map(Declaration::version) == asked;
-        keep(&mut self.cluster.rule_authority, rule, is_of_this, answer);
+        keep(&mut self.cluster.rule_authority, rule, is_of_this, answer, now);
     }
 
     /// The same for a monitor.
-    pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
+    pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority, now: Timestamp) {
         let is_of = |facts: &MonitorFacts| facts.uid == answer.uid && facts.generation == answer.generation;
         let is_of_this = self.monitors().get(monitor).is_some_and(is_of);
-        keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer);
+        keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer, now);
     }
 
     /// Forgets the answer about a rule's identity if `is_it` says so.
@@ -65,6 +65,7 @@ impl World {
         (uid, generation): (&str, i64),
         place: (Right, Arc<str>),
         answer: RightAnswer,
+        now: Timestamp,
     ) {
         if self.declaration(rule).map(Declaration::version) != Some((uid, generation)) {
             return;
@@ -74,7 +75,7 @@ impl World {
         if *known.uid != *uid || known.generation != generation {
             *known = none();
         }
-        if known.answers.get(&place).is_none_or(|known| known.asked <= answer.asked) {
+        if known.answers.get(&place).is_none_or(|known| !is_newer(known.asked, answer.asked, now)) {
             known.answers.insert(place, answer);
         }
     }
@@ -92,15 +93,22 @@ impl World {
     }
 }
 
+/// Whether the answer at hand is newer than one that arrives now. A question that seems to have been asked in the future was asked before
+/// the clock was set back.
+fn is_newer(known: Timestamp, arrived: Timestamp, now: Timestamp) -> bool {
+    arrived < known && known <= now
+}
+
 /// `is_of_this` says whether what was asked about is there still, with the same spec.
 fn keep(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,
     is_of_this: bool,
     mut answer: Authority,
+    now: Timestamp,
 ) {
-    let is_newer = |known: &Authority| known.uid != answer.uid || known.asked <= answer.asked;
-    if is_of_this && answers.get(of).is_none_or(is_newer) {
+    let is_kept = |known: &Authority| known.uid == answer.uid && is_newer(known.asked, answer.asked, now);
+    if is_of_this && answers.get(of).is_none_or(|known| !is_kept(known)) {
         let is_of_same =
             |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
         if answer.answer.is_err() {
@@ -138,25 +146,33 @@ mod tests {
         }
     }
 
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
     /// An answer counts for nothing if it is about an earlier spec, or arrives after a newer answer.
     #[test]
     fn an_answer_is_kept_only_for_what_was_asked_about() {
         let of = NamespacedName::new("shop", "web");
         let mut answers = BTreeMap::new();
-        keep(&mut answers, &of, false, known(Ok(()), 2, 10));
+        keep(&mut answers, &of, false, known(Ok(()), 2, 10), at(100));
         assert!(answers.is_empty(), "it is gone, or has another spec");
-        keep(&mut answers, &of, true, known(Ok(()), 2, 10));
+        keep(&mut answers, &of, true, known(Ok(()), 2, 10), at(100));
         let no = || Err(Refusal { reason: RefusalReason::Forbidden, message: String::new() });
-        keep(&mut answers, &of, true, known(no(), 2, 9));
+        keep(&mut answers, &of, true, known(no(), 2, 9), at(100));
         assert!(answers[&of].answer.is_ok(), "an older answer replaced a newer one");
+        keep(&mut answers, &of, true, known(Ok(()), 2, 200), at(300));
+        keep(&mut answers, &of, true, known(no(), 2, 50), at(50));
+        assert!(answers[&of].answer.is_err(), "the clock was set back, and the later answer does not count");
+        keep(&mut answers, &of, true, known(Ok(()), 2, 60), at(100));
         let mut in_a_row = answers.clone();
         for number in 1..4 {
-            keep(&mut in_a_row, &of, true, known(no(), 2, 20 + number));
+            keep(&mut in_a_row, &of, true, known(no(), 2, 70 + number), at(100));
         }
         assert_eq!(in_a_row[&of].refusals, 3);
-        keep(&mut in_a_row, &of, true, known(no(), 3, 30));
+        keep(&mut in_a_row, &of, true, known(no(), 3, 80), at(100));
         assert_eq!(in_a_row[&of].refusals, 1, "of another spec they are counted anew");
-        keep(&mut in_a_row, &of, true, known(Ok(()), 3, 40));
+        keep(&mut in_a_row, &of, true, known(Ok(()), 3, 90), at(100));
         assert_eq!(in_a_row[&of].refusals, 0);
         forget(&mut answers, &of, |known| known.answer.is_err());
         assert_eq!(answers.len(), 1);

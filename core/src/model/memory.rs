@@ -4,9 +4,9 @@
 //!
 //! A key has one record (`copy_memory.rs`, `restart_memory.rs`), or none if nothing is remembered of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Attempt, Repairs, Spread, UnderWay, WaitReason, Waiting, WorkloadFacts, WriteFault,
@@ -24,7 +24,13 @@ pub struct Memory {
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
+    /// Templates whose expressions wait until this namespace has paid for what it used, and until when that is told.
+    over_budget: BTreeMap<NamespacedName, (Arc<str>, Timestamp)>,
 }
+
+/// How long a status tells that expressions wait, after the last one that did: a namespace that uses up its budget again and again does not
+/// have a status written each time.
+const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 
 impl Memory {
     /// What is remembered of a slot.
@@ -102,6 +108,23 @@ impl Memory {
     pub fn waits(&self) -> impl Iterator<Item = Waiting> {
         let of_workloads = self.workloads.values().filter_map(RestartMemory::wait);
         of_workloads.chain(self.monitors.values().filter_map(MonitorMemory::wait))
+    }
+
+    /// The namespace that has used up its processor time for expressions, where some of this template have waited for that lately.
+    pub fn over_budget_of(&self, template: &NamespacedName) -> Option<&Arc<str>> {
+        self.over_budget.get(template).map(|(namespace, _)| namespace)
+    }
+
+    /// Expressions of a template wait, since this namespace has used up its processor time. Returns whether that is news.
+    pub fn over_budget(&mut self, template: &NamespacedName, namespace: &Arc<str>, now: Timestamp) -> bool {
+        let until = now.saturating_add(OVER_BUDGET_FOR).unwrap_or(Timestamp::MAX);
+        let before = self.over_budget.insert(template.clone(), (namespace.clone(), until));
+        before.is_none_or(|(before, _)| before != *namespace)
+    }
+
+    /// The templates whose expressions have not waited for so long that this is over.
+    pub fn within_budget(&mut self, now: Timestamp) -> Vec<NamespacedName> {
+        self.over_budget.extract_if(.., |_, (_, until)| *until < now).map(|(template, _)| template).collect()
     }
 
     /// The restarts of ours that are under way.

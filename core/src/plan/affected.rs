@@ -99,6 +99,21 @@ impl Key {
         }
     }
 
+    /// The namespace that pays for the key where nothing else has caused it: the one that declares; for an object that a template is
+    /// rendered for, the object's. `None` where the key is of the whole cluster.
+    pub fn tenant(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Rendering(template, InstanceName { object: None, .. }) => Some(&template.namespace),
+            Self::Rendering(_, instance) => Some(&instance.namespace),
+            Self::Slot(key) | Self::Remark(key) => Some(&key.namespace),
+            Self::Workload(key) => Some(&key.namespace),
+            Self::Rule(name) | Self::Monitor(name) | Self::RuleStatus(name) | Self::MonitorStatus(name) => {
+                Some(&name.namespace)
+            }
+            Self::Policy(_) | Self::Scan | Self::SourceIndex | Self::Hooks | Self::DigestKey => None,
+        }
+    }
+
     /// Whether the key is looked at when this store was listed once more.
     fn is_of(&self, store: Store) -> bool {
         match self {

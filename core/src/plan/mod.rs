@@ -17,7 +17,7 @@ mod reason;
 mod status_events;
 
 pub use affected::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check};
-pub use clock::at_after;
+pub use clock::{at_after, is_younger};
 pub use data_need::{needed, needed_by};
 pub use need::Need;
 pub use reason::Reason;

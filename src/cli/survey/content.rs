@@ -118,7 +118,7 @@ async fn ask_rights(
         .await;
     for (need, answers, inquiry) in answers {
         match answers {
-            Ok(answers) => inquiry.keep(answers, world),
+            Ok(answers) => inquiry.keep(answers, world, now),
             Err(error) => drop(unread.insert(need, why_unasked(world, &error))),
         }
     }

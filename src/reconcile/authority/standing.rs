@@ -75,7 +75,7 @@ fn look(world: &mut World, no: &[&'static str], now: i64) -> (Vec<String>, Optio
         Decided::Ask(inquiry) => Some(inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap()),
     };
     if let Some(answer) = answer {
-        world.note_rule_authority(&rule(), answer);
+        world.note_rule_authority(&rule(), answer, at(now));
     }
     let may = world.rule_authority(&rule()).map(|known| known.answer.is_ok());
     (says.asked.into_inner().unwrap(), may)
@@ -200,10 +200,10 @@ fn look_at_template(
     let says = Says { no: no.to_vec(), ..Says::default() };
     match about_template(world, name, &TrustedWriters::default(), at(now)).unwrap() {
         Decided::Known => {}
-        Decided::Answer(answer) => world.note_rule_authority(name, answer),
+        Decided::Answer(answer) => world.note_rule_authority(name, answer, at(now)),
         Decided::Ask(inquiry) => {
             let answer = inquiry.ask(&says, at(now)).now_or_never().unwrap().unwrap();
-            world.note_rule_authority(name, answer);
+            world.note_rule_authority(name, answer, at(now));
         }
     }
     let may = world.rule_authority(name).map(|known| known.answer.is_ok());

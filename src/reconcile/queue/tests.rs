@@ -81,7 +81,7 @@ async fn a_change_during_a_run_is_not_lost() {
     queue.add(key("a"), Lane::Change);
     let running = queue.next(|| false).await;
     queue.add(key("a"), Lane::Change);
-    assert_eq!(queue.depth(), ([0; 4], 1));
+    assert_eq!(queue.depth(), ([0; LANES], 1));
     queue.done(&running, Again::OnChange);
     assert_eq!(queue.next(|| false).await, key("a"));
 }
@@ -222,7 +222,9 @@ async fn while_keys_are_held_each_keeps_its_lane_and_its_time() {
     let resumed = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         queue.sweep([slot.clone(), key("swept")]);
-        assert_eq!(queue.depth(), ([1, 0, 1, 0], 0), "nothing is taken");
+        let (depth, running) = queue.depth();
+        let depth = [Lane::NewNamespace, Lane::Change, Lane::Sweep].map(|lane| depth[lane as usize]);
+        assert_eq!((depth, running), ([1, 0, 1], 0), "nothing is taken");
         held.store(false, Ordering::Relaxed);
         queue.resume();
         Instant::now()

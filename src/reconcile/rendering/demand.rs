@@ -20,7 +20,10 @@ use crate::{
         copy::{says_too_many, template_report},
         everything, listed_anew, slots_to_check,
     },
-    reconcile::tests::{Oracle, Server, reconciler},
+    reconcile::{
+        Lane,
+        tests::{Oracle, Server, reconciler},
+    },
 };
 
 fn map(name: &str) -> Value {
@@ -135,6 +138,6 @@ async fn where_there_is_room_again_what_was_left_out_is_rendered() {
     let reconciler = reconciler(&Server::default(), &oracle, world);
     reconciler.context.queue().open();
     reconciler.statuses.template(&Key::RuleStatus(kit.clone()), &kit, "kit").await;
-    let ([_, change, ..], _) = reconciler.context.queue().depth();
-    assert_eq!(change, 12);
+    let (depth, _) = reconciler.context.queue().depth();
+    assert_eq!(depth[Lane::Change as usize], 12);
 }

@@ -261,7 +261,7 @@ impl Story {
                 let (uid, generation) =
                     self.world.declaration(&rule).map(|it| it.version()).unwrap_or_default();
                 let (uid, yes) = (uid.to_owned(), RightAnswer { answer: Ok(()), asked: at(100) });
-                self.world.note_right(&rule, (&uid, generation), (right, place), yes);
+                self.world.note_right(&rule, (&uid, generation), (right, place), yes, at(100));
             }
         }
         plans.values().any(|plan| !plan.needs.is_empty())

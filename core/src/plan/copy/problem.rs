@@ -37,6 +37,8 @@ pub enum ProblemReason {
     Held,
     /// An expression of a template has no value, or what it gives cannot be an object.
     RenderFailed,
+    /// Expressions wait: the namespace that pays for them has used up its processor time.
+    OverBudget,
     /// A field of a status that a template writes is somebody else's.
     FieldOwned,
     /// Templates drive each other to ever new values of a status.
@@ -48,7 +50,7 @@ pub enum ProblemReason {
 }
 
 impl ProblemReason {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Fault(WriteFault::Forbidden),
         Self::Fault(WriteFault::Failed),
         Self::Fault(WriteFault::Refused),
@@ -62,6 +64,7 @@ impl ProblemReason {
         Self::TooMany,
         Self::Held,
         Self::RenderFailed,
+        Self::OverBudget,
         Self::FieldOwned,
         Self::Unstable,
         Self::NotKept,
@@ -85,6 +88,7 @@ impl ProblemReason {
             Self::TooMany => "TooMany",
             Self::Held => "Held",
             Self::RenderFailed => "RenderFailed",
+            Self::OverBudget => "OverBudget",
             Self::FieldOwned => "FieldOwned",
             Self::Unstable => "Unstable",
             Self::NotKept => "NotKept",
@@ -113,6 +117,7 @@ impl ProblemReason {
             | Self::TooMany
             | Self::Held
             | Self::RenderFailed
+            | Self::OverBudget
             | Self::NotKept
             | Self::Unseen(_) => false,
         }

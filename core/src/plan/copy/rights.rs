@@ -1,15 +1,18 @@
 //! What the API server last said of a right that a plan comes to need.
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::hold::AGAIN;
 use crate::{
     model::{Right, World},
     names::NamespacedName,
+    plan::is_younger,
 };
 
 /// How old the API server's yes may be.
-const YES_FOR: SignedDuration = SignedDuration::from_secs(30);
+const YES_FOR: Duration = Duration::from_secs(30);
 
 /// The answer, as long as it counts.
 pub(super) enum Heard<'w> {
@@ -30,10 +33,9 @@ pub(super) fn heard<'w>(
     now: Timestamp,
 ) -> Heard<'w> {
     let Some(known) = world.may(rule, right, namespace) else { return Heard::Nothing };
-    let age = now.duration_since(known.asked);
     match &known.answer {
-        Ok(()) if age < YES_FOR => Heard::Yes,
-        Err(refusal) if age.unsigned_abs() < AGAIN => Heard::No { refusal, asked: known.asked },
+        Ok(()) if is_younger(known.asked, YES_FOR, now) => Heard::Yes,
+        Err(refusal) if is_younger(known.asked, AGAIN, now) => Heard::No { refusal, asked: known.asked },
         _ => Heard::Nothing,
     }
 }

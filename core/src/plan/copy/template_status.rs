@@ -3,7 +3,7 @@
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
 //! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`. Reasons of problems: those of
-//! copies ([`super::rule_status`]), and `RenderFailed`.
+//! copies ([`super::rule_status`]), `RenderFailed` and `OverBudget`.
 
 use jiff::Timestamp;
 
@@ -42,7 +42,8 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
-            None => !is_settled,
+            // What waits for its namespace's budget is told meanwhile.
+            None => !is_settled && world.memory().over_budget_of(template).is_none(),
             Some(why) => why == Inert::Unjudged,
         };
         if waits && speaks_of(conditions, "Ready", facts.generation) {
@@ -79,6 +80,13 @@ fn counted(
     if let Some(objects) = too_many {
         let message = too_many_said(world, objects);
         count.add(ProblemReason::TooMany, Problem { message, ..Problem::default() });
+    }
+    if let Some(namespace) = world.memory().over_budget_of(template) {
+        let message = format!(
+            "namespace {namespace} has used up its processor time for the expressions of templates, so what they give is late: make \
+             expressions cheaper, spec.resync longer, or templates fewer"
+        );
+        count.add(ProblemReason::OverBudget, Problem { message, ..Problem::default() });
     }
     let demand = if too_many.is_some() { Demand::Kept } else { Demand::All };
     let (mut is_settled, mut alike) = (true, CopyCache::default());

@@ -78,8 +78,13 @@ impl Story {
         let client = Client::new(service, "default");
         let writer = Writer::new(WriteClient::of(client.clone()), Arc::new(Always));
         let context = Context::new(Arc::new(RwLock::new(world)), Arc::default());
-        let with_pods = Semaphore::new(WITH_PODS);
-        let handler = RenderingHandler { context, client, writer, looked: Mutex::default(), with_pods };
+        let handler = RenderingHandler {
+            context,
+            client,
+            writer,
+            looked: Mutex::default(),
+            processor: Processor::default(),
+        };
         let mut story = Self { handler, template, patches, version: 0 };
         story.put(json!({"spec": {"size": 3}}));
         story

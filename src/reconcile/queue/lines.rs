@@ -1,0 +1,98 @@
+//! Keys that wait, in one line for each tenant. The tenant whose keys have cost the least has the next turn, so that many keys or
+//! costly keys of one tenant delay the keys of that tenant alone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::plan::Key;
+
+/// The namespace that pays for a key; `None` for keys of the whole cluster.
+pub(crate) type Tenant = Option<Arc<str>>;
+
+/// What a turn costs as long as nobody knows how long the key takes.
+const TURN: Duration = Duration::from_millis(1);
+
+/// The lines of all tenants.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// All keys, by their number: in the order in which they came.
+    keys: BTreeMap<u64, Key>,
+    lines: BTreeMap<Tenant, Line>,
+    /// Tenants in the order of their turns: by cost, and those that cost the same by the number of their first key.
+    turns: BTreeSet<(Duration, u64, Tenant)>,
+    /// What the tenant with the last turn had cost. A tenant that comes anew begins there: it goes before all that had a turn since, and
+    /// has saved nothing by having been away.
+    begun: Duration,
+}
+
+/// One tenant's keys that wait.
+struct Line {
+    cost: Duration,
+    keys: BTreeSet<u64>,
+}
+
+impl Lines {
+    /// A key stands in its tenant's line. Keys stand by their numbers, and each number is used once.
+    pub(super) fn enter(&mut self, tenant: &Tenant, number: u64, key: Key) {
+        self.keys.insert(number, key);
+        self.at(tenant, |line| line.keys.insert(number));
+    }
+
+    /// The key of this number waits no longer.
+    pub(super) fn leave(&mut self, tenant: &Tenant, number: u64) -> Option<Key> {
+        self.at(tenant, |line| line.keys.remove(&number));
+        self.keys.remove(&number)
+    }
+
+    /// Takes the first key of the tenant whose turn is next, of those that may have one.
+    pub(super) fn next(&mut self, may: impl Fn(&Tenant) -> bool) -> Option<Key> {
+        let (cost, number, tenant) = self.turns.iter().find(|(.., tenant)| may(tenant))?.clone();
+        self.begun = self.begun.max(cost);
+        self.charge(&tenant, TURN);
+        self.leave(&tenant, number)
+    }
+
+    /// What a key of a tenant has cost. A tenant without further keys in line pays nothing: it delays nobody.
+    pub(super) fn charge(&mut self, tenant: &Tenant, cost: Duration) {
+        self.at(tenant, |line| line.cost = line.cost.saturating_add(cost));
+    }
+
+    /// The key that has stood in line the longest.
+    pub(super) fn first(&self) -> Option<&Key> {
+        self.keys.values().next()
+    }
+
+    /// How many keys wait.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many keys of one tenant wait.
+    pub(super) fn len_of(&self, tenant: &Tenant) -> usize {
+        self.lines.get(tenant).map_or(0, |line| line.keys.len())
+    }
+
+    /// The tenants with keys in line.
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &Tenant> {
+        self.lines.keys()
+    }
+
+    /// Changes a tenant's line, and with it the tenant's turn. There is no line without keys.
+    fn at<T>(&mut self, tenant: &Tenant, change: impl FnOnce(&mut Line) -> T) -> T {
+        let mut line =
+            self.lines.remove(tenant).unwrap_or_else(|| Line { cost: self.begun, keys: BTreeSet::new() });
+        let turn = |line: &Line| Some((line.cost, *line.keys.first()?, tenant.clone()));
+        if let Some(turn) = turn(&line) {
+            self.turns.remove(&turn);
+        }
+        let result = change(&mut line);
+        if let Some(turn) = turn(&line) {
+            self.turns.insert(turn);
+            self.lines.insert(tenant.clone(), line);
+        }
+        result
+    }
+}
