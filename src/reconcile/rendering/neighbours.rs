@@ -48,7 +48,7 @@ fn rendering(template: &NamespacedName) -> Key {
 /// 8 to 12 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_of_one_tenant_delay_no_other_tenant() {
-    let numbers: Value = (0..100).collect();
+    let numbers: Value = (0..50).collect();
     let burn = format!("${{string({numbers}.map(a, {numbers}.map(b, a * b).size()).size())}}");
     let mut world = world();
     let loud: Vec<_> =
