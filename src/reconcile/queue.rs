@@ -75,6 +75,8 @@ struct Inner {
     failures: BTreeMap<Key, u32>,
     /// How many keys have come to wait.
     entered: u64,
+    /// Whether the last key that was taken had waited for a scarce place.
+    was_scarce: bool,
 }
 
 /// Where a key waits, and since when.
@@ -409,8 +411,7 @@ impl Inner {
         let bulk = self.running.len() - new;
         let own = NEW_NAMESPACE_LANE.min(limit).max(limit.saturating_sub(bulk));
         let is_late = limit > 1 && self.age(Lane::Status) > STATUS_WAITS;
-        let order = if is_late { Lane::STATUS_FIRST } else { Lane::IN_ORDER };
-        for lane in order {
+        for lane in Lane::in_order(self.was_scarce, is_late) {
             let is_new = lane == Lane::NewNamespace;
             let has_room = match is_new {
                 true => new < own,
@@ -449,6 +450,7 @@ impl Inner {
             }
         };
         let key = self.lanes[lane as usize].next(may)?;
+        self.was_scarce = lane.is_scarce();
         let waited = self.waiting.remove(&key)?;
         self.running.insert(key.clone(), Running { waited, begun: Instant::now(), again: None });
         Some(key)

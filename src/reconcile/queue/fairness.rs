@@ -166,6 +166,30 @@ async fn what_waits_for_a_scarce_place_holds_no_worker() {
     assert_eq!(next(&queue), Some(rule("loud", 8)));
 }
 
+/// While the API server is busy, one key is looked at at a time: what waits for a scarce place and changes come in turn.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_scarce_place_keeps_no_change_waiting() {
+    let queue = open(1);
+    (0..20).for_each(|number| queue.add(rule("loud", number), Lane::Change));
+    while queue.depth().0[Lane::Change as usize] > 0 {
+        let key = next(&queue).unwrap();
+        let [types, pods] = [Lane::Types, Lane::Pods].map(|lane| queue.depth().0[lane as usize]);
+        queue.done(&key, Again::In(if pods <= types { Lane::Pods } else { Lane::Types }));
+    }
+    for number in 0..5 {
+        queue.add(rule("quiet", number), Lane::Change);
+        let mut others = 0;
+        while let Some(key) = next(&queue)
+            && key != rule("quiet", number)
+        {
+            others += 1;
+            queue.done(&key, Again::In(Lane::Pods));
+        }
+        assert!(others <= 1, "{others}");
+        queue.done(&rule("quiet", number), Again::OnChange);
+    }
+}
+
 /// The line of a tenant waits whose expressions have used up its budget, in order, and no line of another one.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_that_is_over_its_budget_waits_until_it_is_paid_back() {

@@ -36,27 +36,31 @@ impl Lane {
         (Self::Status, "status"),
     ];
 
-    /// In what order keys are taken while new namespaces have what they need.
-    pub(super) const IN_ORDER: [Self; LANES] = [
-        Self::NewNamespace,
-        Self::Types,
-        Self::Pods,
-        Self::OverBudget,
-        Self::Change,
-        Self::Status,
-        Self::Sweep,
-    ];
+    /// In what order keys are taken. New namespaces come first at all times. What waits for a scarce place goes before changes unless the
+    /// last key did, too, so that neither keeps the other waiting; and a status that is late goes before both.
+    pub(super) fn in_order(was_scarce: bool, is_late: bool) -> [Self; LANES] {
+        let mut order = [
+            Self::NewNamespace,
+            Self::Types,
+            Self::Pods,
+            Self::OverBudget,
+            Self::Change,
+            Self::Status,
+            Self::Sweep,
+        ];
+        if was_scarce {
+            order[1..=4].rotate_right(1);
+        }
+        if is_late {
+            order[1..=5].rotate_right(1);
+        }
+        order
+    }
 
-    /// The same while a status has waited for so long that it goes before changes.
-    pub(super) const STATUS_FIRST: [Self; LANES] = [
-        Self::NewNamespace,
-        Self::Status,
-        Self::Types,
-        Self::Pods,
-        Self::OverBudget,
-        Self::Change,
-        Self::Sweep,
-    ];
+    /// Whether keys wait in the lane for a scarce place, whatever has caused them.
+    pub(super) fn is_scarce(self) -> bool {
+        matches!(self, Self::Types | Self::Pods | Self::OverBudget)
+    }
 
     /// How many keys of the lane are looked at together, where `limit` keys are in all.
     pub(super) fn places(self, limit: usize) -> usize {
