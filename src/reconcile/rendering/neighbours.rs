@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::tests::{answer, at, world};
@@ -68,9 +69,10 @@ async fn expressions_of_one_tenant_delay_no_other_tenant() {
 
     context.queue().open();
     loud.iter().for_each(|template| context.queue().add(rendering(template), Lane::Change));
+    let mut workers = JoinSet::new();
     for _ in 0..16 + NEW_NAMESPACE_LANE {
         let (reconciler, stop) = (reconciler.clone(), stop.clone());
-        tokio::spawn(async move { reconciler.work(&stop).await });
+        workers.spawn(async move { reconciler.work(&stop).await });
     }
     until(&|| rendered() > 0).await;
     let before = rendered();
@@ -79,6 +81,7 @@ async fn expressions_of_one_tenant_delay_no_other_tenant() {
     let meanwhile = rendered() - before;
     until(&|| rendered() == LOUD).await;
     stop.cancel();
+    workers.join_all().await;
     eprintln!("{meanwhile} of {} renderings of another tenant came first", LOUD - before);
     assert!(meanwhile < LOUD / 4, "{meanwhile} of {} renderings of another tenant came first", LOUD - before);
 }
