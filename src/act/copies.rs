@@ -8,7 +8,7 @@ use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::Point
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
     core::PartialObjectMeta as Metadata,
 };
 use serde_json::{Map, Value, json};
@@ -17,8 +17,8 @@ use super::{
     dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
-    scratch::{scratch_name, without_node_ports},
-    writer::Writer,
+    successor::{is_accepted, leave_out_held},
+    writer::{WriteError, Writer},
 };
 use crate::{
     marks::{
@@ -40,11 +40,13 @@ pub(crate) struct CopyOutcome {
     pub(crate) outcome: Outcome,
     /// What the API server has made of what was written, where that was read back.
     pub(crate) made: Option<Made>,
+    /// Whether the object in the slot was deleted, to be created anew.
+    pub(crate) deleted: bool,
 }
 
 impl From<Outcome> for CopyOutcome {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, made: None }
+        Self { outcome, made: None, deleted: false }
     }
 }
 
@@ -89,17 +91,7 @@ impl CopyWriter {
         let body = of_write(slot, write, &content);
         let Some(existing) = &write.replaces else { return self.create(slot, body).await };
         if write.anew {
-            // What a template declares was never accepted anywhere, and the role that a RoleBinding names we may not be allowed to give:
-            // before the object goes, its successor is tried.
-            if (write.rendered.is_some() || slot.kind == Kind::RoleBinding)
-                && let Err(outcome) = self.try_creation(slot, body.clone()).await
-            {
-                return outcome.into();
-            }
-            return match self.delete(slot, existing).await {
-                Outcome::Done => self.create(slot, body).await,
-                other => other.into(),
-            };
+            return self.replace(slot, existing, body).await;
         }
         let mut existing = existing.clone();
         if let Some(fields) = &write.take_over {
@@ -133,22 +125,37 @@ impl CopyWriter {
         }
     }
 
-    /// Has the API server say whether it would accept the object, under a name that no object has.
-    async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
-        if slot.kind == Kind::Service {
-            let held = self.writer.send(|client| async move {
-                let services: Api<DynamicObject> =
-                    Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
-                services.get_opt(&slot.name).await
-            });
-            let held = held.await.map_err(Outcome::from)?;
-            without_node_ports(&mut body, &held.map_or(Value::Null, |service| service.data));
+    /// Deletes the object and creates its successor, once the API server has accepted the successor in a dry run.
+    async fn replace(&self, slot: &ObjectKey, old: &Version, body: Value) -> CopyOutcome {
+        if let Err(outcome) = self.try_creation(slot, body.clone()).await {
+            return not_replaced(outcome).into();
         }
-        let name = &scratch_name(&slot.name);
-        body["metadata"]["name"] = json!(name);
-        let params = &PatchParams { dry_run: true, ..PatchParams::apply(COPY_MANAGER).force() };
-        let patch = &Patch::Apply(body);
-        self.send(slot, |api| async move { api.patch_metadata(name, params, patch).await }).await.map(drop)
+        match self.delete(slot, old).await {
+            Outcome::Done => CopyOutcome { deleted: true, ..self.create(slot, body).await },
+            other => other.into(),
+        }
+    }
+
+    /// Asks the API server, by a dry run of the creation, whether it would accept the object in the place of the one that is there.
+    async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
+        let objects = |client: Client| -> Api<DynamicObject> {
+            Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into())
+        };
+        let mut old = Value::Null;
+        if slot.kind == Kind::Service {
+            let read = self.writer.send(|client| async move { objects(client).get_opt(&slot.name).await });
+            old = read.await.map_err(Outcome::from)?.map_or(Value::Null, |service| service.data);
+            leave_out_held(&mut body, &old);
+        }
+        let object: DynamicObject =
+            serde_json::from_value(body).map_err(|error| Outcome::retry(error.to_string()))?;
+        let params = &PostParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()) };
+        let tried = self.writer.send(|client| async move { objects(client).create(params, &object).await });
+        match tried.await {
+            Ok(_) => Ok(()),
+            Err(WriteError::Api(answer)) if is_accepted(&answer, slot.kind, &old) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// There is an object that the plan did not know. Usually our watch reports it in a moment.
@@ -181,7 +188,7 @@ impl CopyWriter {
         match applied.await {
             Ok(stored) => {
                 let made = Made { not_kept: not_kept(body, &json!(stored)), object: hash_of(&stored) };
-                CopyOutcome { outcome: Outcome::Done, made: Some(made) }
+                CopyOutcome { outcome: Outcome::Done, made: Some(made), deleted: false }
             }
             Err(error) => Outcome::from(error).into(),
         }
@@ -334,6 +341,20 @@ impl CopyWriter {
     {
         let of = |client: Client| Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
         self.writer.send(|client| request(of(client))).await.map_err(Outcome::from)
+    }
+}
+
+/// The outcome of an attempt to make an object anew that has ended before the deletion.
+fn not_replaced(outcome: Outcome) -> Outcome {
+    let said = |why: String| format!("not replaced, and holds the content of before, because {why}");
+    match outcome {
+        Outcome::Refused { reason, message } => Outcome::Refused { reason, message: said(message) },
+        // A field that no update changes is refused in a creation for another reason.
+        Outcome::NeedsReplacing(message) => {
+            Outcome::Refused { reason: WriteFault::Refused, message: said(message) }
+        }
+        Outcome::Retry { after, reason, message } => Outcome::Retry { after, reason, message: said(message) },
+        other => other,
     }
 }
 

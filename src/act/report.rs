@@ -21,7 +21,7 @@ use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         StatusEvent,
-        copy::{CopyAction, LargeSpread, SlotPlan, tried_again},
+        copy::{CopyAction, LargeSpread, SlotPlan, Version, tried_again},
         restart::Failure,
     },
 };
@@ -31,6 +31,15 @@ use crate::{
 struct WriteLabels {
     action: &'static str,
     outcome: &'static str,
+}
+
+/// What there is to report of the action on one slot.
+pub(crate) struct Told<'o> {
+    pub(crate) outcome: &'o Outcome,
+    /// Whether the same failure has not come before.
+    pub(crate) is_news: bool,
+    /// Whether the object in the slot was deleted, to be created anew.
+    pub(crate) deleted: bool,
 }
 
 /// Publishes Events, log lines and metrics. Clones share what was reported.
@@ -63,25 +72,9 @@ impl Reporter {
     }
 
     /// Reports one write to one slot. Failures are logged when they change; Events count repetitions.
-    pub(crate) async fn copy(
-        &self,
-        slot: &ObjectKey,
-        plan: &SlotPlan,
-        action: &CopyAction,
-        outcome: &Outcome,
-        is_news: bool,
-    ) {
-        let verb = match action {
-            CopyAction::Write(write) if write.take_over.is_some() => "take_over",
-            CopyAction::Write(write) if write.anew => "replace_copy",
-            CopyAction::Write(write) if write.replaces.is_none() => "create_copy",
-            CopyAction::Write(_) => "update_copy",
-            CopyAction::MarkRemoval(..) => "mark_removal",
-            CopyAction::Unmark(_) => "unmark_removal",
-            CopyAction::Vouch(..) => "vouch_for_copy",
-            CopyAction::Delete(_) => "delete_copy",
-            CopyAction::Release(_) => "release_copy",
-        };
+    pub(crate) async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, told: &Told<'_>) {
+        let Told { outcome, is_news, deleted } = *told;
+        let verb = verb(action);
         self.count(verb, outcome.label());
         let rule = plan.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         match outcome {
@@ -91,34 +84,51 @@ impl Reporter {
             }
             other => tracing::debug!(%slot, rule, action = verb, outcome = other.label(), "not written"),
         }
-        let (type_, reason, note) = match (verb, outcome) {
-            ("replace_copy", Outcome::Done) => {
-                let note =
-                    format!("{slot} could not be made what its source is, so it was deleted and made again");
-                (EventType::Normal, "CopyReplaced", note)
-            }
-            ("take_over", Outcome::Done) => {
-                let note =
-                    format!("{slot} was there before, and has been taken over as its conflictPolicy says");
-                (EventType::Normal, "ObjectTakenOver", note)
-            }
-            ("delete_copy", Outcome::Done) => (
-                EventType::Normal,
-                "CopyRemoved",
-                format!("deleted {slot}: no rule or template asks for it any more"),
-            ),
-            (_, Outcome::Refused { reason, message }) => {
-                (EventType::Warning, "CopyRefused", format!("{slot}: {}", tried_again(*reason, message)))
-            }
-            _ => return,
+        let taken_over = match action {
+            CopyAction::Write(write) => write.take_over.as_ref().and(write.replaces.as_ref()),
+            _ => None,
         };
-        if let ("ObjectTakenOver", CopyAction::Write(write)) = (reason, action) {
-            // The user who created the object looks here, and may not see the rule.
-            let uid = write.replaces.as_ref().map(|version| version.uid.to_string());
-            let about = ObjectReference { uid, ..about_object(slot) };
-            self.event(type_, reason, format!("now a copy of {}", write.source), &about, None).await;
+        if let Some(note) = deletion(slot, action, told) {
+            tracing::info!(%slot, rule, action = verb, "deleted");
+            let is_orderly = *outcome == Outcome::Done;
+            let type_ = if is_orderly { EventType::Normal } else { EventType::Warning };
+            let reason = if is_orderly && deleted { "CopyReplaced" } else { "CopyRemoved" };
+            self.about_copy(type_, reason, note, (slot, plan.rule.as_ref()), taken_over).await;
         }
-        if let Some(rule) = &plan.rule {
+        match (outcome, action) {
+            (Outcome::Done, CopyAction::Write(write)) if taken_over.is_some() => {
+                let note = format!(
+                    "{slot} was there before, and has been taken over as its conflictPolicy says: it is a copy of {} now",
+                    write.source
+                );
+                let of = (slot, plan.rule.as_ref());
+                self.about_copy(EventType::Normal, "ObjectTakenOver", note, of, taken_over).await;
+            }
+            (Outcome::Refused { reason, message }, _) => {
+                let note = format!("{slot}: {}", tried_again(*reason, message));
+                let of = (slot, plan.rule.as_ref());
+                self.about_copy(EventType::Warning, "CopyRefused", note, of, None).await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Publishes an Event on a rule about the object in one slot; also on the object where it was somebody's before: whoever created
+    /// it looks there, and may not see the rule.
+    async fn about_copy(
+        &self,
+        type_: EventType,
+        reason: &str,
+        note: String,
+        (slot, rule): (&ObjectKey, Option<&NamespacedName>),
+        foreign: Option<&Version>,
+    ) {
+        if let Some(foreign) = foreign {
+            let uid = Some(foreign.uid.to_string());
+            let about = ObjectReference { uid, ..about_object(slot) };
+            self.event(type_, reason, note.clone(), &about, None).await;
+        }
+        if let Some(rule) = rule {
             // The copy is the Event's second object: otherwise the recorder would count the refusals of a
             // hundred namespaces as one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
@@ -237,6 +247,41 @@ impl Reporter {
             ..ObjectReference::default()
         }
     }
+}
+
+/// The value of a metric label.
+fn verb(action: &CopyAction) -> &'static str {
+    match action {
+        CopyAction::Write(write) if write.take_over.is_some() => "take_over",
+        CopyAction::Write(write) if write.anew => "replace_copy",
+        CopyAction::Write(write) if write.replaces.is_none() => "create_copy",
+        CopyAction::Write(_) => "update_copy",
+        CopyAction::MarkRemoval(..) => "mark_removal",
+        CopyAction::Unmark(_) => "unmark_removal",
+        CopyAction::Vouch(..) => "vouch_for_copy",
+        CopyAction::Delete(_) => "delete_copy",
+        CopyAction::Release(_) => "release_copy",
+    }
+}
+
+/// Why the object in the slot was deleted; `None` where it was not.
+fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
+    const NO_UPDATE: &str = "no update turns it into what is declared";
+    let why_not = match told.outcome {
+        Outcome::Done if told.deleted => return Some(format!("deleted {slot} and made it anew: {NO_UPDATE}")),
+        Outcome::Done => {
+            let is_removal = matches!(action, CopyAction::Delete(_));
+            return is_removal.then(|| format!("deleted {slot}: no rule or template asks for it any more"));
+        }
+        Outcome::Refused { message, .. } | Outcome::Retry { message, .. } => message.as_str(),
+        other => other.label(),
+    };
+    told.deleted.then(|| {
+        format!(
+            "deleted {slot} to make it anew, since {NO_UPDATE} and a dry run of the new one was accepted; it is not there again \
+             yet: {why_not}"
+        )
+    })
 }
 
 pub(super) fn about_object(key: &ObjectKey) -> ObjectReference {

@@ -15,7 +15,7 @@ use crate::{
     act::{
         copies::{CopyOutcome, CopyWriter},
         outcome::Outcome,
-        report::Reporter,
+        report::{Reporter, Told},
     },
     model::WriteFault,
     names::{NamespacedName, ObjectKey},
@@ -109,7 +109,7 @@ impl SlotHandler {
             CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
-        let CopyOutcome { outcome, made } = match refused {
+        let CopyOutcome { outcome, made, deleted } = match refused {
             Some(outcome) => outcome.into(),
             None => self.copies.act(slot, action).await,
         };
@@ -118,7 +118,7 @@ impl SlotHandler {
             tracing::warn!(%slot, fields = ?not_kept, "written, and the API server does not keep all of it");
         }
         let is_news = settle_slot(&mut self.context.world_mut(), slot, action, outcome.of_slot(made), now());
-        self.reporter.copy(slot, plan, action, &outcome, is_news).await;
+        self.reporter.copy(slot, plan, action, &Told { outcome: &outcome, is_news, deleted }).await;
         match outcome {
             // With the next term everything is looked at.
             Outcome::NotLeading => Again::OnChange,

@@ -1,7 +1,9 @@
-//! What the API server does not let anybody change is deleted and made again.
+//! What the API server does not let anybody change is deleted and made again, once the API server accepts the new one.
+
+use serde_json::{Value, json};
 
 use crate::bed::objects::{config_map, secret, uid};
-use crate::bed::{Story, eventually, peaceful};
+use crate::bed::{Story, eventually, peaceful, same};
 
 /// An immutable copy does not keep its old content for ever (ClusterSecret#12).
 #[test]
@@ -66,4 +68,118 @@ fn a_secret_whose_type_changed_is_made_anew() {
         if copy["type"] == "kubernetes.io/basic-auth" { Ok(()) } else { Err(copy["type"].to_string()) }
     });
     story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
+}
+
+/// Content is not deleted on hope: while somebody's admission policy refuses the successor, the old object stays, be it a copy or
+/// what was there before the rule; it is replaced when the policy goes.
+#[test]
+fn a_successor_that_is_refused_replaces_nothing() {
+    let story = Story::new(peaceful(), "kept");
+    let (target, theirs) = (story.target("a"), story.bystander("b"));
+    let frozen = |namespace: &str, value: &str| {
+        let mut object = config_map(namespace, "frozen", [("k", value)]);
+        object["immutable"] = true.into();
+        object
+    };
+    story.admin().create(&frozen(&story.home, "1")).ok();
+    story.admin().create(&story.rule("ConfigMap", &["frozen"])).ok();
+    let copy = story.until("ConfigMap", &target, "frozen", [("k", "1")]);
+    let policy = no_content(&story, "2");
+    story.admin().create(&policy[0]).ok();
+    story.admin().create(&policy[1]).ok();
+    eventually("the policy is in force", || {
+        let tried = config_map(&target, "frozen-too", [("k", "2")]);
+        let answer = story.admin().try_create(&tried);
+        if answer.code < 300 { Err("it is taken".to_owned()) } else { Ok(()) }
+    });
+
+    story.admin().delete("ConfigMap", &story.home, "frozen").ok();
+    story.admin().create(&frozen(&story.home, "2")).ok();
+    until_not_replaced(&story, "rule");
+    assert_eq!(uid(&story.admin().get("ConfigMap", &target, "frozen").expect("it stays")), uid(&copy));
+
+    let foreign = story.admin().create(&frozen(&theirs, "theirs")).ok();
+    let mut greedy = story.rule("ConfigMap", &["frozen"]);
+    greedy["metadata"]["name"] = "greedy".into();
+    greedy["spec"]["conflictPolicy"] = "Overwrite".into();
+    greedy["spec"]["targets"] = json!([{ "names": [theirs] }]);
+    story.admin().create(&greedy).ok();
+    until_not_replaced(&story, "greedy");
+    assert_eq!(uid(&story.admin().get("ConfigMap", &theirs, "frozen").expect("it stays")), uid(&foreign));
+
+    story.admin().delete("ValidatingAdmissionPolicyBinding", "", "kept").ok();
+    story.until("ConfigMap", &target, "frozen", [("k", "2")]);
+    story.until("ConfigMap", &theirs, "frozen", [("k", "2")]);
+    // Each deletion has its Event: on the rule, and on what was somebody's.
+    until_event(&story, &story.home, "rule", "CopyReplaced");
+    until_event(&story, &story.home, "greedy", "CopyReplaced");
+    until_event(&story, &theirs, "frozen", "CopyReplaced");
+}
+
+/// A quota that is used up refuses the trial of the successor. The place of the old object is enough for it.
+#[test]
+fn a_full_quota_does_not_keep_an_old_object() {
+    let story = Story::new(peaceful(), "crowded");
+    let target = story.target("a");
+    let mut source = secret(&story.home, "login", [("username", "u"), ("password", "p")]);
+    story.admin().create(&source).ok();
+    story.admin().create(&story.rule("Secret", &["login"])).ok();
+    story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
+    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": "full" },
+        "spec": { "hard": { "count/secrets": "1" } } });
+    story.admin().create(&quota).ok();
+    eventually("the quota is used up", || {
+        let quota = story.admin().get("ResourceQuota", &target, "full").ok_or("it is gone")?;
+        same(quota["status"]["used"]["count/secrets"].clone(), json!("1"))?;
+        let refused = story.admin().try_create(&secret(&target, "more", [("k", "v")]));
+        if refused.code < 300 { Err("there is room".to_owned()) } else { Ok(()) }
+    });
+    story.admin().delete("Secret", &story.home, "login").ok();
+    source["type"] = "kubernetes.io/basic-auth".into();
+    story.admin().create(&source).ok();
+    eventually("the copy has the new type", || {
+        let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone for now")?;
+        same(copy["type"].clone(), json!("kubernetes.io/basic-auth"))
+    });
+    story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+}
+
+/// Somebody's policy against creations of ConfigMaps that hold this value, and its binding.
+fn no_content(story: &Story<'_>, value: &str) -> [Value; 2] {
+    let of = |kind: &str, spec: Value| {
+        json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "kept" }, "spec": spec })
+    };
+    let places = format!("namespaceObject.metadata.name in ['{}', '{}']", story.called("a"), story.called("b"));
+    let policy = json!({
+        "matchConstraints": { "resourceRules": [
+            { "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"] },
+        ] },
+        "validations": [{
+            "expression": format!("!({places}) || object.data.?k.orValue('') != '{value}'"),
+            "message": "this content is not wanted",
+        }],
+    });
+    let binding = json!({ "policyName": "kept", "validationActions": ["Deny"] });
+    [of("ValidatingAdmissionPolicy", policy), of("ValidatingAdmissionPolicyBinding", binding)]
+}
+
+/// Waits until a rule says that an object keeps its old content, and why.
+#[track_caller]
+fn until_not_replaced(story: &Story<'_>, rule: &str) {
+    eventually(&format!("{rule} says that the object is not replaced"), || {
+        let rule = story.admin().get("CopyratorRule", &story.home, rule).ok_or("it is gone")?;
+        let said = rule["status"]["problems"].to_string();
+        let is_said = ["not replaced, and holds the content of before", "this content is not wanted"];
+        if is_said.iter().all(|part| said.contains(part)) { Ok(()) } else { Err(rule["status"].to_string()) }
+    });
+}
+
+/// Waits for an Event with this reason in a namespace, about an object of this name.
+#[track_caller]
+fn until_event(story: &Story<'_>, namespace: &str, about: &str, reason: &str) {
+    eventually(&format!("{reason} is said of {about} in {namespace}"), || {
+        let events = story.admin().list("Event", namespace, "");
+        let is_it = |event: &&Value| event["reason"] == reason && event["regarding"]["name"] == about;
+        events.iter().find(is_it).map(|_| ()).ok_or_else(|| json!(events).to_string())
+    });
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::copy_model::{
     acting::{Edit, at, digest_key},
-    server::{Answer, Server},
+    server::{Answer, Refuses, Server},
     stored::{Entry, Field},
 };
 
@@ -201,7 +201,7 @@ impl Scene {
         server.binds.extend(self.binds.iter().map(|(rule, roles)| (rule_name(rule), roles.clone())));
         server.rights.extend(self.rights.iter().map(|(rule, places)| (rule_name(rule), places.clone())));
         server.answers.extend(self.authority.iter().map(|(rule, answer)| (rule_name(rule), *answer)));
-        server.refuses.extend(self.refuses.iter().map(|name| object_key(name)));
+        server.refuses.extend(self.refuses.iter().map(|name| (object_key(name), Refuses::Writes)));
         for (object, fields) in &self.rewrites {
             for (field, value) in fields {
                 let label = field.strip_prefix("label ").map(|key| Field::Label(key.into()));

@@ -114,6 +114,8 @@ impl Writer<'_> {
         if write.anew
             && let Some(version) = existing.take()
         {
+            self.guard()?;
+            self.server.try_creation(self.slot, &intent)?;
             self.delete(&version)?;
         }
         if let (Some(version), Some(fields)) = (&existing, &write.take_over) {

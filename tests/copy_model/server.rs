@@ -51,6 +51,15 @@ pub enum Answer {
     Unasked,
 }
 
+/// What of an object a quota or another webhook refuses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refuses {
+    /// Every write.
+    Writes,
+    /// A creation, though a dry run of it was accepted: the quota was used up in between.
+    Creations,
+}
+
 /// What a write came to: the object's version, or why not.
 pub type Written = Result<Version, Outcome>;
 
@@ -72,8 +81,8 @@ pub struct Server {
     pub now: i64,
     /// What has changed, in order, as a watch would tell it.
     pub log: VecDeque<(Changed, Option<Value>)>,
-    /// Objects that a quota or another webhook refuses to have written.
-    pub refuses: BTreeSet<ObjectKey>,
+    /// What a quota or another webhook refuses.
+    pub refuses: BTreeMap<ObjectKey, Refuses>,
     /// What a mutating policy makes of a field that is there, by any writer of the object.
     pub rewrites: BTreeMap<(ObjectKey, Field), Vec<u8>>,
     /// Writes, and everything else that has been given a number.
@@ -184,6 +193,16 @@ impl Server {
         self.commit(key, version, new)
     }
 
+    /// A dry run of the creation of an object, whether the name is free or not.
+    pub fn try_creation(&self, key: &ObjectKey, intent: &Fields) -> Result<(), Outcome> {
+        let mut tried = self.clone();
+        tried.objects.remove(key);
+        if tried.refuses.get(key) == Some(&Refuses::Creations) {
+            tried.refuses.remove(key);
+        }
+        tried.apply(key, marks::COPY_MANAGER, intent, None).map(drop)
+    }
+
     /// Server-side apply of a Secret with `stringData`: content changes, and our own entry keeps its fields.
     pub fn apply_string_data(
         &mut self,
@@ -289,7 +308,12 @@ impl Server {
         if let Some(outcome) = old.and_then(|old| old.forbids(&new)).or_else(|| new.is_invalid()) {
             return Err(outcome);
         }
-        if self.refuses.contains(key) {
+        let is_refused = match self.refuses.get(key) {
+            None => false,
+            Some(Refuses::Creations) => old.is_none(),
+            Some(Refuses::Writes) => true,
+        };
+        if is_refused {
             return Err(Outcome::Refused { reason: WriteFault::Refused, message: "exceeded quota".into() });
         }
         if old.is_none() {

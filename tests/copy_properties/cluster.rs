@@ -129,8 +129,10 @@ impl Cluster {
                     drop(server.update(&key, "kubectl", &edit));
                 }
             }
-            Event::Refuse(which, true) => server.refuses.extend(which.key(server)),
-            Event::Refuse(which, false) => {
+            Event::Refuse(which, Some(refuses)) => {
+                server.refuses.extend(which.key(server).map(|key| (key, *refuses)));
+            }
+            Event::Refuse(which, None) => {
                 if let Some(key) = which.key(server) {
                     server.refuses.remove(&key);
                 }

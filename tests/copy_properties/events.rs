@@ -4,7 +4,7 @@ use copyrator::{marks, names::Kind};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
-    copy_model::server::Answer,
+    copy_model::server::{Answer, Refuses},
     policies::{BAD, Policy, any_policy},
     rules::{COPY_TO, RULES, Rule, SELECTORS, Target, any_rule, rarely},
 };
@@ -28,7 +28,7 @@ pub enum Event {
     Own(Which, bool),
     Mark(Which, Marking),
     /// A quota or another webhook.
-    Refuse(Which, bool),
+    Refuse(Which, Option<Refuses>),
     /// So many seconds pass, in which the operator is at work.
     Pass(i64),
 }
@@ -189,6 +189,27 @@ pub fn policies_story() -> impl Strategy<Value = Vec<Event>> {
     story_of(vec(prop_oneof![3 => policy, 6 => change, 6 => label, 2 => event(), 6 => pass], 0..60))
 }
 
+/// The same, where sources are made anew so that no update turns their copies into what they are, and some of that is refused.
+pub fn anew_story() -> impl Strategy<Value = Vec<Event>> {
+    let anew = (source(), select(&["1", "2", "3"][..]), select(&[Change::Immutable, Change::Type][..]));
+    let anew = anew.prop_map(|(which, value, kind)| {
+        let changes = vec![Change::Data("a", Some(value)), Change::Label("app", true), kind];
+        vec![Event::Delete(which.clone()), Event::Edit(which, How::Patch("kubectl"), changes)]
+    });
+    let copy = (any_kind(), select(&["a", "b", "c"][..]), select(&["x", "y"][..]))
+        .prop_map(|(kind, place, name)| Which::At(kind, place, name));
+    let refuse = (copy, refuses()).prop_map(|(which, refuses)| vec![Event::Refuse(which, refuses)]);
+    let pass = select(&[0, 3, 400][..]).prop_map(|seconds| vec![Event::Pass(seconds)]);
+    let other = event().prop_map(|event| vec![event]);
+    let later = vec(prop_oneof![4 => anew, 4 => refuse, 4 => pass, 1 => other], 0..40);
+    story_of(later.prop_map(|later| later.concat()))
+}
+
+/// What is refused of an object from now on, or that nothing is any more.
+fn refuses() -> impl Strategy<Value = Option<Refuses>> {
+    select(&[Some(Refuses::Writes), Some(Refuses::Creations), None][..])
+}
+
 /// Of a few namespaces.
 fn places() -> impl Strategy<Value = &'static [&'static str]> {
     const PLACES: [&[&str]; 4] = [&["home"], &["home", "a"], &["a", "b"], &["home", "b", "c"]];
@@ -240,7 +261,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (which(), any::<bool>()).prop_map(|(which, held)| Event::Hold(which, held)),
         2 => (which(), any::<bool>()).prop_map(|(which, owned)| Event::Own(which, owned)),
         3 => ((0..99_usize).prop_map(Which::Nth), marking()).prop_map(|(which, how)| Event::Mark(which, how)),
-        1 => (which(), any::<bool>()).prop_map(|(which, refused)| Event::Refuse(which, refused)),
+        1 => (which(), refuses()).prop_map(|(which, refuses)| Event::Refuse(which, refuses)),
         5 => select(&[0, 3, 400][..]).prop_map(Event::Pass),
     ]
 }

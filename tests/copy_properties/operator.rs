@@ -124,7 +124,7 @@ impl Operator {
                 match looked {
                     Looked::Rest(_) | Looked::NotIntact => {}
                     Looked::Acted(_, Outcome::Refused { reason: WriteFault::RefusedByPolicy, .. }) => {}
-                    Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains(&slot) => {}
+                    Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains_key(&slot) => {}
                     Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
                     other => last.push((slot, other)),
                 }

@@ -125,7 +125,7 @@ impl Cluster {
     fn wrong_at(&self, before: &Self, slot: &ObjectKey, is_late: bool) -> Option<String> {
         let there = self.server.objects.get(slot);
         let was = before.server.objects.get(slot);
-        if there.is_some_and(|object| object.deleting) || self.server.refuses.contains(slot) {
+        if there.is_some_and(|object| object.deleting) || self.server.refuses.contains_key(slot) {
             return None;
         }
         let wishes = self.wishes(slot);

@@ -18,7 +18,7 @@ pub fn overlooked(cluster: &mut Cluster, queue: &Queue) -> TestCaseResult {
     let mut operator = Operator::start(&mut fresh.server);
     authorize(&fresh.server, &mut operator.world);
     let known: BTreeSet<_> = slots(&operator.world).into_iter().chain(slots(&queue.operator.world)).collect();
-    for slot in known.iter().filter(|slot| !cluster.server.refuses.contains(slot)) {
+    for slot in known.iter().filter(|slot| !cluster.server.refuses.contains_key(slot)) {
         match operator.look_at(&mut fresh.server, slot, cluster.now, &mut || true) {
             Looked::Rest(None) => {}
             Looked::Rest(Some(again)) => {
