@@ -1,15 +1,12 @@
 //! What was found, for people: object by object, and a line that sums up.
 
 use super::report::{Becomes, Finding, Level, Rendered, Report};
-use crate::validate::printable;
-
-/// Control characters in files must not reach a terminal, so each line is escaped, and cut at this length.
-const LONGEST_LINE: usize = 4096;
+use crate::cli::terminal::line;
 
 /// With `all`, also the objects without findings.
 pub(super) fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
-    let mut say = |line: &str| text.push_str(&(printable(line, LONGEST_LINE) + "\n"));
+    let mut say = |text_line: &str| text.push_str(&(line(text_line) + "\n"));
     for object in report.objects.iter().filter(|object| all || !object.findings.is_empty()) {
         say(&format!("{}:{}: {}", object.file, object.line, object.title()));
         object.findings.iter().for_each(|finding| say(&format!("  {} {}", sign(finding), finding.message)));
@@ -24,7 +21,6 @@ pub(super) fn table(report: &Report, all: bool) -> String {
 /// A rendered object as a YAML document, with a comment that says where it comes from.
 fn document(one: &Rendered) -> String {
     let title = format!("# {} of template {}, for {}", one.id, one.template, one.instance);
-    let line = |text: &str| printable(text, LONGEST_LINE);
     match &one.becomes {
         Becomes::Object(object) => {
             format!("---\n{}\n{}", line(&title), serde_saphyr::to_string(object).unwrap_or_default())

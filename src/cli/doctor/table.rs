@@ -1,11 +1,7 @@
 //! Findings as a table for people: what is wrong, and the command.
 
 use super::finding::{Finding, Id, Severity};
-use crate::{cli::terminal::aligned, validate::printable};
-
-/// Control characters that others have written must not reach a terminal, so each line is escaped, and cut at
-/// this length.
-const LONGEST_LINE: usize = 4096;
+use crate::cli::terminal::{aligned, line};
 
 /// Every finding, and how many checks found nothing.
 pub(super) fn table(found: &[Finding], in_order: usize) -> String {
@@ -17,9 +13,9 @@ pub(super) fn table(found: &[Finding], in_order: usize) -> String {
         .map(|finding| [finding.severity.word().to_owned(), finding.id.text(), finding.object.clone()])
         .collect();
     let mut text = String::new();
-    for (line, finding) in aligned(&lines).iter().zip(found) {
-        let (what, fix) = (printable(&finding.what, LONGEST_LINE), printable(&finding.fix, LONGEST_LINE));
-        text.push_str(&format!("{line}\n    {what}\n    fix: {fix}\n"));
+    for (first, finding) in aligned(&lines).iter().zip(found) {
+        let (what, fix) = (line(&finding.what), line(&finding.fix));
+        text.push_str(&format!("{first}\n    {what}\n    fix: {fix}\n"));
     }
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     text.push_str(&format!(

@@ -9,22 +9,17 @@ use super::{
     words::{counted, difference, sign, value_lines},
 };
 use crate::{
-    cli::survey::OurKind,
+    cli::{survey::OurKind, terminal},
     explain::{Course, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::Reason,
-    validate::printable,
 };
-
-/// Control characters that others have written (in a status, in a file) must not reach a terminal, so each
-/// line is escaped, and cut at this length.
-const LONGEST_LINE: usize = 4096;
 
 /// Renders a plan, with colours for terminals only.
 pub(super) fn table(report: &Report, colour: bool) -> String {
     let mut text = String::new();
-    let paint = |course: Course, line: &str| match (printable(line, LONGEST_LINE), colour_of(course)) {
+    let paint = |course: Course, line: &str| match (terminal::line(line), colour_of(course)) {
         (line, Some(code)) if colour => format!("\x1b[{code}m{line}\x1b[0m\n"),
         (line, _) => format!("{line}\n"),
     };
@@ -68,7 +63,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         }
         if !rule.reads.is_empty() {
             let line = format!("    users who write these fields control it: {}", rule.reads.join(", "));
-            text.push_str(&(printable(&line, LONGEST_LINE) + "\n"));
+            text.push_str(&(terminal::line(&line) + "\n"));
         }
         for line in lines(&listed) {
             text.push_str(&paint(line.0, &line.1));
@@ -123,7 +118,7 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     if let Some(file) = &rule.file {
         words.push_str(&format!(", from {file}"));
     }
-    printable(&words, LONGEST_LINE) + "\n"
+    terminal::line(&words) + "\n"
 }
 
 /// A line for each copy, in columns, and below it those of the fields that change.

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A row of one object and its state.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(in crate::cli) struct ObjectRow {
     /// The rule that the row is of, or that the source declares.
     #[serde(skip)]

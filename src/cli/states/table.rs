@@ -1,7 +1,7 @@
 //! The table of our objects.
 
 use super::ObjectRow;
-use crate::cli::terminal::aligned;
+use crate::cli::terminal::{aligned, line};
 
 /// A table for people: a line for each object, and below it what is wrong.
 pub(in crate::cli) fn table(rows: &[ObjectRow]) -> String {
@@ -21,23 +21,36 @@ pub(in crate::cli) fn table(rows: &[ObjectRow]) -> String {
     });
     let lines: Vec<[String; 6]> = std::iter::once(header).chain(cells).collect();
     let mut text = String::new();
-    for (index, line) in aligned(&lines).iter().enumerate() {
-        text.push_str(line);
+    for (index, first) in aligned(&lines).iter().enumerate() {
+        text.push_str(first);
         text.push('\n');
         if let Some(row) = index.checked_sub(1).and_then(|row| rows.get(row)) {
             if row.ready != "True" && !row.message.is_empty() {
-                text.push_str(&format!("    {}\n", row.message));
+                text.push_str(&(line(&format!("    {}", row.message)) + "\n"));
             }
             for problem in &row.problems {
                 let at = [problem.namespace.as_str(), problem.name.as_str()].join("/");
-                text.push_str(&format!(
-                    "    {} {}: {}\n",
-                    problem.reason,
-                    at.trim_matches('/'),
-                    problem.message
-                ));
+                let said = format!("    {} {}: {}", problem.reason, at.trim_matches('/'), problem.message);
+                text.push_str(&(line(&said) + "\n"));
             }
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Problem;
+
+    #[test]
+    fn what_a_status_says_stays_a_line() {
+        let said = "\u{1b}[2Jgone\nCopyratorRule   home   other   True";
+        let problem = Problem { reason: "Refused".into(), message: said.into(), ..Problem::default() };
+        let mut row = ObjectRow::default();
+        (row.ready, row.message, row.problems) = ("False".into(), said.into(), vec![problem]);
+        let text = table(&[row]);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(!text.contains('\u{1b}') && text.matches("\\u{1b}[2Jgone").count() == 2, "{text}");
+    }
 }

@@ -1,10 +1,14 @@
-//! Aligns text in columns.
+//! Lines for people: text in columns, and without what a terminal would obey.
 
 use crate::validate::printable;
 
-/// Control characters that others have written (in a status) must not reach a terminal, so each line is
-/// escaped, and cut at this length.
+/// A longer line is cut.
 const LONGEST_LINE: usize = 4096;
+
+/// One line, whatever others have written into it (a status, a file): control characters are escaped.
+pub(crate) fn line(text: &str) -> String {
+    printable(text, LONGEST_LINE)
+}
 
 /// Pads every cell to the width of its column; the last one of a line is not padded.
 pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
@@ -19,10 +23,10 @@ pub(crate) fn aligned_all<L: AsRef<[String]>>(lines: &[L]) -> Vec<String> {
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let padded = |line: &L| {
+    let padded = |cells: &L| {
         let cells: Vec<String> =
-            line.as_ref().iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        printable(cells.join("   ").trim_end(), LONGEST_LINE)
+            cells.as_ref().iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        line(cells.join("   ").trim_end())
     };
     lines.iter().map(padded).collect()
 }

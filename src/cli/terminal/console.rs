@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use super::exit::Exit;
+use crate::validate::printable;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -58,7 +59,33 @@ fn is_coloured(wish: Colour, is_terminal: bool, is_declined: bool) -> bool {
 /// Prints a line on standard error.
 pub(crate) fn say(text: &str) {
     // If standard error is closed, there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "copyrator: {text}");
+    let _ = writeln!(std::io::stderr(), "copyrator: {}", harmless(text));
+}
+
+/// The text without what a terminal would obey, but for line ends, tabs and colours: others may have written parts of it.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['\n', '\t', '\u{1b}']) {
+        let (plain, kept) = rest.split_at(at);
+        let length = if kept.starts_with('\u{1b}') { colour_length(kept) } else { 1 };
+        out.push_str(&printable(plain, usize::MAX));
+        match length {
+            0 => out.push_str("\\u{1b}"),
+            length => out.push_str(&kept[..length]),
+        }
+        rest = &kept[length.max(1)..];
+    }
+    out + &printable(rest, usize::MAX)
+}
+
+/// How long the colour is that the text begins with; 0 where that is something else.
+fn colour_length(text: &str) -> usize {
+    let Some((code, _)) = text.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')) else {
+        return 0;
+    };
+    let is_colour = code == "0" || (code.len() == 2 && ("30".."38").contains(&code));
+    if is_colour { code.len() + 3 } else { 0 }
 }
 
 /// Prints an error with its causes.
@@ -83,7 +110,10 @@ pub(crate) fn with_distinct_causes(error: &dyn std::error::Error) -> String {
 
 /// Writes data to standard output. A closed pipe is the reader's choice, and no failure.
 pub(crate) fn print(text: &str) -> Exit {
-    let written = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let mut out = std::io::stdout();
+    // A program gets data as they are.
+    let shown = out.is_terminal().then(|| harmless(text));
+    let written = out.write_all(shown.as_deref().unwrap_or(text).as_bytes()).and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => fail(&error, Exit::Findings),
         _ => Exit::Done,
@@ -93,6 +123,21 @@ pub(crate) fn print(text: &str) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_nothing_that_others_have_written() {
+        let (plain, coloured) = ("one\n\ttwo\n", "\u{1b}[32m  + Secret\u{1b}[0m\n");
+        assert_eq!([plain, coloured].map(harmless), [plain, coloured]);
+        for (theirs, shown) in [
+            ("a\u{1b}[2Jb", "a\\u{1b}[2Jb"),
+            ("a\u{1b}]0;title\u{7}", "a\\u{1b}]0;title\\u{7}"),
+            ("a\u{1b}[8mb\u{9b}2Jc", "a\\u{1b}[8mb\\u{9b}2Jc"),
+            ("a\rb\u{202e}", "a\\rb\\u{202e}"),
+            ("\u{1b}", "\\u{1b}"),
+        ] {
+            assert_eq!(harmless(theirs), shown);
+        }
+    }
 
     #[test]
     fn colours_are_for_terminals_unless_somebody_says_otherwise() {

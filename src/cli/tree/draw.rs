@@ -1,11 +1,8 @@
 //! Trees for people: a line for each object, and numbered notes below all of them.
 
 use super::grow::{Forest, Node};
-use crate::validate::printable;
+use crate::cli::terminal::line;
 
-/// Control characters that others have written must not reach a terminal, so each line is escaped, and cut at
-/// this length.
-const LONGEST_LINE: usize = 4096;
 /// The colour of nodes with notes.
 const NOTED: u8 = 33;
 
@@ -24,7 +21,7 @@ pub(super) fn draw(forest: &Forest, wide: bool, colour: bool) -> String {
             "" => note.reason.clone(),
             message => format!("{}: {message}", note.reason),
         };
-        pen.text.push_str(&printable(format!("{}) {said}", note.number), LONGEST_LINE));
+        pen.text.push_str(&line(&format!("{}) {said}", note.number)));
         pen.text.push('\n');
     }
     pen.text
@@ -60,7 +57,7 @@ impl Pen {
             let numbers: Vec<String> = node.notes.iter().map(ToString::to_string).collect();
             words.push_str(&format!(" ({})", numbers.join(",")));
         }
-        let words = printable(&words, LONGEST_LINE);
+        let words = line(&words);
         match self.colour && !node.notes.is_empty() {
             true => self.text.push_str(&format!("{indent}\x1b[{NOTED}m{words}\x1b[0m\n")),
             false => self.text.push_str(&format!("{indent}{words}\n")),

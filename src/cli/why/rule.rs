@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    api::Problem, authority::author, cli::survey::Survey, explain::Course, names::NamespacedName,
-    validate::printable,
+    api::Problem,
+    authority::author,
+    cli::{survey::Survey, terminal::line},
+    explain::Course,
+    names::NamespacedName,
 };
-
-/// A terminal obeys nothing that others have written.
-const LONGEST_LINE: usize = 4096;
 
 /// What is known of one rule or template.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -91,7 +91,7 @@ pub(super) fn told(why: &RuleWhy) -> String {
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
     let heading = format!("{} {}", why.object, why.rule);
-    std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
+    std::iter::once(heading).chain(lines).map(|text| line(&text) + "\n").collect()
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 
 use super::answer::{Made, Used, User, Why};
 use crate::{
-    cli::terminal::side_by_side,
+    cli::terminal::{line, side_by_side},
     explain::{Course, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
     names::NamespacedName,
     plan::restart::RestartState,
-    validate::printable,
 };
 
-/// A terminal obeys nothing that others have written.
-const LONGEST_LINE: usize = 4096;
 /// This many characters of a digest tell two apart.
 const SHORT: usize = 8;
 
@@ -49,7 +46,7 @@ pub(super) fn told(why: &Why, wide: bool) -> String {
     let heading = format!("{} {}/{}", why.object, why.namespace, why.name);
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));
-    std::iter::once(heading).chain(lines).map(|line| printable(&line, LONGEST_LINE) + "\n").collect()
+    std::iter::once(heading).chain(lines).map(|text| line(&text) + "\n").collect()
 }
 
 fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
