@@ -12,6 +12,11 @@ use crate::{
     plan::copy::{Acted, Made},
 };
 
+/// How many faults of an invalid object are told.
+const MOST_FAULTS: usize = 4;
+/// How many characters of what is said of a field are told, from its beginning and from its end.
+const HALF: usize = 120;
+
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -204,18 +209,36 @@ fn never_changes(cause: &StatusCause) -> bool {
         && (ENDS.iter().any(|end| said.ends_with(end)) || BEGINS.iter().any(|begin| said.starts_with(begin)))
 }
 
-/// An answer in words. The API server's message for an invalid object can quote values ("Invalid value: …"),
-/// so only code, reason and fields are used there.
+/// An answer in words. What the API server says of an invalid ConfigMap or Secret can quote values ("Invalid value: …"), so of these,
+/// and where the kind is not named, only code, fields and reasons are told.
 fn readable(status: &Status) -> String {
     let is_validation = status.reason == "Invalid" && !status.message.contains("ValidatingAdmissionPolicy");
     if !is_validation {
         let text: String = status.message.chars().take(512).collect();
         return format!("{text} ({} {})", status.code, status.reason);
     }
-    let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
-    let fields: Vec<String> =
-        causes.iter().map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
-    format!("the API server finds it invalid: {} ({})", fields.join(", "), status.code)
+    let details = status.details.as_ref();
+    let causes = details.map_or(&[][..], |details| &details.causes);
+    let kind = details.map_or("", |details| &details.kind);
+    let may_quote = ["", "ConfigMap", "Secret"].contains(&kind);
+    let fault = |cause: &StatusCause| match may_quote || cause.message.is_empty() {
+        true => format!("{} ({})", cause.field, cause.reason),
+        false => format!("{}: {}", cause.field, shortened(&cause.message)),
+    };
+    let faults: Vec<String> = causes.iter().take(MOST_FAULTS).map(fault).collect();
+    let kind = if kind.is_empty() { "object" } else { kind };
+    format!("the API server finds the {kind} invalid: {} ({})", faults.join(", "), status.code)
+}
+
+/// A sentence without its middle where it is long: it begins with the value, and ends with what is wrong with that.
+fn shortened(said: &str) -> String {
+    let length = said.chars().count();
+    if length <= 2 * HALF {
+        return said.to_owned();
+    }
+    let (begin, end): (String, String) =
+        (said.chars().take(HALF).collect(), said.chars().skip(length - HALF).collect());
+    format!("{begin} … {end}")
 }
 
 #[cfg(test)]
@@ -358,6 +381,29 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    /// People search for the API server's words. Of kinds whose values are content it tells them, too.
+    #[test]
+    fn what_the_api_server_says_is_kept_but_for_kinds_with_values() {
+        let said = |kind: &str| {
+            let message = "Invalid value: 30123: provided port is already allocated";
+            let cause = serde_json::json!({"reason": "FieldValueInvalid", "field": "spec.ports[0].nodePort", "message": message});
+            let status = serde_json::json!({"code": 422, "reason": "Invalid", "message": format!("x: {message}"),
+                "details": {"kind": kind, "causes": [cause]}});
+            let Outcome::Refused { message, .. } = outcome(status) else { panic!("{kind}") };
+            message
+        };
+        assert_eq!(
+            said("Service"),
+            "the API server finds the Service invalid: spec.ports[0].nodePort: Invalid value: 30123: provided port is already \
+             allocated (422)"
+        );
+        for kind in ["Secret", "ConfigMap", ""] {
+            assert!(!said(kind).contains("30123"), "{}", said(kind));
+        }
+        let long = shortened(&format!("Invalid value: {}: must be short", "x".repeat(9000)));
+        assert!(long.chars().count() < 250 && long.ends_with("xxx: must be short"), "{long}");
     }
 
     /// ClusterSecret's debug log and some API errors quote values. Ours never do.

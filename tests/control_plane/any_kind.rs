@@ -70,7 +70,9 @@ fn not_granted_is_said(story: &Story<'_>) {
     let said = story.until_condition("CopyratorTemplate", "scaled", "Ready", "False", "KindNotGranted");
     let said = said["status"].to_string();
     assert!(
-        said.contains("HorizontalPodAutoscaler of autoscaling/v2") && said.contains("use: [render]"),
+        said.contains("HorizontalPodAutoscaler of autoscaling/v2")
+            && said.contains("horizontalpodautoscalers")
+            && said.contains("helm upgrade"),
         "{said}"
     );
     story.admin().delete("CopyratorTemplate", &story.home, "scaled").ok();

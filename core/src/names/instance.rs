@@ -72,6 +72,16 @@ impl InstanceKind {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
+    /// The plural that kubectl, too, takes a kind to have: most definitions have this one.
+    pub fn usual_plural(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        match kind.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None if kind.ends_with('s') => format!("{kind}es"),
+            None => format!("{kind}s"),
+        }
+    }
+
     /// Its version, such as `v1`.
     pub fn version(&self) -> &str {
         self.api_version.split_once('/').map_or(&*self.api_version, |(_, version)| version)

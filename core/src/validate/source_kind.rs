@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::{Problem, SourceSpec},
-    names::{Kind, TemplateKind, is_of_kubernetes},
+    names::{InstanceKind, Kind, TemplateKind, is_of_kubernetes},
 };
 
 const FIELD: &str = "spec.source.kind";
@@ -65,10 +65,11 @@ pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>)
                 }
                 false => "",
             };
+            let plural = InstanceKind::new(version, kind).usual_plural();
             Err(SpecFault::KindNotGranted.problem(format!(
-                "{FIELD}: this Copyrator copies no {kind} of {version}: have {{apiVersion: {version}, kind: {kind}, resource: …, use: \
-                 [render, copy]}} added to the chart's value templates.kinds (--template-kinds), whose resource `kubectl api-resources` \
-                 names{modes}"
+                "{FIELD}: this Copyrator copies no {kind} of {version}: have {{apiVersion: {version}, kind: {kind}, resource: {plural}, use: \
+                 [render, copy]}} added to the chart's value templates.kinds (--template-kinds); `kubectl api-resources` tells whether \
+                 the resource is right{modes}"
             )))
         }
     }

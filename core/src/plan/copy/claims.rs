@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     targets::{is_named, takes_copies, targets},
-    templates::{is_of, is_rendered, not_granted_object, not_read_kind, owner, selects, unknown_kind},
+    templates::{is_of, is_rendered, not_granted_objects, not_read_kind, owner, selects, unknown_kind},
 };
 use crate::{
     api::ConflictPolicy,
@@ -160,7 +160,8 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
         Ok(compiled)
-            if not_granted_object(world, compiled).is_some() || not_read_kind(world, compiled).is_some() =>
+            if not_granted_objects(world, compiled).next().is_some()
+                || not_read_kind(world, compiled).is_some() =>
         {
             Some(Inert::NotGranted)
         }

@@ -261,7 +261,7 @@ fn plan_wanted(
             let refused = last_attempt(world, slot, existing, &intent);
             let state = refused
                 .filter(|last| !last.replace)
-                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(slot, last)));
+                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(world, slot, last)));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
@@ -294,19 +294,18 @@ fn not_replaced(
     anew: bool,
 ) -> Option<CopyProblem> {
     let Wants::Object { object, .. } = &claim.wants else { return None };
-    let was_refused = || last_attempt(world, slot, existing, intent).is_some_and(|last| last.replace);
-    let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || was_refused());
+    let refused = last_attempt(world, slot, existing, intent).filter(|last| last.replace);
+    let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || refused.is_some());
     is_stuck.then(|| {
-        let message = match keeps_data(slot.kind.resource().kind) {
-            false => {
-                "no update turns the object into what the template declares: set recreate: OnImmutable, which deletes it and makes it \
-                 anew, or delete it"
-            }
+        let kind = slot.kind.resource().kind;
+        let way_out = match keeps_data(kind) {
+            false => "set recreate: OnImmutable, which deletes it and makes it anew, or delete it",
             true => {
-                "no update turns the object into what the template declares, and it is not made anew, since its data would go with it: \
-                 have the template declare what is there, or delete the object"
+                "it is not made anew, since its data would go with it: have the template declare what is there, or delete the object"
             }
         };
+        let why = refused.map(|last| format!(" ({})", last.message)).unwrap_or_default();
+        let message = format!("no update turns the {kind} into what the template declares{why}: {way_out}");
         CopyProblem::fault(slot, WriteFault::Refused, message)
     })
 }

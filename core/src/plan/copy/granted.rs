@@ -1,12 +1,16 @@
 //! What is said where a kind is not granted, its objects are not known, or its schema has no place for what a template says.
 
-use super::templates::{not_granted_object, not_read_kind, unknown_kind};
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::templates::{not_granted_objects, not_read_kind, unknown_kind};
 use crate::{
     api::Problem,
     model::{InstancesRead, World},
     names::{InstanceKind, Kind, TemplateKind},
     plan::Reason,
-    validate::{CompiledObject, CompiledTemplate},
+    validate::CompiledTemplate,
 };
 
 /// What is said where objects of a rule's kind are not copied here, with the way out.
@@ -17,58 +21,112 @@ pub(crate) fn not_granted(kind: Kind) -> String {
     )
 }
 
-/// An entry of the chart's value `templates.kinds`.
+/// An entry of the chart's value `templates.kinds`, for people.
 pub(super) fn entry(kind: &InstanceKind, plural: &str, uses: &[&str]) -> String {
     let InstanceKind { api_version, kind } = kind;
     format!("{{apiVersion: {api_version}, kind: {kind}, resource: {plural}, use: [{}]}}", uses.join(", "))
 }
 
-/// What to do so that a kind is granted for this, beside what it is granted for.
-fn grant(world: &World, kind: &InstanceKind, lacking: &[&str]) -> String {
-    let all = &world.settings().template_kinds;
-    let is_it = |one: &&TemplateKind| one.kind == *kind;
-    // Its versions have one plural.
-    let is_version = |one: &&TemplateKind| one.kind.group() == kind.group() && one.kind.kind == kind.kind;
-    let (plural, hint) = match all.iter().find(is_version) {
-        Some(known) => (known.plural.as_str(), ""),
-        None => ("…", ", whose resource `kubectl api-resources` names"),
-    };
-    let before = all.iter().filter(is_it).flat_map(TemplateKind::uses);
-    let mut uses: Vec<&str> = before.filter(|one| !lacking.contains(one)).collect();
-    let place = match all.iter().any(|one| is_it(&one)) {
-        false => "added to the chart's value templates.kinds (--template-kinds)",
-        true => "instead of the entry of this kind in the chart's value templates.kinds (--template-kinds)",
-    };
-    let has_place = uses.contains(&"statusField");
-    uses.extend(lacking.iter().filter(|one| **one != "status" || !has_place));
-    let other = match uses.contains(&"status") {
-        true => {
-            " (statusField in the place of status, where the definition of the kind has no status subresource)"
+/// What a template needs and Copyrator is not granted.
+#[derive(Default)]
+struct Lacking {
+    /// Kinds of the chart's value `copies.kinds`.
+    copied: BTreeSet<Kind>,
+    /// Kinds of the chart's value `templates.kinds`, and what each is needed for beside what it is granted for.
+    others: BTreeMap<InstanceKind, Vec<&'static str>>,
+}
+
+impl Lacking {
+    fn of(world: &World, compiled: &CompiledTemplate) -> Self {
+        let mut lacking = Self::default();
+        for object in not_granted_objects(world, compiled) {
+            match Kind::written_as(&object.api_version, &object.kind) {
+                Some(kind) => drop(lacking.copied.insert(kind)),
+                None => {
+                    let kind = InstanceKind::new(object.api_version.as_str(), object.kind.as_str());
+                    lacking.others.entry(kind).or_default().push("render");
+                }
+            }
         }
-        false => "",
-    };
-    let entry = entry(kind, plural, &uses);
-    format!("have {entry}{other} {place}{hint}; until then nothing is written or removed here")
+        if let Some(kind) = not_read_kind(world, compiled) {
+            let uses = lacking.others.entry(kind.clone()).or_default();
+            uses.push("forEach");
+            uses.extend(compiled.writes_status().then_some("status"));
+        }
+        lacking
+    }
+
+    /// The command that grants all of it, beside what is granted: a list of the chart's values is replaced as a whole.
+    fn command(&self, world: &World) -> String {
+        let settings = world.settings();
+        let mut command = format!(
+            "helm upgrade copyrator charts/copyrator -n {} --reset-then-reuse-values",
+            settings.own_namespace
+        );
+        if !self.copied.is_empty() {
+            let all: BTreeSet<&str> =
+                settings.copy_kinds.iter().chain(&self.copied).map(|kind| kind.resource().kind).collect();
+            command.push_str(&format!(" --set-json 'copies.kinds={}'", json!(all)));
+        }
+        if !self.others.is_empty() {
+            let known: BTreeSet<&InstanceKind> =
+                settings.template_kinds.iter().map(|one| &one.kind).collect();
+            let all = known.into_iter().chain(self.others.keys()).collect::<BTreeSet<_>>();
+            let all: Vec<Value> =
+                all.into_iter().map(|kind| self.value(&settings.template_kinds, kind)).collect();
+            command.push_str(&format!(" --set-json 'templates.kinds={}'", json!(all)));
+        }
+        command
+    }
+
+    /// An entry of the chart's value `templates.kinds`: what the kind is granted for, and what it lacks.
+    fn value(&self, granted: &BTreeSet<TemplateKind>, kind: &InstanceKind) -> Value {
+        let mut uses: Vec<&str> =
+            granted.iter().filter(|one| one.kind == *kind).flat_map(TemplateKind::uses).collect();
+        let has_place = uses.contains(&"statusField");
+        let lacking = self.others.get(kind).into_iter().flatten();
+        for one in lacking.filter(|one| **one != "status" || !has_place) {
+            if !uses.contains(one) {
+                uses.push(one);
+            }
+        }
+        // Its versions have one plural.
+        let is_version = |one: &&TemplateKind| one.kind.group() == kind.group() && one.kind.kind == kind.kind;
+        let plural =
+            granted.iter().find(is_version).map_or_else(|| kind.usual_plural(), |one| one.plural.clone());
+        json!({"apiVersion": *kind.api_version, "kind": *kind.kind, "resource": plural, "use": uses})
+    }
 }
 
 /// Why a template's kinds are not granted, with the way out; `None` where they are.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
-    let unwritten = |object: &CompiledObject| match Kind::written_as(&object.api_version, &object.kind) {
-        Some(kind) => not_granted(kind),
-        None => {
-            let kind = InstanceKind::new(object.api_version.as_str(), object.kind.as_str());
-            format!("this Copyrator writes no {kind}: {}", grant(world, &kind, &["render"]))
-        }
+    let lacking = Lacking::of(world, compiled);
+    let of_others = |word: &str| {
+        let others = lacking.others.iter().filter(|(_, uses)| uses.contains(&word));
+        others.map(|(kind, _)| kind.to_string()).collect::<Vec<_>>()
     };
-    let unread = |kind: &InstanceKind| match compiled.writes_status() {
-        true => {
-            let grant = grant(world, kind, &["forEach", "status"]);
-            format!("this Copyrator reads no {kind}, or writes no status of it: {grant}")
-        }
-        false => format!("this Copyrator reads no {kind}: {}", grant(world, kind, &["forEach"])),
-    };
-    let unwritten = not_granted_object(world, compiled).map(unwritten);
-    unwritten.or_else(|| not_read_kind(world, compiled).map(unread))
+    let written =
+        lacking.copied.iter().map(ToString::to_string).chain(of_others("render")).collect::<Vec<_>>();
+    let (read, status) = (of_others("forEach"), of_others("status"));
+    let lacks = [("writes no", &written), ("reads no", &read), ("writes no status of", &status)];
+    let lacks = lacks.into_iter().filter(|(_, kinds)| !kinds.is_empty());
+    let lacks: Vec<String> = lacks.map(|(word, kinds)| format!("{word} {}", kinds.join(", "))).collect();
+    if lacks.is_empty() {
+        return None;
+    }
+    let mut hints = Vec::new();
+    if !lacking.others.is_empty() {
+        hints.push("`kubectl api-resources` tells whether each resource is right");
+    }
+    if !status.is_empty() {
+        hints.push("a definition without the status subresource needs statusField in the place of status");
+    }
+    let hints = if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
+    Some(format!(
+        "this Copyrator {}; until then nothing is written or removed here; to grant it: {}{hints}",
+        lacks.join(", and "),
+        lacking.command(world)
+    ))
 }
 
 /// Why objects that a template is rendered for, or declares, are not known: reason and message.
@@ -115,4 +173,39 @@ pub(crate) fn mistyped(faults: &[Problem]) -> String {
     format!(
         "{first}{more}; nothing is written or removed until the template or the definition of the kind is changed"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::GrantedKinds;
+
+    #[test]
+    fn everything_that_is_not_granted_is_told_with_one_command() {
+        let mut world = World::default();
+        world.settings_mut().own_namespace = "copyrator-system".into();
+        world.settings_mut().copy_kinds = [Kind::Service].into();
+        let granted =
+            ["web.example.com/v1/Site/sites/forEach", "cert-manager.io/v1/Issuer/issuers/render+copy"];
+        world.settings_mut().template_kinds =
+            TemplateKind::read_all(granted, &GrantedKinds::default()).unwrap();
+        let site = InstanceKind::new("web.example.com/v1", "Site");
+        let lacking = Lacking {
+            copied: [Kind::NetworkPolicy].into(),
+            others: [
+                (InstanceKind::new("networking.k8s.io/v1", "Ingress"), vec!["render"]),
+                (site, vec!["forEach", "status"]),
+            ]
+            .into(),
+        };
+        assert_eq!(
+            lacking.command(&world),
+            "helm upgrade copyrator charts/copyrator -n copyrator-system --reset-then-reuse-values \
+             --set-json 'copies.kinds=[\"NetworkPolicy\",\"Service\"]' \
+             --set-json 'templates.kinds=[\
+             {\"apiVersion\":\"cert-manager.io/v1\",\"kind\":\"Issuer\",\"resource\":\"issuers\",\"use\":[\"render\",\"copy\"]},\
+             {\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"Ingress\",\"resource\":\"ingresses\",\"use\":[\"render\"]},\
+             {\"apiVersion\":\"web.example.com/v1\",\"kind\":\"Site\",\"resource\":\"sites\",\"use\":[\"forEach\",\"status\"]}]'"
+        );
+    }
 }

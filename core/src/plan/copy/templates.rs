@@ -168,16 +168,16 @@ pub(super) fn owner(
     })
 }
 
-/// The first object that a template declares and that is not written here.
-pub(crate) fn not_granted_object<'t>(
-    world: &World,
+/// The objects that a template declares and that are not written here.
+pub(crate) fn not_granted_objects<'t>(
+    world: &'t World,
     compiled: &'t CompiledTemplate,
-) -> Option<&'t CompiledObject> {
+) -> impl Iterator<Item = &'t CompiledObject> {
     let settings = world.settings();
     let is_granted = |object: &CompiledObject| {
         declared_kind(object, &settings.template_kinds).is_some_and(|kind| settings.copies(kind))
     };
-    compiled.objects.iter().find(|object| !is_granted(object))
+    compiled.objects.iter().filter(move |object| !is_granted(object))
 }
 
 /// The kind that a template is rendered for, if its objects are not read here, or not written as the template says.
