@@ -21,7 +21,7 @@ use crate::{
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         StatusEvent,
-        copy::{CopyAction, LargeSpread, SlotPlan, Version, tried_again},
+        copy::{CopyAction, LargeSpread, SlotPlan, Version},
         restart::Failure,
     },
 };
@@ -71,7 +71,7 @@ impl Reporter {
         self.restarts.register(registry);
     }
 
-    /// Reports one write to one slot. Failures are logged when they change; Events count repetitions.
+    /// Reports one write to one slot. Failures are reported when they change.
     pub(crate) async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, told: &Told<'_>) {
         let Told { outcome, is_news, deleted } = *told;
         let verb = verb(action);
@@ -104,8 +104,8 @@ impl Reporter {
                 let of = (slot, plan.rule.as_ref());
                 self.about_copy(EventType::Normal, "ObjectTakenOver", note, of, taken_over).await;
             }
-            (Outcome::Refused { reason, message }, _) => {
-                let note = format!("{slot}: {}", tried_again(*reason, message));
+            (Outcome::Refused { message, .. }, _) if is_news => {
+                let note = format!("{slot}: {message}");
                 let of = (slot, plan.rule.as_ref());
                 self.about_copy(EventType::Warning, "CopyRefused", note, of, None).await;
             }
@@ -268,7 +268,9 @@ fn verb(action: &CopyAction) -> &'static str {
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
     const NO_UPDATE: &str = "no update turns it into what is declared";
     let why_not = match told.outcome {
-        Outcome::Done if told.deleted => return Some(format!("deleted {slot} and made it anew: {NO_UPDATE}")),
+        Outcome::Done if told.deleted => {
+            return Some(format!("deleted {slot} and made it anew: {NO_UPDATE}"));
+        }
         Outcome::Done => {
             let is_removal = matches!(action, CopyAction::Delete(_));
             return is_removal.then(|| format!("deleted {slot}: no rule or template asks for it any more"));

@@ -58,7 +58,8 @@ fn has_room(status: &Status, kind: Kind, old: &Value) -> bool {
     };
     requested.split(',').filter_map(|one| one.split_once('=')).all(|(resource, amount)| {
         let of = |amounts: &str| {
-            let found = amounts.split(',').filter_map(|one| one.split_once('=')).find(|(key, _)| *key == resource);
+            let found =
+                amounts.split(',').filter_map(|one| one.split_once('=')).find(|(key, _)| *key == resource);
             found.and_then(|(_, amount)| count(amount))
         };
         let fits = |amount: u64| {
@@ -107,7 +108,8 @@ mod tests {
         let old = json!({"spec": {"healthCheckNodePort": 30009, "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"],
             "ports": [{"port": 80, "nodePort": 30001}, {"port": 81}]}});
         let ports = json!([{"port": 80, "nodePort": 30001}, {"port": 443, "nodePort": 30002}, {"port": 53}]);
-        let mut body = json!({"spec": {"healthCheckNodePort": 30009, "clusterIP": "10.0.0.9", "ports": ports}});
+        let mut body =
+            json!({"spec": {"healthCheckNodePort": 30009, "clusterIP": "10.0.0.9", "ports": ports}});
         leave_out_held(&mut body, &old);
         let left = json!([{"port": 80}, {"port": 443, "nodePort": 30002}, {"port": 53}]);
         assert_eq!(body, json!({"spec": {"ports": left}}), "a port that another Service may hold is tried");
@@ -120,13 +122,24 @@ mod tests {
 
     #[test]
     fn a_quota_refuses_only_what_does_not_fit_into_the_place_of_the_old_object() {
-        let service = json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}, {"nodePort": 30002}]}});
+        let service =
+            json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}, {"nodePort": 30002}]}});
         let none = Value::Null;
         for (kind, old, said, fits) in [
-            (Kind::Secret, &none, "requested: count/secrets=1, used: count/secrets=2, limited: count/secrets=2", true),
+            (
+                Kind::Secret,
+                &none,
+                "requested: count/secrets=1, used: count/secrets=2, limited: count/secrets=2",
+                true,
+            ),
             (Kind::Secret, &none, "requested: secrets=1, used: secrets=2k, limited: secrets=2k", true),
             (Kind::Secret, &none, "requested: secrets=1, used: secrets=3, limited: secrets=2", false),
-            (Kind::Secret, &none, "requested: configmaps=1, used: configmaps=2, limited: configmaps=2", false),
+            (
+                Kind::Secret,
+                &none,
+                "requested: configmaps=1, used: configmaps=2, limited: configmaps=2",
+                false,
+            ),
             (
                 Kind::Service,
                 &service,

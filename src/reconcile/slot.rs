@@ -23,8 +23,8 @@ use crate::{
     plan::{
         Key,
         copy::{
-            AGAIN, CopyAction, Made, SlotPlan, SlotState, again_after, claims::claims_on, forget_attempt,
-            plan_slot, settle_slot,
+            AGAIN, CopyAction, Made, SlotPlan, SlotState, claims::claims_on, forget_attempt, plan_slot,
+            settle_slot,
         },
     },
 };
@@ -128,18 +128,25 @@ impl SlotHandler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) => Again::After(AGAIN),
+            Outcome::NeedsReplacing(_) => Again::After(self.until_next_try(slot)),
             Outcome::Refused { reason, .. } => {
                 // The definitions of its kinds are looked at from now on.
                 let template = plan.rule.clone().filter(|rule| rule.template().is_some());
                 if let Some(template) = template.filter(|_| reason == WriteFault::Unfit) {
                     self.context.queue().add(Key::Rule(template), Lane::Change);
                 }
-                Again::After(again_after(reason))
+                Again::After(self.until_next_try(slot))
             }
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }
+    }
+
+    /// How long a refused action waits.
+    fn until_next_try(&self, slot: &ObjectKey) -> Duration {
+        let world = self.context.world();
+        let next = world.memory().slot(slot).attempt().map(|last| last.retry_at);
+        next.map_or(AGAIN, |next| next.duration_since(now()).try_into().unwrap_or_default())
     }
 
     async fn missing_definition(&self, slot: &ObjectKey) -> Option<String> {

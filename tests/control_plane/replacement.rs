@@ -146,10 +146,9 @@ fn a_full_quota_does_not_keep_an_old_object() {
 
 /// Somebody's policy against creations of ConfigMaps that hold this value, and its binding.
 fn no_content(story: &Story<'_>, value: &str) -> [Value; 2] {
-    let of = |kind: &str, spec: Value| {
-        json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "kept" }, "spec": spec })
-    };
-    let places = format!("namespaceObject.metadata.name in ['{}', '{}']", story.called("a"), story.called("b"));
+    let of = |kind: &str, spec: Value| json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "kept" }, "spec": spec });
+    let places =
+        format!("namespaceObject.metadata.name in ['{}', '{}']", story.called("a"), story.called("b"));
     let policy = json!({
         "matchConstraints": { "resourceRules": [
             { "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"] },

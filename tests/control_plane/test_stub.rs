@@ -8,6 +8,7 @@ use crate::bed::{Answer, Bed, Story, eventually, same};
 use crate::console::{Run, names};
 
 const NAME: &str = "k8s-test-stub";
+const RENAMED: &str = "k8s-test-stub-2";
 const EXAMPLE: &str = include_str!("../../examples/test-stub.yaml");
 
 /// It comes with the label and goes with it, whatever people and controllers write into it meanwhile.
@@ -34,11 +35,12 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
     what_is_in_the_way_stays(&story);
     a_rollout_is_not_undone(&story, &place);
     what_no_update_can_change_is_told(&story, &place);
+    a_renamed_service_gets_the_port_of_the_one_before(&story, &place);
 
     let off = json!({ "metadata": { "labels": { "stub": null } } });
     story.admin().merge("Namespace", "", &place, &off).ok();
     story.until_gone("Deployment", &place, NAME);
-    story.until_gone("Service", &place, NAME);
+    story.until_gone("Service", &place, RENAMED);
     story.admin().delete("CopyratorTemplate", &story.home, "stub").ok();
 }
 
@@ -276,6 +278,34 @@ fn a_service_is_made_anew_with_the_port_that_it_had(story: &Story<'_>, place: &s
         same(there["spec"]["clusterIP"].clone(), json!("10.96.0.77"))?;
         same(there["spec"]["ports"][0]["nodePort"].clone(), port.clone())?;
         if uid(&there) == uid(&before) { Err("it is the same".to_owned()) } else { Ok(()) }
+    });
+    story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
+}
+
+/// The template gives its Service another name. While the Service of before is there, it holds the port: that is told, and the
+/// new one gets the port when the one before is gone.
+fn a_renamed_service_gets_the_port_of_the_one_before(story: &Story<'_>, place: &str) {
+    let before = story.admin().get("Service", place, NAME).expect("it is there");
+    let port = before["spec"]["ports"][0]["nodePort"].clone();
+    let hold = json!({ "metadata": { "finalizers": ["example.com/held"] } });
+    story.admin().merge("Service", place, NAME, &hold).ok();
+    let template = story.admin().get("CopyratorTemplate", &story.home, "stub").expect("it is there");
+    let mut spec = template["spec"].clone();
+    spec["objects"][1]["template"]["metadata"]["name"] = RENAMED.into();
+    spec["objects"][1]["template"]["spec"].as_object_mut().expect("a spec").remove("clusterIP");
+    story.admin().merge("CopyratorTemplate", &story.home, "stub", &json!({ "spec": spec })).ok();
+    eventually("it is told what holds the port", || {
+        let template = story.admin().get("CopyratorTemplate", &story.home, "stub").ok_or("it is gone")?;
+        let said = template["status"]["problems"].to_string();
+        let old = format!("Service {place}/{NAME}");
+        let is_told = ["spec.ports[0].nodePort", "provided port is already allocated", &old];
+        if is_told.iter().all(|part| said.contains(part)) { Ok(()) } else { Err(said) }
+    });
+    let release = json!({ "metadata": { "finalizers": null } });
+    story.admin().merge("Service", place, NAME, &release).ok();
+    eventually("the new Service has the port", || {
+        let there = story.admin().get("Service", place, RENAMED).ok_or("it is not there")?;
+        same(there["spec"]["ports"][0]["nodePort"].clone(), port.clone())
     });
     story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");
 }

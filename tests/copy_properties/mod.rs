@@ -317,7 +317,8 @@ fn nothing_goes_with_the_definition_of_rules() {
         for (key, old) in &returned.server.objects {
             let Some((rule, true)) = copy_of(key, old) else { continue };
             let its = |wish: &Wish<'_>| *wish.name == rule && !returned.is_inert(&rule);
-            let was_current = returned.wishes(key).iter().any(its) && !returned.server.refuses.contains_key(key);
+            let was_current =
+                returned.wishes(key).iter().any(its) && !returned.server.refuses.contains_key(key);
             let there =
                 cluster.server.objects.get(key).filter(|new| !new.deleting && copy_of(key, new).is_some());
             let stays = cluster.server.namespaces.get(&*key.namespace).is_none_or(|it| it.terminating);

@@ -124,7 +124,10 @@ impl Operator {
                 match looked {
                     Looked::Rest(_) | Looked::NotIntact => {}
                     Looked::Acted(_, Outcome::Refused { reason: WriteFault::RefusedByPolicy, .. }) => {}
-                    Looked::Acted(_, Outcome::Refused { .. }) if server.refuses.contains_key(&slot) => {}
+                    // What was refused after a deletion is looked at again when the watch tells of that.
+                    Looked::Acted(_, Outcome::Refused { .. })
+                        if server.refuses.contains_key(&slot)
+                            && self.world.memory().slot(&slot).attempt().is_some() => {}
                     Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
                     other => last.push((slot, other)),
                 }

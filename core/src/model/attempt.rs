@@ -1,8 +1,10 @@
 //! What the latest writes of copies resulted in.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
+
+use crate::names::NamespacedName;
 
 /// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +21,24 @@ pub struct Attempt {
     pub reason: WriteFault,
     /// What the API server said, without values.
     pub message: String,
+    /// The rule or template that declares the object; `None` where an orphaned object was to be marked for its removal.
+    pub rule: Option<NamespacedName>,
+    /// When the first attempt failed to write this content over this edition.
+    pub since: Timestamp,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,
+    /// How long the waits between attempts become.
+    pub every: Duration,
     /// Where a policy refused the write: stands for the policies that judged it
     /// ([`crate::plan::copy::judged_by`]). The write is tried again when they change.
     pub judged_by: Option<u64>,
+}
+
+impl Attempt {
+    /// Whether the write may be accepted though nothing changes that is watched: a quota is raised, an admission policy goes.
+    pub fn may_pass(&self) -> bool {
+        matches!(self.reason, WriteFault::Refused | WriteFault::Conflict)
+    }
 }
 
 /// What the API server does not keep of a content that it took. It is known until that content is written or examined again.

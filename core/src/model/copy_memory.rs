@@ -1,7 +1,13 @@
 //! What this process remembers of one slot, of one source, and of one status that a template writes. A method that changes a
 //! record says what has happened.
 
+use jiff::Timestamp;
+
 use super::{Attempt, Compared, Differed, NotKept, Repairs, Spread, WriteFault};
+use crate::names::NamespacedName;
+
+/// The time of the next attempt where that is due.
+const DUE: Timestamp = Timestamp::MIN;
 
 /// What is remembered of one slot. For a minute after a large spread there are tens of thousands, so rare
 /// fields are boxed.
@@ -50,6 +56,20 @@ impl SlotMemory {
     /// The last attempt does not count any more.
     pub fn forget_attempt(&mut self) -> Option<Box<Attempt>> {
         self.attempt.take()
+    }
+
+    /// An object of this rule or template is gone, and with it what it held: a refused write of that rule is due at once.
+    pub(super) fn freed(&mut self, rule: &NamespacedName) {
+        if let Some(last) = self.attempt.as_deref_mut().filter(|last| last.may_pass()) {
+            if last.rule.as_ref() == Some(rule) {
+                last.retry_at = DUE;
+            }
+        }
+    }
+
+    /// Whether a refused write is due since another object is gone.
+    pub(super) fn is_due(&self) -> bool {
+        self.attempt().is_some_and(|last| last.retry_at == DUE)
     }
 
     /// The object was examined: `differs` unless a write is known to be to no avail, or else the API server does not keep

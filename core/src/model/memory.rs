@@ -198,6 +198,19 @@ impl Memory {
         self.at_slot(object, SlotMemory::gone);
     }
 
+    /// An object of this rule or template is gone: what was refused of that rule beside the object is due at once.
+    pub(super) fn freed(&mut self, object: &ObjectKey, rule: &NamespacedName) {
+        let slots = self.slots.range_mut(first_beside(object)..);
+        slots.take_while(|(slot, _)| is_beside(slot, object)).for_each(|(_, memory)| memory.freed(rule));
+    }
+
+    /// The slots beside an object that is gone where a refused write is due now.
+    pub fn due_beside<'m>(&'m self, object: &'m ObjectKey) -> impl Iterator<Item = &'m ObjectKey> {
+        let slots = self.slots.range(first_beside(object)..);
+        let here = slots.take_while(|(slot, _)| is_beside(slot, object));
+        here.filter(|(_, memory)| memory.is_due()).map(|(slot, _)| slot)
+    }
+
     /// Updates the restarts under way by a workload's facts.
     pub(super) fn see(&mut self, workload: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         self.under_way.see(workload, facts);
@@ -228,6 +241,15 @@ impl Memory {
             }
         });
     }
+}
+
+/// The first key of the same kind in the same namespace.
+fn first_beside(object: &ObjectKey) -> ObjectKey {
+    ObjectKey { name: "".into(), ..object.clone() }
+}
+
+fn is_beside(slot: &ObjectKey, object: &ObjectKey) -> bool {
+    slot.kind == object.kind && slot.namespace == object.namespace
 }
 
 /// Changes one record, and removes it if nothing is left to remember.

@@ -65,7 +65,7 @@ impl World {
     /// Takes in one ConfigMap or Secret, or its absence.
     pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
         self.share_namespace(&mut key.namespace);
-        self.take_out(&key);
+        let before = self.take_out(&key);
         self.memory.object_changed(&key);
         match facts {
             Some(mut facts) => {
@@ -88,6 +88,9 @@ impl World {
             }
             None => {
                 self.memory.object_gone(&key);
+                if let Some(marks) = before.and_then(|facts| facts.marks) {
+                    self.memory.freed(&key, &marks.rule);
+                }
                 self.cluster.fingerprints.remove(&key);
                 self.cluster.changed_keys.remove(&key);
             }
@@ -236,8 +239,8 @@ impl World {
     }
 
     /// Takes an object out, and out of all indexes.
-    fn take_out(&mut self, key: &ObjectKey) {
-        let Some(facts) = self.cluster.objects.remove(key) else { return };
+    fn take_out(&mut self, key: &ObjectKey) -> Option<Box<ObjectFacts>> {
+        let facts = self.cluster.objects.remove(key)?;
         self.cluster.labels.release(&facts.labels);
         if let Some(ownership) = &facts.ownership {
             self.cluster.ownership.release(ownership);
@@ -247,6 +250,7 @@ impl World {
             remove_from(&mut self.cluster.copies_by_source, &marks.source, key);
             self.cluster.marks.release(&marks.shared);
         }
+        Some(facts)
     }
 }
 

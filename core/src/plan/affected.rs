@@ -369,6 +369,9 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     let readers = world.rendered_at(key).filter(|(.., object)| object.is_read);
     keys.extend(readers.map(|(template, instance, ..)| Key::Rendering(template.clone(), instance.clone())));
     let facts = world.object(key);
+    if facts.is_none() {
+        keys.extend(world.memory().due_beside(key).cloned().map(Key::Slot));
+    }
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }

@@ -12,13 +12,23 @@ use super::{
     slot_plan::CopyWrite,
 };
 use crate::{
+    marks::write_time,
     model::{Attempt, ObjectFacts, Repairs, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::at_after,
 };
 
-/// How often a refused write is tried again.
+/// How often what may not be done is asked about again, and a refused write is tried again where many are.
 pub const AGAIN: Duration = Duration::from_secs(300);
+/// The first wait of a write that an admission policy, a webhook or a quota refused. The wait grows with the time since then.
+const FIRST_TRY: Duration = Duration::from_secs(1);
+/// What the wait grows to where few writes are refused. Nothing tells that a quota is raised or a policy goes: no right is needed
+/// for trying again.
+const FEW: Duration = Duration::from_secs(30);
+/// The time between two tries of all refused writes that one namespace's rules and templates declare.
+const APART: Duration = Duration::from_millis(500);
+/// So many refused writes have the longest wait.
+const MANY: usize = 600;
 /// How often one is that nothing but another object, text or definition makes pass: a sweep has the same time.
 const LATER: Duration = Duration::from_secs(3600);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
@@ -41,10 +51,9 @@ pub(super) fn held(
     now: Timestamp,
 ) -> Option<(CopyProblem, Timestamp)> {
     let refused = last_attempt(world, slot, existing, intent).filter(|last| !last.replace);
-    let waits =
-        |last: &&Attempt| now < last.retry_at && last.retry_at <= at_after(now, again_after(last.reason));
+    let waits = |last: &&Attempt| now < last.retry_at && last.retry_at <= at_after(now, last.every);
     if let Some(last) = refused.filter(waits) {
-        return Some((refused_problem(slot, last), last.retry_at));
+        return Some((refused_problem(world, slot, last), last.retry_at));
     }
     let repairs =
         world.memory().slot(slot).repairs().filter(|repairs| repairs.digest == intent.marks.digest)?;
@@ -69,26 +78,73 @@ pub(super) fn is_fought(repairs: &Repairs) -> bool {
     repairs.not_before.is_some()
 }
 
-/// The record of a failed write.
+/// Why a write has failed, and whether the object has to be made anew.
+pub(super) struct Failure {
+    pub(super) replace: bool,
+    pub(super) reason: WriteFault,
+    pub(super) message: String,
+}
+
+/// The record of a failed write, after the record of the one before it.
 pub(super) fn attempted(
     world: &World,
     slot: &ObjectKey,
     write: &CopyWrite,
-    (replace, reason, message): (bool, WriteFault, String),
-    retry_at: Timestamp,
+    Failure { replace, reason, message }: Failure,
+    before: Option<&Attempt>,
+    now: Timestamp,
 ) -> Attempt {
+    let version = write.replaces.as_ref().map(|version| {
+        let known = world.object(slot).filter(|facts| facts.resource_version == version.resource_version);
+        known.map_or(&*version.resource_version, ObjectFacts::edition).into()
+    });
+    let marks = &write.intent.marks;
+    let is_same =
+        |before: &&Attempt| before.version == version && before.digest.as_deref() == Some(&marks.digest);
+    let since = before.filter(is_same).map_or(now, |before| before.since);
+    let (wait, every) = pace(world, &marks.rule, reason, now.duration_since(since).unsigned_abs());
     Attempt {
-        version: write.replaces.as_ref().map(|version| {
-            let known = world.object(slot).filter(|facts| facts.resource_version == version.resource_version);
-            known.map_or(&*version.resource_version, ObjectFacts::edition).into()
-        }),
-        digest: Some(write.intent.marks.digest.clone()),
+        version,
+        digest: Some(marks.digest.clone()),
         replace,
         reason,
         message,
-        retry_at,
+        rule: Some(marks.rule.clone()),
+        since,
+        retry_at: at_after(now, wait),
+        every,
         judged_by: (reason == WriteFault::RefusedByPolicy).then(|| judged_by(world, slot)),
     }
+}
+
+/// How long a write waits that has been refused for so long, if nothing changes before; and what the waits grow to.
+fn pace(
+    world: &World,
+    rule: &NamespacedName,
+    reason: WriteFault,
+    refused_for: Duration,
+) -> (Duration, Duration) {
+    match reason {
+        // The queue's own backoff is enough.
+        WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
+        WriteFault::Unfit | WriteFault::TooLarge => (LATER, LATER),
+        // It is tried at once when the policies change.
+        WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
+        WriteFault::Refused | WriteFault::Conflict => {
+            let is_theirs = |attempt: &Attempt| {
+                attempt.may_pass() && attempt.rule.as_ref().is_some_and(|it| it.namespace == rule.namespace)
+            };
+            let others =
+                world.memory().attempts().filter(|(_, attempt)| is_theirs(attempt)).take(MANY).count();
+            let share = APART.saturating_mul(u32::try_from(others + 1).unwrap_or(u32::MAX));
+            let every = if share <= FEW { FEW } else { whole_minutes(share).min(AGAIN) };
+            (refused_for.clamp(FIRST_TRY.max(share).min(every), every), every)
+        }
+    }
+}
+
+fn whole_minutes(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().div_ceil(60) * 60)
 }
 
 /// The last attempt, if it was for this very content over this very version.
@@ -107,37 +163,41 @@ pub(super) fn last_attempt<'w>(
 }
 
 /// The problem that the last attempt ended with, and when the next one is.
-pub(super) fn refused_problem(slot: &ObjectKey, last: &Attempt) -> CopyProblem {
-    let message = match last.reason {
+pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -> CopyProblem {
+    let said = &last.message;
+    let message = match (last.reason, last.every) {
         // Tried again soon.
-        WriteFault::Failed | WriteFault::Forbidden => last.message.clone(),
-        reason => tried_again(reason, &last.message),
-    };
-    CopyProblem::fault(slot, last.reason, message)
-}
-
-/// When a refused write is tried again, if nothing changes before.
-pub fn again_after(reason: WriteFault) -> Duration {
-    match reason {
-        WriteFault::Unfit | WriteFault::TooLarge => LATER,
-        WriteFault::Forbidden
-        | WriteFault::Failed
-        | WriteFault::Refused
-        | WriteFault::RefusedByPolicy
-        | WriteFault::Conflict => AGAIN,
-    }
-}
-
-/// A refusal, with a note of when the write is tried again.
-pub fn tried_again(reason: WriteFault, refusal: &str) -> String {
-    match again_after(reason) {
-        LATER => {
+        (WriteFault::Failed | WriteFault::Forbidden, _) => said.clone(),
+        (_, LATER) => {
             format!(
-                "{refusal}; it is tried again when the object, or what it is made from, changes, and every hour"
+                "{said}; it is tried again when the object, or what it is made from, changes, and every hour"
             )
         }
-        again => format!("{refusal}; it is tried again every {} minutes", again.as_secs() / 60),
-    }
+        (_, every) if every < Duration::from_secs(60) => {
+            format!("{said}; it is tried again every {} seconds", every.as_secs())
+        }
+        (_, every) => format!("{said}; it is tried again every {} minutes", every.as_secs() / 60),
+    };
+    let predecessor = predecessor(world, slot, last).unwrap_or_default();
+    CopyProblem::fault(slot, last.reason, message + &predecessor)
+}
+
+/// Names the object that the same rule or template has left beside the refused one: it may hold what the refused one is to have, such as
+/// a port or the room in a quota.
+fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
+    let rule = last.rule.as_ref().filter(|_| last.may_pass() && last.version.is_none())?;
+    let goes = |facts: &ObjectFacts| {
+        let marks = facts.marks.as_deref().filter(|marks| marks.rule == *rule);
+        marks.is_some_and(|marks| marks.remove_after.is_some() || facts.deletion.is_some())
+    };
+    let mut beside = world.objects_in(slot.kind, &slot.namespace).filter(|(key, _)| *key != slot);
+    let (other, facts) = beside.find(|(_, facts)| goes(facts))?;
+    let until = facts.marks.as_deref().and_then(|marks| marks.remove_after);
+    let until = until.map(|time| format!(" until {}", write_time(time))).unwrap_or_default();
+    Some(format!(
+        ", and at once when {other} is gone, which {} has left there{until} and which may hold the place",
+        rule.said()
+    ))
 }
 
 /// Objects of a template that the API server finds invalid: another definition of their kind may end that.

@@ -37,7 +37,7 @@ pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;
 pub use demand::too_many;
 pub use guard::{Guards, judged_by};
-pub use hold::{AGAIN, again_after, is_over, tried_again, unfit};
+pub use hold::{AGAIN, is_over, unfit};
 pub use intent::Intent;
 pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{
-    hold::{AGAIN, again_after, attempted, repaired},
+    hold::{Failure, attempted, repaired},
     removal::unmarked,
     slot_plan::{CopyAction, CopyWrite},
     spread::spread,
@@ -12,7 +12,6 @@ use super::{
 use crate::{
     model::{Attempt, Compared, SlotMemory, World, WriteFault},
     names::ObjectKey,
-    plan::at_after,
 };
 
 /// What became of the action of a slot's plan.
@@ -22,7 +21,7 @@ pub enum Acted {
     Done(Option<Made>),
     /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
     NeedsReplacing(String),
-    /// It was refused, and is tried again slowly ([`super::again_after`]).
+    /// It was refused, and is tried again at the time of the [`Attempt`].
     Refused(WriteFault, String),
     /// It failed and may soon succeed: the queue tries it again.
     Failed(WriteFault, String),
@@ -58,7 +57,9 @@ pub fn settle_slot(
             written(world, slot, write, made, now);
             None
         }
-        (CopyAction::Write(write), acted) => failed(world, slot, write, acted, now),
+        (CopyAction::Write(write), acted) => {
+            failed(write, acted).map(|failure| attempted(world, slot, write, failure, last.as_deref(), now))
+        }
         (
             CopyAction::MarkRemoval(_, after),
             Acted::Failed(reason, message) | Acted::Refused(reason, message),
@@ -78,22 +79,14 @@ pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt
     world.memory_mut().at_slot(slot, SlotMemory::forget_attempt)
 }
 
-fn failed(
-    world: &World,
-    slot: &ObjectKey,
-    write: &CopyWrite,
-    acted: Acted,
-    now: Timestamp,
-) -> Option<Attempt> {
-    let (replace, reason, message, retry_at) = match acted {
+fn failed(write: &CopyWrite, acted: Acted) -> Option<Failure> {
+    let (replace, reason, message) = match acted {
         // Deleting it and making it anew was to no avail: as good as refused.
-        Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message, at_after(now, AGAIN)),
-        Acted::Refused(reason, message) => (false, reason, message, at_after(now, again_after(reason))),
-        // The queue's own backoff is enough.
-        Acted::Failed(reason, message) => (false, reason, message, now),
+        Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
+        Acted::Refused(reason, message) | Acted::Failed(reason, message) => (false, reason, message),
         Acted::Done(_) | Acted::Outdated => return None,
     };
-    Some(attempted(world, slot, write, (replace, reason, message), retry_at))
+    Some(Failure { replace, reason, message })
 }
 
 fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<Made>, now: Timestamp) {

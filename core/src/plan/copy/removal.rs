@@ -182,7 +182,10 @@ pub(super) fn unmarked(
         replace: false,
         reason,
         message,
+        rule: None,
+        since: after,
         retry_at: after,
+        every: AGAIN,
         judged_by: None,
     })
 }

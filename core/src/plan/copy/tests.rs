@@ -231,7 +231,10 @@ fn what_was_refused_waits_and_so_does_what_others_fight_over() {
         replace: false,
         reason: WriteFault::Refused,
         message: "exceeded quota".into(),
+        rule: Some(rule.clone()),
+        since: at(100),
         retry_at: at(400),
+        every: AGAIN,
         judged_by: None,
     };
     tried(&mut world, attempt.clone());

@@ -113,7 +113,10 @@ fn what_a_policy_refused_waits_for_the_policy() {
         replace: false,
         reason: WriteFault::RefusedByPolicy,
         message: "policy p, rule url".into(),
+        rule: Some(rule.clone()),
+        since: at(100),
         retry_at: at(400),
+        every: AGAIN,
         judged_by: Some(judged_by(&world, &slot())),
     };
     tried(&mut world, attempt);

@@ -10,7 +10,7 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
     answer(&mut world, &rule, true);
     let action = plan_slot(&world, &slot(), at(100)).action.unwrap();
     let refused = |message: &str| Acted::Refused(WriteFault::Refused, message.into());
-    let again = i64::try_from(AGAIN.as_secs()).unwrap();
+    let again = 1;
     for (acted, is_news, left) in [
         (refused("no"), true, Some((false, again))),
         (refused("no"), false, Some((false, again))),
@@ -22,8 +22,8 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
         (refused("no"), true, Some((false, again))),
         (Acted::Outdated, true, Some((false, again))),
         // Nothing but another object, text or definition makes these pass.
-        (Acted::Refused(WriteFault::Unfit, "invalid".into()), true, Some((false, 12 * again))),
-        (Acted::Refused(WriteFault::TooLarge, "too large".into()), true, Some((false, 12 * again))),
+        (Acted::Refused(WriteFault::Unfit, "invalid".into()), true, Some((false, 3600))),
+        (Acted::Refused(WriteFault::TooLarge, "too large".into()), true, Some((false, 3600))),
         (refused("no"), true, Some((false, again))),
         (refused("no"), false, Some((false, again))),
         (Acted::Done(Some(Made { not_kept: vec!["data.a".into()], object: 1 })), true, None),
@@ -42,6 +42,66 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
     secret(&mut world, "shop", "app", json!({}));
     settle_compared(&mut world, &slot());
     assert_eq!(world.memory().slot(&slot()).not_kept(), None, "it has all that it should have");
+}
+
+/// Nothing tells that a quota is raised or an admission policy goes: what these refuse is tried again soon, and for one namespace's rules
+/// no more often than twice a second, however many writes are refused.
+#[test]
+fn what_admission_refuses_is_tried_again_within_half_a_minute_where_it_is_little() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let action = plan_slot(&world, &slot(), at(0)).action.unwrap();
+    let refuse = |world: &mut World, second: i64| {
+        settle_slot(world, &slot(), &action, Acted::Refused(WriteFault::Refused, "no".into()), at(second));
+        let plan = plan_slot(world, &slot(), at(second));
+        let SlotState::Blocked(problem) = plan.state else { panic!("{:?}", plan.state) };
+        (plan.recheck.unwrap().as_second() - second, problem.message)
+    };
+    let waits = [0, 1, 2, 4, 8, 16, 32, 62, 92].map(|second| refuse(&mut world, second).0);
+    assert_eq!(waits, [1, 1, 2, 4, 8, 16, 30, 30, 30]);
+    let beside = |world: &mut World, number: usize, rule: &NamespacedName| {
+        let attempt = world.memory().slot(&slot()).attempt().unwrap().clone();
+        let other = ObjectKey::new(Kind::Secret, &*format!("n{number}"), "app");
+        let attempt = Attempt { rule: Some(rule.clone()), ..attempt };
+        world.memory_mut().at_slot(&other, |memory| memory.failed(attempt));
+    };
+    (0..239).for_each(|number| beside(&mut world, number, &rule));
+    let (wait, said) = refuse(&mut world, 200);
+    assert_eq!((wait, said.ends_with("every 2 minutes")), (120, true), "{said}");
+    (239..999).for_each(|number| beside(&mut world, number, &rule));
+    assert_eq!(refuse(&mut world, 400).0, 300, "as often as a sweep of what is refused may cost");
+    let elsewhere = NamespacedName::new("elsewhere", "b");
+    (0..999).for_each(|number| beside(&mut world, number, &elsewhere));
+    let (wait, said) = refuse(&mut world, 700);
+    assert_eq!((wait, said.ends_with("every 30 seconds")), (30, true), "others' refusals are theirs: {said}");
+}
+
+/// A Service with a fixed port of the nodes is refused while the one before it holds the port.
+#[test]
+fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    let rule = rule(&mut world, "a", 0, json!({}));
+    answer(&mut world, &rule, true);
+    let write = written(&plan_slot(&world, &slot(), at(0))).clone();
+    let old = ObjectKey::new(Kind::Secret, "shop", "before");
+    let (labels, mut annotations) = (write.intent.marks.labels(), write.intent.marks.annotations(&old));
+    annotations.insert(crate::marks::REMOVE_AFTER.into(), "1970-01-01T00:05:00Z".into());
+    secret(&mut world, "shop", "before", json!({"labels": labels, "annotations": annotations}));
+    let action = CopyAction::Write(Box::new(write));
+    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Refused, "taken".into()), at(0));
+    let plan = plan_slot(&world, &slot(), at(0));
+    let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
+    let holds = "at once when Secret shop/before is gone, which rule home/a has left there until 1970-01-01T00:05:00Z";
+    assert!(plan.action.is_none() && problem.message.contains(holds), "{}", problem.message);
+
+    let change = Changed::Object(old.clone());
+    assert!(!affected(&world, &change).contains(&Key::Slot(slot())));
+    world.set_object(old, None);
+    assert!(affected(&world, &change).contains(&Key::Slot(slot())));
+    assert!(plan_slot(&world, &slot(), at(0)).action.is_some());
 }
 
 /// A refusal that nothing but a change ends is told as such, and waits for it.
