@@ -49,7 +49,13 @@ pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
 /// Whether a quota refuses the successor, and the place of the `old` object is enough for it. Quota is the last that the API server
 /// asks: everything else has accepted the successor.
 fn has_room(status: &Status, kind: Kind, old: &Value) -> bool {
-    let Some((_, said)) = status.message.split_once("exceeded quota: ") else { return false };
+    let Some((object, said)) = status.message.split_once(" is forbidden: exceeded quota: ") else {
+        return false;
+    };
+    // An admission policy words its own refusals.
+    if object.contains(": ") {
+        return false;
+    }
     let mut parts = said.split(", ").filter_map(|part| part.split_once(": "));
     let mut amounts_of = |word: &str| parts.find(|(found, _)| *found == word).map(|(_, amounts)| amounts);
     let [Some(requested), Some(used), Some(limited)] = ["requested", "used", "limited"].map(&mut amounts_of)
@@ -63,7 +69,7 @@ fn has_room(status: &Status, kind: Kind, old: &Value) -> bool {
             found.and_then(|(_, amount)| count(amount))
         };
         let fits = |amount: u64| {
-            let after = (of(used)? + amount).saturating_sub(freed(resource, kind, old));
+            let after = of(used)?.saturating_add(amount).saturating_sub(freed(resource, kind, old));
             Some(after <= of(limited)?)
         };
         count(amount).and_then(fits).unwrap_or(false)
@@ -159,7 +165,12 @@ mod tests {
             let status = Status { message, code: 403, ..Status::default() };
             assert_eq!(is_accepted(&Error::Api(status.boxed()), kind, old), fits, "{said}");
         }
-        let other = Status { message: "denied the request: exceeded".into(), code: 403, ..Status::default() };
-        assert!(!is_accepted(&Error::Api(other.boxed()), Kind::Secret, &none));
+        let quota = "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1";
+        for message in
+            ["admission webhook \"x\" denied the request: no".to_owned(), format!("denied request: {quota}")]
+        {
+            let other = Status { message, code: 403, ..Status::default() };
+            assert!(!is_accepted(&Error::Api(other.boxed()), Kind::Secret, &none));
+        }
     }
 }

@@ -125,9 +125,10 @@ impl Operator {
                     Looked::Rest(_) | Looked::NotIntact => {}
                     Looked::Acted(_, Outcome::Refused { reason: WriteFault::RefusedByPolicy, .. }) => {}
                     // What was refused after a deletion is looked at again when the watch tells of that.
-                    Looked::Acted(_, Outcome::Refused { .. })
+                    Looked::Acted(action, Outcome::Refused { .. })
                         if server.refuses.contains_key(&slot)
-                            && self.world.memory().slot(&slot).attempt().is_some() => {}
+                            && (!matches!(&action, CopyAction::Write(write) if write.anew)
+                                || self.world.memory().slot(&slot).attempt().is_some()) => {}
                     Looked::Acted(_, Outcome::NotLeading) => return Err(Crashed),
                     other => last.push((slot, other)),
                 }

@@ -143,7 +143,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 23] = [
+const NO_REASONS: [&str; 25] = [
     "Apply",
     "BadRequest",
     "Canary",
@@ -160,8 +160,10 @@ const NO_REASONS: [&str; 23] = [
     "FieldValueTooLong",
     "Ignore",
     "In",
+    "LoadBalancer",
     "Namespace",
     "NamespaceTerminating",
+    "None",
     "NotIn",
     "Schema",
     "Secret",

@@ -93,8 +93,10 @@ fn a_status_is_rendered_from_what_is_there_and_its_drift_is_news() {
         template_for_each(&mut world, ("each", 1, 1), json!({"objects": objects, "writeStatus": status}));
     let (reason, message) = condition(&world, &each, "Ready");
     assert_eq!(reason, "KindNotGranted", "nothing may write the status");
-    let entry = "{apiVersion: cache.example.com/v1, kind: Memcached, resource: memcacheds, use: [forEach, status]} (statusField in";
-    assert!(message.contains(entry) && message.contains(" instead of the entry of this kind"), "{message}");
+    let entry = r#"[{"apiVersion":"cache.example.com/v1","kind":"Memcached","resource":"memcacheds","use":["forEach","status"]}]"#;
+    let lacks = "writes no status of Memcached of cache.example.com/v1;";
+    assert!(message.contains(lacks) && !message.contains("reads no"), "{message}");
+    assert!(message.contains(entry) && message.contains("needs statusField"), "{message}");
     let granted = "cache.example.com/v1/Memcached/memcacheds/forEach+statusField";
     let granted = TemplateKind::read(granted, &GrantedKinds::default()).unwrap();
     world.settings_mut().template_kinds = [granted].into();

@@ -49,9 +49,11 @@ impl Lacking {
             }
         }
         if let Some(kind) = not_read_kind(world, compiled) {
+            let granted = world.settings().template_kind(kind);
+            let has_status = granted.is_some_and(|granted| granted.status.is_some());
             let uses = lacking.others.entry(kind.clone()).or_default();
-            uses.push("forEach");
-            uses.extend(compiled.writes_status().then_some("status"));
+            uses.extend(granted.is_none().then_some("forEach"));
+            uses.extend((compiled.writes_status() && !has_status).then_some("status"));
         }
         lacking
     }
