@@ -244,15 +244,20 @@ fn what_controllers_write_is_no_drift(bed: &Bed) {
     // The status is another way to the metadata. RBAC lets bob write it, and the policy refuses bob.
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "quota-statuses" },
-        "rules": [{ "apiGroups": [""], "resources": ["resourcequotas/status"], "verbs": ["get", "patch"] }],
+        "rules": [{
+            "apiGroups": ["", "policy"], "verbs": ["get", "patch"],
+            "resources": ["resourcequotas/status", "poddisruptionbudgets/status"],
+        }],
     });
     bed.admin.create(&role).ok();
     bed.admin.create(&binding(&target, "bob", "quota-statuses")).ok();
     let unmark = json!({ "metadata": { "labels": { "copyrator.dev/rule": null } } });
-    eventually("the policy refuses the unmarking by the status", || {
-        let refusal = bed.bob.merge_by_status("ResourceQuota", &target, "app", &unmark).refused();
-        if refusal.contains("override") { Ok(()) } else { Err(refusal) }
-    });
+    for kind in ["ResourceQuota", "PodDisruptionBudget"] {
+        eventually("the policy refuses the unmarking by the status", || {
+            let refusal = bed.bob.merge_by_status(kind, &target, "app", &unmark).refused();
+            if refusal.contains("override") { Ok(()) } else { Err(refusal) }
+        });
+    }
     bed.admin.delete("CopyratorRule", &story.home, "poddisruptionbudget").ok();
     story.until_gone("PodDisruptionBudget", &target, "app");
 }

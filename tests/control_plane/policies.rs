@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, namespace};
+use crate::bed::objects::{binding, config_map, namespace};
 use crate::bed::{Answer, Story, eventually, peaceful};
 
 /// A policy in force: it refuses (or warns of) this object.
@@ -132,6 +132,52 @@ fn a_namespace_is_judged_as_it_was_too() {
     assert!(refusal.contains("the owner stays"), "{refusal}");
     let bystander = story.bystander("b");
     story.admin().merge("Namespace", "", &bystander, &label(json!({ "owner": "BLUE" }))).ok();
+}
+
+/// RBAC knows each subresource as a resource of its own, and a Role with `*` has them all.
+#[test]
+fn a_namespace_is_judged_through_its_subresources_and_can_be_deleted() {
+    let story = Story::new(peaceful(), "parts");
+    let (place, bed) = (story.target("a"), story.bed);
+    let label = |owner: Value| json!({ "metadata": { "labels": { "owner": owner } } });
+    bed.admin.merge("Namespace", "", &place, &label(json!("blue"))).ok();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "namespace-parts" },
+        "rules": [{ "apiGroups": [""], "resources": ["namespaces", "namespaces/*"], "verbs": ["get", "patch", "update"] }],
+    });
+    bed.admin.create(&role).ok();
+    bed.admin.create(&binding(&place, "bob", "namespace-parts")).ok();
+    let bad = namespace(&story.called("probe"), &crate::bed::objects::data([("story", "parts")]));
+    in_force(
+        &story,
+        &["Namespace"],
+        json!({ "labels": { "required": ["owner"] }, "failurePolicy": "Fail" }),
+        &bad,
+    );
+    let there = || bed.admin.get("Namespace", "", &place).expect("it is there");
+    let mut bare = there();
+    bare["metadata"]["labels"].as_object_mut().expect("labels").remove("owner");
+    bare["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    let unlabel = label(Value::Null);
+    let tries: [(&str, &dyn Fn() -> Answer); 4] = [
+        ("the object", &|| bed.bob.merge("Namespace", "", &place, &unlabel)),
+        ("PATCH status", &|| bed.bob.merge_by_status("Namespace", "", &place, &unlabel)),
+        ("PUT status", &|| bed.bob.replace_by("status", &bare)),
+        ("PUT finalize", &|| bed.bob.replace_by("finalize", &bare)),
+    ];
+    for (way, write) in tries {
+        eventually(&format!("bob is refused by {way}"), || {
+            let answer = write();
+            assert_eq!(there()["metadata"]["labels"]["owner"], "blue", "{way}");
+            let is_judged = answer.code == 403 && answer.body.to_string().contains("policy parts");
+            if is_judged { Ok(()) } else { Err(answer.body.to_string()) }
+        });
+    }
+    // What leaves the labels alone passes, and so does the controller that empties namespaces.
+    let condition = json!({ "conditions": [{ "type": "example.com/Seen", "status": "True" }] });
+    bed.bob.merge_status("Namespace", "", &place, &condition).ok();
+    bed.admin.delete("Namespace", "", &place).ok();
+    story.until_gone("Namespace", "", &place);
 }
 
 /// A copy that a policy comes to dislike stays, and follows its source where that is no worse: what already runs is not torn

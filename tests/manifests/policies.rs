@@ -125,9 +125,11 @@ fn every_kind_is_guarded_and_one_that_is_kept_whole_in_all_of_its_content() {
         let guards = |rule: &&Value| {
             let lists =
                 |field: &str, text: &str| rule[field].as_array().unwrap().iter().any(|one| one == text);
-            lists("apiGroups", resource.group) && lists("resources", resource.plural)
+            lists("apiGroups", resource.group)
+                && lists("resources", resource.plural)
+                && lists("resources", &format!("{}/*", resource.plural))
         };
-        assert!(rules.iter().any(|rule| guards(&rule)), "{kind} is not guarded");
+        assert!(rules.iter().any(|rule| guards(&rule)), "{kind} is not guarded with its subresources");
         let named = format!("'{}'", resource.qualified());
         assert_eq!(whole.contains(&named), kind.is_whole(), "{kind}: {named} in isWhole");
     }

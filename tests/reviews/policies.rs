@@ -57,6 +57,29 @@ async fn a_refusal_names_policy_rule_object_key_line_and_fix() {
     }
 }
 
+/// A write of a Namespace's status or finalizers stores its labels, too.
+#[tokio::test]
+async fn a_namespace_is_judged_through_its_subresources_too() {
+    let app = Cluster::new()
+        .policy("owned", json!({"match": {"kinds": ["Namespace"]}, "labels": {"required": ["owner"]}}))
+        .app();
+    let mut review = recorded("namespace-create");
+    let request = &mut review["request"];
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = request["object"].clone();
+    request["oldObject"]["metadata"]["labels"]["owner"] = json!("blue");
+    for part in ["", "status", "finalize"] {
+        review["request"]["subResource"] = json!(part);
+        let message = app.send_value("/validate/policies", &review).await.refused(403, "Forbidden");
+        assert!(message.contains("label owner is missing"), "{part}: {message}");
+    }
+    // What does not touch the labels passes, such as the conditions that a controller writes.
+    let before = review["request"]["oldObject"].clone();
+    review["request"]["object"] = before;
+    review["request"]["object"]["status"]["phase"] = json!("Terminating");
+    app.send_value("/validate/policies", &review).await.allowed();
+}
+
 #[tokio::test]
 async fn what_was_wrong_before_warns_and_what_is_left_alone_passes() {
     let app = guarded().app();

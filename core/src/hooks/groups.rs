@@ -11,7 +11,7 @@ use k8s_openapi::{
 
 use super::{
     match_condition::{HookKind, condition},
-    needs::{judged, kept},
+    needs::{NAMESPACE_PARTS, NAMESPACES, judged, kept},
 };
 use crate::{
     api::ConfigPolicySpec,
@@ -147,7 +147,9 @@ pub(super) fn selects_for(
 /// The operations and resources that a policy needs the API server to ask about.
 pub(super) fn needed(policy: &ConfigPolicySpec) -> impl Iterator<Item = (&'static str, &'static str)> {
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
-    judged(policy).flat_map(writes).chain(kept(policy).map(|resource| ("DELETE", resource)))
+    let namespaces = judged(policy).filter(|resource| *resource == NAMESPACES);
+    let parts = namespaces.flat_map(|_| NAMESPACE_PARTS.map(|part| ("UPDATE", part)));
+    judged(policy).flat_map(writes).chain(parts).chain(kept(policy).map(|resource| ("DELETE", resource)))
 }
 
 /// Keeps only the rules for these resources.

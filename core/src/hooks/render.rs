@@ -265,7 +265,7 @@ mod tests {
                 ALWAYS[1],
                 "some.policies-ignore /validate/policies configmaps,secrets",
                 "GROUP.policies-fail /validate/policies configmaps,secrets",
-                "both.namespaces-fail /validate/policies namespaces",
+                "both.namespaces-fail /validate/policies namespaces,namespaces/status,namespaces/finalize",
                 ALWAYS[2],
                 ALWAYS[3],
                 ALWAYS[4],
@@ -396,7 +396,10 @@ mod tests {
         let wide = rendered(&apart);
         assert_eq!(
             brief(&wide)[2..4],
-            ["policies-fail /validate/policies configmaps", "namespaces-fail /validate/policies namespaces"]
+            [
+                "policies-fail /validate/policies configmaps",
+                "namespaces-fail /validate/policies namespaces,namespaces/status,namespaces/finalize"
+            ]
         );
         assert!(wide.iter().all(|hook| hook.name.len() <= 253));
         let size = serde_json::to_string(&rendered(&apart[..32])).unwrap().len();

@@ -129,6 +129,13 @@ impl Person {
         self.send(Method::PUT, &paths::object(kind, namespace, name), "application/json", Some(object))
     }
 
+    /// Replaces an object by way of a subresource, as `kubectl replace --raw`.
+    pub fn replace_by(&self, subresource: &str, object: &Value) -> Answer {
+        let (kind, namespace, name) = paths::identity(object);
+        let path = format!("{}/{subresource}", paths::object(kind, namespace, name));
+        self.send(Method::PUT, &path, "application/json", Some(object))
+    }
+
     /// Changes part of an object, as `kubectl patch --type merge` and `kubectl edit`.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Answer {
         let path = paths::object(kind, namespace, name) + "?fieldManager=kubectl-edit";
