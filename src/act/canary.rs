@@ -5,7 +5,7 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 
 use super::{leader::WRITE_TIMEOUT, outcome::brief};
 use crate::{
-    admit::decide::{CANARY, STAMP_PROBE, UNSTAMPED},
+    admit::decide::{CANARY, STAMP_PROBE, UNJUDGED, UNSTAMPED},
     api::{CopyratorRule, TargetTerm},
     marks::{AUTHOR, HOOKS_MANAGER},
     names::Kind,
@@ -30,6 +30,8 @@ pub(crate) struct Echo {
     pub(crate) heard: Result<(), String>,
     /// Whether the canary was stamped; `None` where the answer does not tell.
     pub(super) stamped: Option<bool>,
+    /// When policies last gave no verdict about a write, in seconds, by the webhook that answered.
+    pub(super) unjudged: Option<i64>,
 }
 
 /// Sends a canary. The token, of digits, distinguishes its answer from every other.
@@ -40,22 +42,32 @@ pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token:
         Ok(Ok(object)) => Echo {
             heard: Err("a dry run was not seen by the webhook".into()),
             stamped: Some(object.annotations().contains_key(AUTHOR)),
+            unjudged: None,
         },
-        Ok(Err(kube::Error::Api(status))) => echo(&status.message, token)
-            .unwrap_or_else(|| Echo { heard: Err(brief(&kube::Error::Api(status))), stamped: None }),
-        Ok(Err(error)) => Echo { heard: Err(brief(&error)), stamped: None },
-        Err(_) => Echo { heard: Err(format!("no answer to a dry run in {WRITE_TIMEOUT:?}")), stamped: None },
+        Ok(Err(kube::Error::Api(status))) => echo(&status.message, token).unwrap_or_else(|| Echo {
+            heard: Err(brief(&kube::Error::Api(status))),
+            stamped: None,
+            unjudged: None,
+        }),
+        Ok(Err(error)) => Echo { heard: Err(brief(&error)), stamped: None, unjudged: None },
+        Err(_) => Echo {
+            heard: Err(format!("no answer to a dry run in {WRITE_TIMEOUT:?}")),
+            stamped: None,
+            unjudged: None,
+        },
     }
 }
 
 /// What a refusal tells, if it comes from the webhook, or from the policy that stands before it.
 fn echo(message: &str, token: &str) -> Option<Echo> {
     if let Some((_, rest)) = message.split_once(&format!("copyrator canary {token}")) {
-        return Some(Echo { heard: Ok(()), stamped: Some(!rest.starts_with(UNSTAMPED)) });
+        let unjudged = rest.split_once(UNJUDGED).and_then(|(_, seconds)| seconds.trim().parse().ok());
+        return Some(Echo { heard: Ok(()), stamped: Some(!rest.starts_with(UNSTAMPED)), unjudged });
     }
     message.contains(HONEST).then(|| Echo {
         heard: Err("nobody stamps authors yet, so that no rule can be written".into()),
         stamped: Some(false),
+        unjudged: None,
     })
 }
 
@@ -105,5 +117,8 @@ mod tests {
         assert_eq!(seen(policy), Some((false, Some(false))));
         assert_eq!(seen("failed calling webhook \"own-kinds.copyrator.dev\""), None);
         assert_eq!(seen("copyrator canary 16"), None, "another's answer");
+        let unjudged = |message: &str| echo(message, "17").and_then(|echo| echo.unjudged);
+        assert_eq!(unjudged(&format!("{ours}{UNSTAMPED}{UNJUDGED}1764253445")), Some(1_764_253_445));
+        assert_eq!(unjudged(ours), None);
     }
 }

@@ -3,7 +3,10 @@
 
 use std::{
     fmt::Debug,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -101,6 +104,8 @@ pub(crate) struct HookWriter {
     ca: CaKeeper,
     condition: Condition,
     stamps: Condition,
+    /// When a webhook last let a write pass without a verdict of its policies, in seconds, as far as canaries tell.
+    unjudged: Arc<AtomicI64>,
 }
 
 impl HookWriter {
@@ -127,7 +132,13 @@ impl HookWriter {
             owner_cluster_role: config.owner_cluster_role.clone(),
             condition,
             stamps,
+            unjudged: Arc::default(),
         }
+    }
+
+    /// When a webhook last let a write pass without a verdict of its policies, in seconds; 0: never.
+    pub(crate) fn unjudged(&self) -> i64 {
+        self.unjudged.load(Ordering::Relaxed)
     }
 
     /// Stops reporting: another replica maintains CA and hooks now.
@@ -292,7 +303,10 @@ impl HookWriter {
     async fn echo(&self, which: Canary, now: SystemTime) -> Result<Echo, HookError> {
         self.still_leads()?;
         let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
-        Ok(canary::send(&self.client, &self.own_namespace, which, &token).await)
+        let echo = canary::send(&self.client, &self.own_namespace, which, &token).await;
+        // Any of several webhooks answers, and each knows its own time.
+        self.unjudged.fetch_max(echo.unjudged.unwrap_or_default(), Ordering::Relaxed);
+        Ok(echo)
     }
 
     async fn owner(&self) -> Result<Option<OwnerReference>, HookError> {
@@ -399,7 +413,7 @@ mod tests {
             let rest = RefCell::new(answers.clone());
             let send = || {
                 let heard = if rest.borrow_mut().remove(0) { Ok(()) } else { Err("429".to_owned()) };
-                async { Ok(Echo { heard, stamped: None }) }
+                async { Ok(Echo { heard, stamped: None, unjudged: None }) }
             };
             let seen = arrives(send).await;
             assert_eq!((seen.is_ok(), rest.borrow().len()), (arrived, left), "{answers:?}: {seen:?}");

@@ -2,7 +2,10 @@
 //! says it is in force while nobody asks us about writes.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -38,11 +41,13 @@ pub(super) struct HooksHandler {
     hooks: HookWriter,
     /// Which writes the hooks were last to tell the consequences of.
     warned: Mutex<Option<WarningScope>>,
+    /// Whether calls did not arrive at the last look, so that writes passed policies with `failurePolicy: Ignore`.
+    unheard: AtomicBool,
 }
 
 impl HooksHandler {
     pub(super) fn new(context: Context, client: Client, hooks: HookWriter) -> Self {
-        Self { context, client, hooks, warned: Mutex::default() }
+        Self { context, client, hooks, warned: Mutex::default(), unheard: AtomicBool::default() }
     }
 
     /// Another process keeps them now.
@@ -64,7 +69,15 @@ impl HooksHandler {
         };
         *self.warned() = Some(warned.clone());
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
+        let unjudged = self.hooks.unjudged();
         let kept = self.hooks.keep(&policies, &warned, SystemTime::now()).await;
+        // What was let through without a verdict is judged now.
+        let is_heard_again =
+            self.unheard.swap(matches!(kept, Err(HookError::Unreached(_))), Ordering::Relaxed)
+                && kept.is_ok();
+        if is_heard_again || self.hooks.unjudged() > unjudged {
+            self.context.queue().add(Key::Scan, Lane::Change);
+        }
         if !matches!(kept, Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading))) {
             self.see_hooks(&wanted, &policies, kept.as_ref().err()).await;
         }

@@ -9,20 +9,21 @@ use axum::{
 };
 use futures::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::{
-    AdmitState, PathLabels, ReviewLabels,
+    AdmitState, Metrics, PathLabels, ReviewLabels,
     fault::{BODY_WITHIN, HandleError},
     inquiry,
-    judge::{Decided, decided},
+    judge::{Decided, decided, undecoded},
 };
 use crate::{
     access::AskError,
     admit::{
-        decide::{Decision, Denial, Purpose, Verdict},
+        decide::{Decision, Denial, Purpose, UNJUDGED, Unread, Verdict},
         decode::{BODY_LIMIT, DecodeError, check_content_type},
         respond::respond,
     },
@@ -64,6 +65,7 @@ pub(super) async fn handle(
     let mut seen = Counted { operation: "none", kind: "other", verdict: "fault" };
     let _under_way = InFlight::begin(&state.metrics.in_flight);
     let deadline = start + patience(request.uri().query());
+    let is_policed = has_policies(&purpose);
     let work = AssertUnwindSafe(answer(&state, purpose, request, &mut seen)).catch_unwind();
     let result = match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(result)) => result,
@@ -73,6 +75,9 @@ pub(super) async fn handle(
     let response = result.unwrap_or_else(|error| {
         let (status, verdict) = error.answer();
         seen.verdict = verdict;
+        if is_policed {
+            state.metrics.last_unjudged.set(Timestamp::now().as_second());
+        }
         match error {
             HandleError::Shed => drop(state.metrics.shed.inc()),
             HandleError::Panic => drop(state.metrics.panics.inc()),
@@ -99,15 +104,26 @@ async fn answer(
     check_content_type(parts.headers.get(header::CONTENT_TYPE))?;
     let length =
         parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > BODY_LIMIT as u64) {
-        return Err(DecodeError::TooLarge.into());
-    }
     let place = Arc::new(state.shedding.take(length).ok_or(HandleError::Shed)?);
-    let received = tokio::time::timeout(BODY_WITHIN, received(body, length));
-    let bytes = received.await.map_err(|_| HandleError::SlowBody)??;
-    let Decided { uid, operation, kind, decision } = decided(state, purpose, bytes, &place).await?;
+    // Where there is no room for the body, its beginning tells policies enough to refuse the write.
+    let why_unread = match length {
+        Some(length) if length > BODY_LIMIT as u64 => Unread::TooLarge,
+        _ if place.room < BODY_LIMIT => Unread::NoRoom,
+        _ => Unread::TooLarge,
+    };
+    if place.room < BODY_LIMIT && !has_policies(&purpose) {
+        return Err(not_read(why_unread));
+    }
+    let received = tokio::time::timeout(BODY_WITHIN, received(body, length, place.room));
+    let Received { bytes, is_whole } = received.await.map_err(|_| HandleError::SlowBody)??;
+    let Decided { uid, operation, kind, decision } = match is_whole {
+        true => decided(state, purpose, bytes, &place).await?,
+        false if has_policies(&purpose) => undecoded(state, &bytes, why_unread)?,
+        false => return Err(not_read(why_unread)),
+    };
     (seen.operation, seen.kind) = (operation, kind);
     let verdict = match decision? {
+        Decision::Now(verdict) if verdict.denial == Some(Denial::Canary) => told(verdict, &state.metrics),
         Decision::Now(verdict) => verdict,
         Decision::Ask(inquiry) => {
             let namespace = inquiry.of.namespace.clone();
@@ -124,6 +140,16 @@ async fn answer(
     Ok(response)
 }
 
+/// The answer to a canary, with the last time at which policies gave no verdict: the reconciler then judges what is
+/// there.
+fn told(mut verdict: Verdict, metrics: &Metrics) -> Verdict {
+    let unjudged = metrics.last_unjudged.get();
+    if unjudged > 0 {
+        verdict.message += &format!("{UNJUDGED}{unjudged}");
+    }
+    verdict
+}
+
 /// The user should try again: a failure policy of Ignore must not let this write pass.
 fn too_much_asked(namespace: &str) -> Verdict {
     let message = format!(
@@ -132,18 +158,38 @@ fn too_much_asked(namespace: &str) -> Verdict {
     Verdict::refuse(Denial::TooManyRequests, &message)
 }
 
-/// The body in one piece of memory; collecting it in pieces would need twice as much.
-async fn received(body: Body, length: Option<u64>) -> Result<Bytes, HandleError> {
-    let room = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(BODY_LIMIT);
-    let (mut body, mut bytes) = (Limited::new(body, BODY_LIMIT), Vec::with_capacity(room));
+/// A body, or its beginning.
+struct Received {
+    bytes: Bytes,
+    is_whole: bool,
+}
+
+/// The body in one piece of memory; collecting it in pieces would need twice as much. What there is no room for
+/// is read and dropped: an HTTP/1.1 client may not see an answer that comes before it has sent everything.
+async fn received(mut body: Body, length: Option<u64>, room: usize) -> Result<Received, HandleError> {
+    let expected = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(room);
+    let (mut bytes, mut is_whole) = (Vec::with_capacity(expected), true);
     while let Some(frame) = body.frame().await {
-        match frame {
-            Ok(frame) => bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-            Err(error) if error.is::<LengthLimitError>() => return Err(DecodeError::TooLarge.into()),
-            Err(_) => return Err(HandleError::Body),
-        }
+        let frame = frame.map_err(|_| HandleError::Body)?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        let kept = data.len().min(room - bytes.len());
+        is_whole &= kept == data.len();
+        bytes.extend(data.iter().take(kept));
     }
-    Ok(bytes.into())
+    Ok(Received { bytes: bytes.into(), is_whole })
+}
+
+/// Whether policies judge what comes for this purpose.
+fn has_policies(purpose: &Purpose) -> bool {
+    matches!(purpose, Purpose::Policies | Purpose::All)
+}
+
+/// Why there is no verdict about a review that was not read whole.
+fn not_read(why: Unread) -> HandleError {
+    match why {
+        Unread::TooLarge => DecodeError::TooLarge.into(),
+        Unread::NoRoom => HandleError::Shed,
+    }
 }
 
 /// How long the caller waits, less the time for the way back.

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{AdmitState, fault::HandleError, shedding::Permit};
 use crate::{
     admit::{
-        decide::{Case, DecideError, Decision, Purpose, Snapshot, Verdict, WriteCase, read},
-        decode::{DecodeError, Review, decode},
+        decide::{Case, DecideError, Decision, Purpose, Snapshot, Unread, Verdict, WriteCase, read, unread},
+        decode::{DecodeError, Review, decode, head_of},
     },
     api::WhileInUse,
     model::{PolicyFacts, World},
@@ -64,6 +64,25 @@ pub(super) async fn decided(
             }
             _ => return Ok(decided),
         }
+    }
+}
+
+/// Decides by policies about a review of which only the beginning was read.
+pub(super) fn undecoded(state: &AdmitState, begin: &[u8], why: Unread) -> Result<Decided, HandleError> {
+    let head = head_of(begin).ok_or(DecodeError::TooLarge)?;
+    let review = decode(&head)?;
+    let world = state.world.read().unwrap_or_else(PoisonError::into_inner);
+    let decision = unread(&review, &state.parties, &world, why).map(Decision::Now);
+    drop(world);
+    Ok(decided_of(review, decision))
+}
+
+fn decided_of(review: Review<'_>, decision: Result<Decision, DecideError>) -> Decided {
+    Decided {
+        operation: review.operation.name(),
+        kind: known_kind(&review),
+        uid: review.uid.into_owned(),
+        decision,
     }
 }
 
@@ -141,12 +160,7 @@ fn decide<'s, E: From<DecodeError>>(
         }
         Err(error) => Err(error),
     };
-    Ok(Decided {
-        operation: review.operation.name(),
-        kind: known_kind(&review),
-        uid: review.uid.into_owned(),
-        decision,
-    })
+    Ok(decided_of(review, decision))
 }
 
 fn known_kind(review: &Review<'_>) -> &'static str {

@@ -44,6 +44,8 @@ pub struct Metrics {
     pub shed: Counter,
     /// Panics that were caught in a request.
     pub panics: Counter,
+    /// When policies last gave no verdict about a write, in seconds; 0: never. A canary tells it.
+    pub last_unjudged: Gauge,
 }
 
 impl Default for Metrics {
@@ -54,6 +56,7 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             shed: Counter::default(),
             panics: Counter::default(),
+            last_unjudged: Gauge::default(),
         }
     }
 }
@@ -72,6 +75,12 @@ impl Metrics {
         );
         registry.register("in_flight", "Admission reviews under way", self.in_flight.clone());
         registry.register("shed", "Admission reviews turned away for load", self.shed.clone());
+        registry.register_with_unit(
+            "last_unjudged_timestamp",
+            "When policies last gave no verdict about a write, which failurePolicy Ignore let pass",
+            Unit::Seconds,
+            self.last_unjudged.clone(),
+        );
         registry.register("panics", "Panics contained while answering", self.panics.clone());
     }
 }

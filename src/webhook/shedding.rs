@@ -8,12 +8,13 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use crate::{access::Budget, admit::decode::BODY_LIMIT};
+use crate::{
+    access::Budget,
+    admit::decode::{BODY_LIMIT, HEAD_LIMIT},
+};
 
-/// Bodies of more bytes than this share a smaller number of permits, so that memory stays bounded.
-const LARGE: u64 = 256 << 10;
-/// Bytes of large bodies that may be in flight at once.
-const LARGE_BYTES: usize = 4 * BODY_LIMIT;
+/// Bytes of bodies beyond [`HEAD_LIMIT`] that may be in flight at once, so that memory stays bounded.
+const LARGE_BYTES: usize = 2 * BODY_LIMIT;
 
 /// How many judgements that take many times the memory of their review run at once: each up to some 50 MiB.
 const HEAVY: usize = 2;
@@ -30,6 +31,8 @@ pub struct Shedding {
 
 /// A permit for one request, given back when dropped.
 pub(super) struct Permit {
+    /// How many bytes of the body may be kept: all, or the first [`HEAD_LIMIT`].
+    pub(super) room: usize,
     _place: OwnedSemaphorePermit,
     _large: Option<OwnedSemaphorePermit>,
 }
@@ -54,15 +57,15 @@ impl Shedding {
 
     /// A permit for a body of this length (unknown: the largest), or `None` where none is free.
     pub(super) fn take(&self, length: Option<u64>) -> Option<Permit> {
-        let length = length.unwrap_or(BODY_LIMIT as u64);
         let place = self.places.clone().try_acquire_owned().ok()?;
-        let large = match length > LARGE {
-            true => {
-                let bytes = u32::try_from(length).unwrap_or(u32::MAX).min(BODY_LIMIT as u32);
-                Some(self.large.clone().try_acquire_many_owned(bytes).ok()?)
-            }
-            false => None,
+        let length = length.map_or(BODY_LIMIT, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        let large = match u32::try_from(length) {
+            _ if length <= HEAD_LIMIT => None,
+            Ok(bytes) if length <= BODY_LIMIT => self.large.clone().try_acquire_many_owned(bytes).ok(),
+            _ => None,
         };
-        Some(Permit { _place: place, _large: large })
+        let is_kept = length <= HEAD_LIMIT || large.is_some();
+        let room = if is_kept { BODY_LIMIT } else { HEAD_LIMIT };
+        Some(Permit { room, _place: place, _large: large })
     }
 }

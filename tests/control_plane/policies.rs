@@ -180,6 +180,45 @@ fn a_namespace_is_judged_through_its_subresources_and_can_be_deleted() {
     story.until_gone("Namespace", "", &place);
 }
 
+/// In a review a control character takes six bytes: four commands made one that was not read, and `Ignore` let the write pass.
+#[test]
+fn no_size_lets_a_write_through() {
+    let story = Story::new(peaceful(), "huge");
+    let place = story.target("a");
+    let bad = config_map(&place, "probe", [("url", "nonsense")]);
+    let spec = json!({ "data": [{ "name": "url", "keys": ["url"], "format": "url" }] });
+    in_force(&story, &["ConfigMap"], spec, &bad);
+    let padding = "\u{1}".repeat(400_000);
+    let first = config_map(&place, "app", [("url", "https://example.com"), ("a", &padding)]);
+    story.admin().create(&first).ok();
+    story.admin().merge("ConfigMap", &place, "app", &json!({ "data": { "b": padding } })).ok();
+    let worse = json!({ "data": { "url": "nonsense" } });
+    let refusal = refused(|| story.admin().try_merge("ConfigMap", &place, "app", &worse));
+    assert!(refusal.contains("key url"), "{refusal}");
+    story.admin().delete("ConfigMap", &place, "app").ok();
+}
+
+/// No ConfigMap is that large. The API server writes what identifies a write before its objects.
+#[test]
+fn a_write_whose_review_is_not_read_is_refused_by_its_beginning() {
+    let story = Story::new(peaceful(), "unread");
+    let place = story.target("a");
+    let label = |owner: Value| json!({ "metadata": { "labels": { "owner": owner } } });
+    story.admin().merge("Namespace", "", &place, &label(json!("blue"))).ok();
+    let bad = namespace(&story.called("probe"), &crate::bed::objects::data([("story", "unread")]));
+    in_force(&story, &["Namespace"], json!({ "labels": { "required": ["owner"] } }), &bad);
+    // JSON escapes each of these with six bytes.
+    let message = "<".repeat(1_450_000);
+    let large =
+        json!({ "conditions": [{ "type": "example.com/Large", "status": "True", "message": message }] });
+    story.admin().merge_status("Namespace", "", &place, &large).ok();
+    let refusal = refused(|| story.admin().try_merge("Namespace", "", &place, &label(Value::Null)));
+    assert!(refusal.contains("its review is larger than 16 MiB"), "{refusal}");
+    // What is smaller can always be written.
+    story.admin().merge_status("Namespace", "", &place, &json!({ "conditions": [] })).ok();
+    story.admin().delete("Namespace", "", &place).ok();
+}
+
 /// A copy that a policy comes to dislike stays, and follows its source where that is no worse: what already runs is not torn
 /// down. (What comes anew is judged: see `guarded.rs`.)
 #[test]

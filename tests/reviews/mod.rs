@@ -14,3 +14,4 @@ mod pace;
 mod parity;
 mod policies;
 mod protocol;
+mod size;

@@ -61,32 +61,62 @@ async fn a_body_that_stalls_gives_its_place_back() {
     assert_eq!(app.metrics.in_flight.get(), 0);
 }
 
-/// Places alone would let 64 bodies of 7 MiB be in memory at once.
+/// Places alone would let 64 bodies of 16 MiB be in memory at once. Of a large review for which there is no room, the beginning
+/// is read: `failurePolicy: Ignore` would let the write pass unjudged.
 #[tokio::test(start_paused = true)]
 async fn large_bodies_under_way_are_bounded_in_bytes_and_small_ones_pass_meanwhile() {
     let app = few(64);
     let path = "/validate/policies?timeout=2s";
-    let large = (0..4).map(|_| app.call(stalled(path, 7 << 20)));
+    let large = (0..2).map(|_| app.call(stalled(path, 16 << 20)));
+    let whole = |path: &str, review: String| {
+        let request = Request::post(path).header("content-type", "application/json");
+        request.header("content-length", review.len()).body(Body::from(review)).unwrap()
+    };
     let meanwhile = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(app.call(stalled(path, 257 << 10)).await.status, StatusCode::TOO_MANY_REQUESTS);
-        let unknown = Request::post(path).header("content-type", "application/json");
-        let unknown = unknown.body(Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()));
-        assert_eq!(app.call(unknown.unwrap()).await.status, StatusCode::TOO_MANY_REQUESTS, "as the largest");
+        let object = format!(r#"{{"metadata":{{"name":"web"}},"data":{{"a":"{}"}}}}"#, "x".repeat(257 << 10));
+        let review = format!(
+            r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1","kind":{{"group":"","version":"v1","kind":"ConfigMap"}},"name":"web","namespace":"shop","operation":"CREATE","object":{object},"oldObject":null}}}}"#
+        );
+        let shed = app.call(whole("/mutate/defaults?timeout=2s", review.clone())).await;
+        assert_eq!(shed.status, StatusCode::TOO_MANY_REQUESTS);
+        let message = app.call(whole(path, review)).await.refused(429, "TooManyRequests");
+        assert!(
+            message.contains("policy app cannot judge ConfigMap shop/web: its review is large"),
+            "{message}"
+        );
         let small = recorded("configmap-create").to_string();
-        let small = Request::post(path)
-            .header("content-type", "application/json")
-            .header("content-length", small.len())
-            .body(Body::from(small));
-        app.call(small.unwrap()).await.allowed();
+        app.call(whole(path, small)).await.allowed();
     };
     let (large, ()) = tokio::join!(futures::future::join_all(large), meanwhile);
     assert!(large.iter().all(|answer| answer.status == StatusCode::GATEWAY_TIMEOUT));
     assert_eq!(
-        app.call(stalled(path, 7 << 20)).await.status,
+        app.call(stalled(path, 16 << 20)).await.status,
         StatusCode::GATEWAY_TIMEOUT,
         "there is room again"
     );
+}
+
+/// A write that was shed passes where a policy says `Ignore`. The reconciler hears of it by its canary, and judges what is there.
+#[tokio::test(start_paused = true)]
+async fn a_canary_tells_that_policies_gave_no_verdict() {
+    let app = few(1);
+    let told = async || app.send("/validate/own-kinds", "rule-canary").await.refused(418, "Canary");
+    let slow = app.call(stalled("/validate/warnings?timeout=1s", 100));
+    let (slow, shed) = tokio::join!(slow, async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        app.send("/mutate/defaults", "configmap-create").await.status
+    });
+    assert_eq!((slow.status, shed), (StatusCode::GATEWAY_TIMEOUT, StatusCode::TOO_MANY_REQUESTS));
+    assert_eq!(told().await, "copyrator canary t0k3n-42, unstamped", "no policy was asked");
+    let slow = app.call(stalled("/validate/warnings?timeout=1s", 100));
+    let (_, shed) = tokio::join!(slow, async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        app.send("/validate/policies", "configmap-create").await.status
+    });
+    assert_eq!(shed, StatusCode::TOO_MANY_REQUESTS);
+    let said = told().await;
+    assert!(said.starts_with("copyrator canary t0k3n-42, unstamped, unjudged 1"), "{said}");
 }
 
 /// A recorded review on a connection of its own: the answer's status.

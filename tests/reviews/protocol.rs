@@ -35,7 +35,7 @@ async fn requests_that_are_no_reviews_get_the_status_that_says_so() {
         (with("/request/operation", json!("EAT")), 400, "is no AdmissionReview"),
         (with("/request/object", json!(null)), 400, "has no object"),
         (with("/request/object/data", json!(["swordfish"])), 400, "cannot read object of the review"),
-        (vec![b' '; (7 << 20) + 1], 413, "larger than"),
+        (vec![b' '; (16 << 20) + 1], 413, "larger than"),
     ] {
         let answer = app.send_bytes("/validate/policies", body).await;
         assert_eq!(answer.status, status, "{says}: {}", answer.text);

@@ -25,6 +25,9 @@ pub const STAMP_PROBE: &str = "copyrator.dev/stamp-probe";
 /// Follows the token in the answer to a canary without an author.
 pub const UNSTAMPED: &str = ", unstamped";
 
+/// Follows, with a time in seconds, where a write passed policies without a verdict at that time.
+pub const UNJUDGED: &str = ", unjudged ";
+
 /// The answer to a canary: its token, and whether it came without an author's stamp. `None` for any other
 /// request. Only a dry run is a canary, no matter which user sends it, so nothing is stored.
 pub fn canary_answer(review: &Review<'_>) -> Option<String> {

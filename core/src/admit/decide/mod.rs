@@ -13,14 +13,16 @@ mod in_use;
 mod own_kinds;
 mod policies;
 mod reach;
+mod unread;
 mod verdict;
 mod warnings;
 
-pub use canary::{CANARY, STAMP_PROBE, UNSTAMPED, canary_answer};
+pub use canary::{CANARY, STAMP_PROBE, UNJUDGED, UNSTAMPED, canary_answer};
 pub use case::{Parties, Purpose, WriteCase};
 pub use foresight::Foresight;
 use jiff::Timestamp;
 pub use policies::{Breach, Effect};
+pub use unread::{Unread, unread};
 pub use verdict::{DecideError, Decision, Denial, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
 
 use self::case::Versions;

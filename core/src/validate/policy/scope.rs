@@ -45,9 +45,12 @@ impl Scope {
         object: &Candidate<'_>,
         namespace: Option<&BTreeMap<String, String>>,
     ) -> Option<bool> {
-        match &self.object_selector {
-            Some(selector) if !selector.matches(|key| object.label(key)) => Some(false),
-            _ => self.may_cover(object, namespace),
+        // A Namespace is selected by its own labels.
+        let of_namespace = self.namespace_selector.as_ref().filter(|_| object.kind == PolicyKind::Namespace);
+        let mut selectors = self.object_selector.iter().chain(of_namespace);
+        match selectors.all(|selector| selector.matches(|key| object.label(key))) {
+            true => self.may_cover(object, namespace),
+            false => Some(false),
         }
     }
 
@@ -69,10 +72,8 @@ impl Scope {
         if !by_name {
             return Some(false);
         }
-        let Some(selector) = &self.namespace_selector else { return Some(true) };
-        if object.kind == PolicyKind::Namespace {
-            return Some(selector.matches(|key| object.label(key)));
-        }
+        let by_labels = self.namespace_selector.as_ref().filter(|_| object.kind != PolicyKind::Namespace);
+        let Some(selector) = by_labels else { return Some(true) };
         let labels = namespace?;
         Some(selector.matches(|key| labels.get(key).map(String::as_str)))
     }

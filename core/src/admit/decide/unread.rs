@@ -1,0 +1,103 @@
+//! The verdict about a write whose review is not read whole: policies that refuse must not be gone around by
+//! size.
+
+use std::fmt;
+
+use super::{DecideError, Denial, Parties, Verdict, policy_kind};
+use crate::{
+    admit::decode::{BODY_LIMIT, Operation, Review},
+    api::{Action, PolicyKind, WhileInUse},
+    model::{PolicyFacts, World},
+    plan::policy::scan::judging,
+    validate::Candidate,
+};
+
+/// How many policies a refusal names.
+const MOST_NAMED: usize = 10;
+
+/// Why a review is not read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is larger than [`BODY_LIMIT`].
+    TooLarge,
+    /// As many large reviews as fit into memory are under way.
+    NoRoom,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => write!(
+                f,
+                "its review is larger than {} MiB, in which a control character takes six bytes: make it smaller",
+                BODY_LIMIT >> 20
+            ),
+            Self::NoRoom => f.write_str(
+                "its review is large, and too many large ones are under way: try again in a moment",
+            ),
+        }
+    }
+}
+
+/// Refuses a write that a policy with `Deny` may cover. `review` has what the API server sends before the
+/// objects, so their labels are not known: they exempt nothing.
+///
+/// # Errors
+/// The fault is ours, so the hook's failure policy decides.
+pub fn unread(
+    review: &Review<'_>,
+    parties: &Parties,
+    world: &World,
+    why: Unread,
+) -> Result<Verdict, DecideError> {
+    if !world.is_listed() {
+        return Err(DecideError::NotReady);
+    }
+    // Copies that our own accounts write were judged before.
+    let is_ours = parties.own.contains(&review.user_info.username);
+    let Some(kind) = policy_kind(review).filter(|_| !is_ours) else { return Ok(Verdict::allow()) };
+    let object = Candidate::of_metadata(kind, &review.namespace, &review.name, Default::default());
+    let labels = world.namespaces().get(&*review.namespace).map(|facts| &facts.labels);
+    // The API server has yet to make the name of such an object.
+    let is_unnamed = review.name.is_empty();
+    let refuses = |facts: &PolicyFacts| {
+        let Ok(policy) = &facts.compiled else { return false };
+        policy.actions().contains(&Action::Deny)
+            && judges(facts, kind, review.operation)
+            && (policy.may_cover(&object, labels) != Some(false)
+                || is_unnamed && facts.spec.match_.kinds.contains(&kind))
+    };
+    let policies = world.policies().iter().filter(|(_, facts)| refuses(facts));
+    let names: Vec<&str> = policies.map(|(name, _)| &**name).collect();
+    if names.is_empty() {
+        return Ok(Verdict::allow());
+    }
+    let place = match kind {
+        PolicyKind::Namespace => String::new(),
+        _ => format!("{}/", review.namespace),
+    };
+    let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "copyrator: policy {named} cannot judge {} {place}{}: {why}",
+        kind.resource().kind,
+        review.name
+    );
+    let denial = match why {
+        Unread::TooLarge => Denial::Forbidden,
+        Unread::NoRoom => Denial::TooManyRequests,
+    };
+    let mut verdict = Verdict::refuse(denial, &message);
+    verdict.audit.insert("verdict".into(), "refused".into());
+    Ok(verdict)
+}
+
+/// Whether a policy judges such an operation.
+fn judges(facts: &PolicyFacts, kind: PolicyKind, operation: Operation) -> bool {
+    let keeps = facts.spec.while_in_use == WhileInUse::Refuse && kind != PolicyKind::Namespace;
+    match operation {
+        Operation::Create => judging(facts).is_some(),
+        Operation::Update => judging(facts).is_some() || keeps,
+        Operation::Delete => keeps,
+        Operation::Connect => false,
+    }
+}
