@@ -19,7 +19,7 @@ use crate::{
     digest::DigestKey,
     explain::{MonitorReport, monitor_report},
     marks::AUTHORIZED,
-    model::{Authority, Declared, MonitorFacts, World},
+    model::{Authority, Declared, MonitorFacts, RuleFacts, World},
     names::{NamespacedName, ObjectKey},
     plan::{
         Key, Reason, StatusEvent,
@@ -61,7 +61,8 @@ impl AnnotatedHandler {
         };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
-            let grant = world.rules().get(rule).and_then(|facts| {
+            let is_listed = |facts: &&RuleFacts| world.recalls(rule, facts) == Some(true);
+            let grant = world.rules().get(rule).filter(is_listed).and_then(|facts| {
                 let bounds = bounds(world, rule, facts.compiled.as_ref().ok()?);
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written, &bounds);
                 grant(world, source, is_proven, &facts.annotations, (&after.conditions, &after.identity))
@@ -95,7 +96,8 @@ impl AnnotatedHandler {
         };
         let (before, grant) = {
             let world = &mut *self.context.world_mut();
-            let grant = world.monitors().get(monitor).and_then(|facts| {
+            let is_listed = |facts: &&MonitorFacts| world.recalls(monitor, facts) == Some(true);
+            let grant = world.monitors().get(monitor).filter(is_listed).and_then(|facts| {
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written);
                 grant(world, object, is_proven, &facts.annotations, (&after.conditions, &after.identity))
             });
@@ -163,7 +165,8 @@ impl AnnotatedHandler {
     }
 }
 
-/// What is to be written where a declaration was granted, and its proof is not on the object yet. A proof of
+/// What is to be written where a declaration was granted, and its proof is not on the object yet. The index lists it by then: a proof
+/// that no leader has listed proves nothing. A proof of
 /// an earlier text does not prove this one, nor that we granted it.
 fn grant(
     world: &World,
@@ -191,10 +194,12 @@ fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let rule = world
         .rules()
         .get(&name)
+        .filter(|facts| world.recalls(&name, facts) == Some(true))
         .filter(|facts| facts.is_granted(key, &bounds) || is_allowed(world.rule_authority(&name), facts));
     let monitor = world
         .monitors()
         .get(&name)
+        .filter(|facts| world.recalls(&name, facts) == Some(true))
         .filter(|facts| facts.is_granted(key) || is_allowed(world.monitor_authority(&name), facts));
     let proofs = [rule.map(|facts| facts.grant(key, &bounds)), monitor.map(|facts| facts.grant(key))];
     let proofs: Vec<String> = proofs.into_iter().flatten().collect();

@@ -218,7 +218,9 @@ pub fn about_rule(
         return None;
     }
     let bounds = bounds(world, rule, compiled);
-    let granted = world.key().is_some_and(|key| facts.is_granted(key, &bounds));
+    let is_proven = world.key().is_some_and(|key| facts.is_granted(key, &bounds));
+    // Whether a proof counts that stands in an annotation is known once the index was read.
+    let granted = is_proven && world.recalls(rule, facts)?;
     let known = world.rule_authority(rule);
     // Nothing is read from a namespace that has gone, and nothing is written to it; the rights in it went
     // with it.
@@ -320,7 +322,8 @@ pub(crate) fn about_monitor(
 ) -> Option<Decided> {
     let facts = world.monitors().get(monitor).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
-    let granted = world.key().is_some_and(|key| facts.is_granted(key));
+    let is_proven = world.key().is_some_and(|key| facts.is_granted(key));
+    let granted = is_proven && world.recalls(monitor, facts)?;
     let known = world.monitor_authority(monitor);
     let standing = account.map(|_| &(|_: &Question| true) as &dyn Fn(&Question) -> bool);
     let asking = Asking::of(monitor, facts, account, granted, known, standing);

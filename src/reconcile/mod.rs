@@ -272,7 +272,13 @@ impl Reconciler {
     /// Lets workers take keys: this process leads. Memory is cleared here, not when the lease was lost: workers still wrote to it
     /// then. A worker still busy may write an old result; the sweep replaces it.
     pub(crate) fn begin_term(&self) {
-        self.context.world_mut().memory_mut().begin_term();
+        {
+            let world = &mut *self.context.world_mut();
+            world.memory_mut().begin_term();
+            if world.settings().annotations {
+                world.begin_recall();
+            }
+        }
         self.context.queue().open();
     }
 
@@ -312,6 +318,11 @@ impl Reconciler {
     /// Why it cannot be seen.
     pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
         self.stamps.look().await
+    }
+
+    /// Reads which grants of annotations the leader before has listed.
+    pub(crate) async fn recall_grants(&self) {
+        self.source_index.recall().await;
     }
 
     /// Drops what nothing under way can be using any more.

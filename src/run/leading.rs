@@ -36,6 +36,7 @@ pub(super) async fn lead(
         let mut sweeping = pin!(sweep(&reconciler, sweep_interval));
         let mut guarding = pin!(guard(&reconciler));
         let mut scanning = pin!(reconciler.scan());
+        let mut recalling = pin!(recall(&reconciler));
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
@@ -47,6 +48,7 @@ pub(super) async fn lead(
                 never = &mut sweeping => match never {},
                 never = &mut guarding => match never {},
                 never = &mut scanning => match never {},
+                never = &mut recalling => match never {},
                 _ = expire.tick() => reconciler.expire(),
             }
         }
@@ -63,6 +65,12 @@ async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
         reconciler.sweep();
         reconciler.verify().await;
     }
+}
+
+/// Reads once which grants of annotations the leader before has listed.
+async fn recall(reconciler: &Reconciler) -> Infallible {
+    reconciler.recall_grants().await;
+    std::future::pending().await
 }
 
 /// Checks each minute whether author annotations are kept honest.

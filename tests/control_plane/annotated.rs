@@ -373,6 +373,50 @@ fn a_grant_outlives_its_author_and_our_own_restart() {
     reconciler.kill();
 }
 
+/// The proof of a grant stands on the object, where its owner may read it, keep it, and write it again.
+#[test]
+fn a_grant_that_was_taken_away_does_not_come_back_with_its_proof() {
+    let (bed, _turn) = rough();
+    bed.unhook();
+    bed.until_stamped();
+    let mut reconciler = bed.reconciler(0);
+    let story = Story::new(bed, "annotated-replay");
+    let mine = story.target("mine");
+    for place in [&story.home, &mine] {
+        bed.admin.create(&binding(place, "bob", "edit")).ok();
+    }
+    let granted = annotated(config_map(&story.home, "granted", [("k", "1")]), json!({ COPY_TO: mine }));
+    eventually("bob writes while nobody judges", || match bed.bob.create(&granted) {
+        answer if answer.code < 300 => Ok(()),
+        answer => Err(answer.refused()),
+    });
+    story.until("ConfigMap", &mine, "granted", [("k", "1")]);
+    let mut kept = eventually("the grant stands on the source", || {
+        let source = bed.admin.get("ConfigMap", &story.home, "granted").ok_or("it is gone")?;
+        let is_there = annotation(&source, AUTHORIZED).is_some();
+        if is_there { Ok(source) } else { Err(source["metadata"].to_string()) }
+    });
+
+    bed.admin.delete("RoleBinding", &mine, "bob-edit").ok();
+    let away = json!({ "metadata": { "annotations": { COPY_TO: null, AUTHORIZED: null } } });
+    bed.admin.merge("ConfigMap", &story.home, "granted", &away).ok();
+    story.marker("taken");
+    bed.admin.delete("ConfigMap", &mine, "granted").ok();
+    // With managedFields as they were when it was granted: anybody may write those.
+    kept["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    bed.bob.replace(&kept).ok();
+    until_told(&story, "granted", "Forbidden");
+    story.marker("then");
+    assert!(bed.admin.get("ConfigMap", &mine, "granted").is_none(), "a proof that was kept was believed");
+
+    reconciler.kill();
+    bed.release_lease();
+    reconciler = bed.reconciler(0);
+    story.marker("later");
+    assert!(bed.admin.get("ConfigMap", &mine, "granted").is_none(), "the next leader believed it");
+    reconciler.kill();
+}
+
 /// Without the label no webhook is asked, and nobody would say that such a word counts for nothing.
 #[test]
 fn a_misspelt_annotation_is_told_of_once_also_without_the_label() {

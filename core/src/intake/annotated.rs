@@ -24,6 +24,7 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
     let asks = asks.as_deref().filter(|_| counts);
     put_rule(world, object, asks.and_then(|asks| rule(object, uid, asks)));
     put_monitor(world, object, asks.and_then(|asks| monitor(object, uid, asks)), asks);
+    world.withdraw_recalled(&object.annotation_rule());
 }
 
 /// At most this many objects of one kind and namespace are reported: each costs memory and an Event.
@@ -57,6 +58,9 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
             }
+            if facts.compiled.is_err() {
+                world.forget_rule_authority(&rule, |_| true);
+            }
             world.set_rule(rule, facts);
         }
         None => world.forget_rule(&rule),
@@ -83,6 +87,9 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
         pods_applied: written.pods_applied.or(before.pods_applied),
         ..before
     });
+    if facts.compiled.is_err() {
+        world.forget_monitor_authority(&name, |_| true);
+    }
     world.set_monitor(name, facts);
 }
 
@@ -159,7 +166,10 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::names::{Kind, NamespacedName};
+    use crate::{
+        model::{Authority, ListedGrant},
+        names::{Kind, NamespacedName},
+    };
 
     fn asks(annotations: &[(&str, &str)]) -> Option<Box<Asks>> {
         let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -265,6 +275,75 @@ mod tests {
             let fix = "kubectl -n shop label secret app copyrator.dev/declares=true";
             assert!(problem.message.contains(fix), "{}", problem.message);
         }
+    }
+
+    /// A tenant keeps the proof, an administrator takes rights and annotations away, and the tenant writes both again.
+    #[test]
+    fn a_proof_counts_only_while_what_it_proves_has_been_there_ever_since() {
+        let mut world = World::default();
+        world.settings_mut().annotations = true;
+        let source = ObjectKey::new(Kind::ConfigMap, "shop", "app");
+        let rule = source.annotation_rule();
+        let asking = || asks(&[(COPY_TO, "web"), (RESTART_PODS, "app=web"), (AUTHORIZED, "proof")]);
+        put(&mut world, &source, "u", asking());
+        let generations = [world.rules()[&rule].generation, world.monitors()[&rule].generation];
+        let recalls = |world: &World| {
+            let of_monitor = world.recalls(&rule, &world.monitors()[&rule]);
+            (world.recalls(&rule, &world.rules()[&rule]), of_monitor)
+        };
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(recalls(&world), (yes, yes), "who does not lead decides nothing");
+        world.begin_recall();
+        assert_eq!(recalls(&world), (None, None));
+        let listed = || ListedGrant { uid: "u".into(), generations: generations.into() };
+        let recall = |world: &mut World, listed: Option<ListedGrant>| {
+            world.recall_grants(listed.map(|listed| (rule.clone(), listed)));
+        };
+        recall(&mut world, Some(listed()));
+        put(&mut world, &source, "u", asking());
+        assert_eq!(recalls(&world), (yes, yes));
+        recall(
+            &mut world,
+            Some(ListedGrant { generations: generations[..1].iter().copied().collect(), ..listed() }),
+        );
+        assert_eq!(recalls(&world), (yes, no), "each has a grant of its own");
+        recall(&mut world, Some(ListedGrant::default()));
+        assert_eq!(recalls(&world), (yes, yes), "an index of an earlier version does not say which");
+        recall(&mut world, None);
+        assert_eq!(recalls(&world), (no, no), "an earlier leader has seen the object without it");
+
+        let unlabelled = || {
+            let mut unlabelled = asking();
+            unlabelled.as_mut().unwrap().declares = false;
+            unlabelled
+        };
+        let other = || asks(&[(COPY_TO, "shop"), (RESTART_PODS, "app=shop")]);
+        for (uid, without) in [("u", None), ("u", unlabelled()), ("u", other()), ("v", asking())] {
+            recall(&mut world, Some(listed()));
+            put(&mut world, &source, uid, without.clone());
+            put(&mut world, &source, "u", asking());
+            assert_eq!(recalls(&world), (no, no), "{uid} {}", without.is_some());
+            // The same while nobody led.
+            put(&mut world, &source, uid, without);
+            recall(&mut world, Some(listed()));
+            put(&mut world, &source, "u", asking());
+            assert_eq!(recalls(&world), (no, no));
+        }
+        // What this leader was told itself ends with the label, too.
+        let authority = Authority {
+            uid: "u".into(),
+            generation: generations[0],
+            identity: "user alice".into(),
+            answer: Ok(()),
+            asked: Timestamp::UNIX_EPOCH,
+            questions: 0,
+            refusals: 0,
+        };
+        world.set_rule_authority(&rule, authority);
+        put(&mut world, &source, "u", asking());
+        assert!(world.rule_authority(&rule).is_some());
+        put(&mut world, &source, "u", unlabelled());
+        assert!(world.rule_authority(&rule).is_none());
     }
 
     #[test]

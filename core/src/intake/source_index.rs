@@ -101,6 +101,8 @@ mod tests {
             kind: Kind::ConfigMap,
             namespace: "shop".into(),
             name: (*name).into(),
+            uid: "u".into(),
+            generations: [1].into(),
             copy_to: Some("team-*".into()),
             copy_to_selector: None,
             restart_pods: (*name == "b").then(|| "app=web".into()),

@@ -12,6 +12,7 @@ use super::{
     NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, RightAnswers,
     Rules, ScanResult, Store, TemplateFacts, TypeReport, WorkloadFacts,
     instances::{Instances, InstancesRead},
+    recalled::Recall,
     rendered::Rendered,
     shared::Shared,
 };
@@ -97,4 +98,6 @@ pub(super) struct Cluster {
     /// Whether the API server keeps author annotations honest, once that is known. Until then, only
     /// annotations that were proven before are believed.
     pub(super) stamps_guarded: Option<bool>,
+    /// The grants of annotations that an earlier leader has listed.
+    pub(super) recall: Recall,
 }

@@ -20,6 +20,8 @@ mod objects;
 mod pod_labels;
 mod policy_state;
 mod progress;
+mod recalled;
+mod recalled_changes;
 mod rendered;
 mod restart_fields;
 mod restart_memory;
@@ -54,6 +56,7 @@ pub use object::{
 pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};
 pub use progress::STAMPED_AGAIN;
+pub use recalled::ListedGrant;
 pub use rendered::{
     Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusAnswer, StatusFault,
     StatusFaultKind, hash_of,

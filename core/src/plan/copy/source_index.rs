@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::targets::bounds;
 use crate::{
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
-    model::{MonitorFacts, RuleFacts, World},
+    model::{ListedGrant, MonitorFacts, RuleFacts, World},
     names::{Kind, NamespacedName, ObjectKey},
 };
 
@@ -37,6 +37,12 @@ pub struct IndexedSource {
     pub namespace: String,
     /// Name of the source.
     pub name: String,
+    /// UID of the source; empty in an index of an earlier version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The generations of the rule and of the monitor that were granted: a leader believes no other proofs.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub generations: BTreeSet<i64>,
     /// The value of its annotation `copyrator.dev/copy-to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to: Option<String>,
@@ -62,11 +68,16 @@ impl SourceIndex {
             if rule.is_none() && monitor.is_none() {
                 continue;
             }
+            let versions = rule.map(|facts| (&facts.uid, facts.generation)).into_iter();
+            let versions: Vec<_> =
+                versions.chain(monitor.map(|facts| (&facts.uid, facts.generation))).collect();
             let of_rule = |key| rule.and_then(|facts| facts.annotations.get(key)).cloned();
             let one = IndexedSource {
                 kind: source.kind,
                 namespace: source.namespace.to_string(),
                 name: source.name.to_string(),
+                uid: versions.first().map(|(uid, _)| uid.to_string()).unwrap_or_default(),
+                generations: versions.iter().map(|(_, generation)| *generation).collect(),
                 copy_to: of_rule(COPY_TO),
                 copy_to_selector: of_rule(COPY_TO_SELECTOR),
                 restart_pods: monitor.and_then(|facts| facts.annotations.get(RESTART_PODS)).cloned(),
@@ -80,6 +91,14 @@ impl SourceIndex {
             }
         }
         index
+    }
+
+    /// What the index says was granted, by the names of the declarations.
+    pub fn grants(self) -> impl Iterator<Item = (NamespacedName, ListedGrant)> {
+        self.sources.into_iter().map(|one| {
+            let source = ObjectKey::new(one.kind, one.namespace, one.name);
+            (source.annotation_rule(), ListedGrant { uid: one.uid.into(), generations: one.generations })
+        })
     }
 
     /// Whether there is no source, listed or left out.
@@ -106,7 +125,7 @@ fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let is_granted = |key| facts.is_granted(key, &bounds(world, name, compiled));
     match world.rule_authority(name).filter(|it| it.uid == facts.uid && it.generation == facts.generation) {
         Some(known) => known.answer.is_ok(),
-        None => world.key().is_some_and(is_granted),
+        None => world.key().is_some_and(is_granted) && world.recalls(name, facts) == Some(true),
     }
 }
 
@@ -116,7 +135,10 @@ fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bo
     facts.compiled.is_ok()
         && match known {
             Some(known) => known.answer.is_ok(),
-            None => world.key().is_some_and(|key| facts.is_granted(key)),
+            None => {
+                world.key().is_some_and(|key| facts.is_granted(key))
+                    && world.recalls(name, facts) == Some(true)
+            }
         }
 }
 

@@ -1,0 +1,102 @@
+//! Changes of what is recalled of grants by annotation, and what follows from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Declared, World,
+    recalled::{ListedGrant, Recall},
+};
+use crate::names::NamespacedName;
+
+impl World {
+    /// Begins to lead: until the index was read, no proof of an annotation counts.
+    pub fn begin_recall(&mut self) {
+        self.cluster.recall = Recall::Pending;
+    }
+
+    /// Whether the index is still to be read.
+    pub fn is_recalling(&self) -> bool {
+        matches!(self.cluster.recall, Recall::Pending)
+    }
+
+    /// Takes in what the index lists, once all objects are known: a declaration that is not there now was
+    /// withdrawn.
+    pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>) {
+        let mut known = BTreeMap::new();
+        for (name, mut grant) in listed {
+            let now = self.declared_by_annotations(&name);
+            let uid = now.first().map(|(uid, _)| uid.clone()).unwrap_or_default();
+            let generations: BTreeSet<i64> = now.iter().map(|(_, generation)| *generation).collect();
+            if grant.uid.is_empty() {
+                grant = ListedGrant { uid: uid.clone(), generations: generations.clone() };
+            }
+            grant.generations.retain(|one| grant.uid == uid && generations.contains(one));
+            if !grant.generations.is_empty() {
+                known.insert(name, grant);
+            }
+        }
+        self.cluster.recall = Recall::Known(known);
+    }
+
+    /// Takes in what this leader has listed: of that, what was listed before, and what it was told itself. Returns
+    /// the names of those that are new.
+    pub fn note_listed(
+        &mut self,
+        listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>,
+    ) -> Vec<NamespacedName> {
+        let Recall::Known(before) = &self.cluster.recall else { return Vec::new() };
+        let is_told = |name: &NamespacedName, uid: &str, generation: i64| {
+            let known = [self.rule_authority(name), self.monitor_authority(name)];
+            let mut known = known.into_iter().flatten().filter(|known| known.answer.is_ok());
+            known.any(|known| *known.uid == *uid && known.generation == generation)
+        };
+        let mut after: BTreeMap<NamespacedName, ListedGrant> = listed.into_iter().collect();
+        for (name, ListedGrant { uid, generations }) in &mut after {
+            let earlier = before.get(name).filter(|earlier| earlier.uid == *uid);
+            let is_known = |one: &i64| earlier.is_some_and(|earlier| earlier.generations.contains(one));
+            generations.retain(|one| is_known(one) || is_told(name, uid, *one));
+        }
+        after.retain(|_, grant| !grant.generations.is_empty());
+        let is_new = |(name, grant): &(&NamespacedName, &ListedGrant)| before.get(name) != Some(grant);
+        let new = after.iter().filter(is_new).map(|(name, _)| name.clone()).collect();
+        self.cluster.recall = Recall::Known(after);
+        new
+    }
+
+    /// Notes what the annotations of an object declare now. What they do not declare any more is not recalled
+    /// when somebody writes it again.
+    pub(crate) fn withdraw_recalled(&mut self, name: &NamespacedName) {
+        let now = self.declared_by_annotations(name);
+        let Recall::Known(known) = &mut self.cluster.recall else { return };
+        let Some(grant) = known.get_mut(name) else { return };
+        grant
+            .generations
+            .retain(|one| now.iter().any(|(uid, generation)| *uid == grant.uid && generation == one));
+        if grant.generations.is_empty() {
+            known.remove(name);
+        }
+    }
+
+    /// Whether a proof of this declaration counts; `None` until the index was read. That of any object that has
+    /// a status always does: only we write it.
+    pub fn recalls<S, C, T>(&self, name: &NamespacedName, facts: &Declared<S, C, T>) -> Option<bool> {
+        if name.annotated().is_none() {
+            return Some(true);
+        }
+        match &self.cluster.recall {
+            Recall::Unneeded => Some(true),
+            Recall::Pending => None,
+            Recall::Known(known) => Some(known.get(name).is_some_and(|grant| {
+                grant.uid == facts.uid && grant.generations.contains(&facts.generation)
+            })),
+        }
+    }
+
+    /// UID and generation of what an object's annotations declare, if it counts.
+    fn declared_by_annotations(&self, name: &NamespacedName) -> Vec<(Box<str>, i64)> {
+        let rule = self.rules().get(name).filter(|facts| facts.compiled.is_ok());
+        let monitor = self.monitors().get(name).filter(|facts| facts.compiled.is_ok());
+        let rule = rule.map(|facts| (facts.uid.clone(), facts.generation));
+        rule.into_iter().chain(monitor.map(|facts| (facts.uid.clone(), facts.generation))).collect()
+    }
+}
