@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 
 use super::{
     Question, Subject,
@@ -14,8 +14,8 @@ use crate::{
     validate::{CompiledTemplate, declared_kind, written_kind},
 };
 
-/// What a template of `namespace` needs to read the objects that it is rendered for and those that its expressions read, and to write
-/// its own and a status, where these kinds are `granted` to templates. Objects of other kinds need nothing, written or read: they
+/// What a template of `namespace` needs to read the objects that it is rendered for and those that its expressions read, Namespaces among
+/// them, and to write its own and a status, where these kinds are `granted` to templates. Objects of other kinds need nothing, written or read: they
 /// are not rendered, and a template of such a kind must not be allowed anything until the kind is granted.
 pub fn template_questions(
     namespace: &str,
@@ -64,7 +64,14 @@ pub fn template_questions(
         let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
         read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
     });
-    let mut questions: Vec<Question> = written.chain(bound).chain(of_instances).chain(of_objects).collect();
+    // What a template makes, or how much, tells what it has read. (The name is known to an author who writes there.)
+    let of_namespaces = places.iter().filter(|_| compiled.is_some_and(|compiled| compiled.reads_namespace));
+    let of_namespaces = of_namespaces.map(|place| {
+        let name = Some(place).filter(|place| !place.is_empty()).cloned();
+        question(subject, "get", ResourceType::of::<Namespace>(), name, place)
+    });
+    let all = written.chain(bound).chain(of_instances).chain(of_objects).chain(of_namespaces);
+    let mut questions: Vec<Question> = all.collect();
     questions.sort();
     questions.dedup();
     questions
@@ -203,6 +210,49 @@ mod tests {
                 ["get nginxes in platform", "list pods in platform", "list nginxes in platform", &patched];
             assert_eq!(further, expected);
         }
+    }
+
+    /// `includeWhen` over another namespace's annotations told the answer by the number of objects.
+    #[test]
+    fn who_reads_more_of_a_namespace_than_its_name_must_be_allowed_to_get_it() {
+        let read = |text: &str, include_when: Option<&str>, for_each: Value| {
+            let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": text}});
+            let mut object = json!({"id": "a", "template": config_map});
+            if let Some(condition) = include_when {
+                object["includeWhen"] = json!(condition);
+            }
+            let spec: CopyratorTemplateSpec =
+                serde_json::from_value(json!({"forEach": for_each, "objects": [object]})).unwrap();
+            let compiled = CompiledTemplate::compile(&spec).unwrap();
+            let questions = template_questions(
+                "platform",
+                (&spec, Some(&compiled)),
+                &Subject::default(),
+                &BTreeSet::new(),
+            );
+            asked(&questions).into_iter().filter(|one| one.contains("namespaces")).collect::<Vec<_>>()
+        };
+        let named = || json!({"namespaces": [{"names": ["shop", "web"]}]});
+        assert_eq!(read("${namespaceObject.metadata.name}", None, named()), [""; 0]);
+        assert_eq!(read("${namespaceObject['metadata']['name']}", None, named()), [""; 0]);
+        for expression in [
+            "namespaceObject.metadata.labels['a'] == 'b'",
+            "namespaceObject.metadata.?annotations[?'a'].orValue('') == 'b'",
+            "has(namespaceObject.metadata.labels)",
+            "namespaceObject['metadata']['annotations'].exists(key, key.startsWith('a'))",
+            "namespaceObject.metadata.exists(key, key == 'labels')",
+            "[namespaceObject].exists(it, it.metadata.labels.a == 'b')",
+            "namespaceObject.metadata.uid.startsWith('a')",
+        ] {
+            let both = ["get namespaces shop in shop", "get namespaces web in web"];
+            assert_eq!(read("a", Some(expression), named()), both, "{expression}");
+            assert_eq!(read(&format!("${{{expression}}}"), None, named()), both, "{expression}");
+        }
+        let everywhere = json!({"namespaces": [{"namespaceSelector": {}}]});
+        assert_eq!(read("${namespaceObject.metadata.labels.a}", None, everywhere), ["get namespaces in *"]);
+        let objects = json!({"objects": {"apiVersion": "a.b/v1", "kind": "Nginx"}});
+        let own = ["get namespaces platform in platform"];
+        assert_eq!(read("${namespaceObject.metadata.labels.a}", None, objects), own);
     }
 
     #[test]

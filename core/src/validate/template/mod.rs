@@ -71,6 +71,8 @@ pub struct CompiledTemplate {
     pub suspend: bool,
     /// Whether an expression reads the annotations of the namespace.
     pub reads_annotations: bool,
+    /// Whether an expression reads more of the namespace than its name.
+    pub reads_namespace: bool,
     /// The paths that expressions read of the object that they are rendered for.
     reads_object: BTreeSet<Vec<String>>,
     status: Option<Node>,
@@ -163,15 +165,18 @@ impl CompiledTemplate {
         }
         let all = objects.iter().flat_map(CompiledObject::formulas);
         let all = all.chain(status.iter().flat_map(Node::formulas));
-        let (mut reads_annotations, mut reads_object) = (false, BTreeSet::new());
+        let (mut reads_annotations, mut reads_namespace) = (false, false);
+        let mut reads_object = BTreeSet::new();
         for formula in all {
             reads_annotations |= formula.reads_annotations();
+            reads_namespace |= formula.reads_namespace();
             reads_object.extend(formula.reads_object());
         }
         Ok(Self {
             instances,
             objects,
             reads_annotations,
+            reads_namespace,
             reads_object,
             conflict: spec.conflict_policy,
             deletion: spec.deletion_policy,

@@ -49,6 +49,12 @@ impl Formula {
         })
     }
 
+    /// Whether it reads more of the namespace than its name, such as its labels.
+    pub(super) fn reads_namespace(&self) -> bool {
+        let is_name = |path: &Path| path.steps.len() >= 2 && path.steps[..2] == ["metadata", "name"];
+        self.expression.paths().iter().any(|path| path.variable == "namespaceObject" && !is_name(path))
+    }
+
     /// The paths that it reads of the object that the template is rendered for.
     pub(super) fn reads_object(&self) -> impl Iterator<Item = Vec<String>> {
         let paths = self.expression.paths().iter();
