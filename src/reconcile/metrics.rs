@@ -17,8 +17,10 @@ use super::{
     context::{Context, now},
 };
 use crate::{
+    api::FailurePolicy,
+    model::PolicyFacts,
     names::NamespacedName,
-    plan::{copy::Tally, restart::under_way},
+    plan::{copy::Tally, policy::is_in_force, restart::under_way},
 };
 
 /// Each rule's copies in numbers, as last counted by the process that leads.
@@ -88,11 +90,31 @@ impl Collector for Snapshot {
         ] {
             gauge(&mut encoder, name, help, number)?;
         }
+        self.policies(&mut encoder)?;
         self.restarts(&mut encoder)
     }
 }
 
 impl Snapshot {
+    /// A process that does not lead looks at no hooks, and counts none.
+    fn policies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let world = self.context.world();
+        let leads = self.context.queue().is_open();
+        let (name, help) = (
+            "policies_off",
+            "ConfigPolicies that judge no writes: invalid, or not asked about, by failurePolicy",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0).metric_type())?;
+        for (word, failure) in [("Fail", FailurePolicy::Fail), ("Ignore", FailurePolicy::Ignore)] {
+            let is_one = |name: &str, facts: &PolicyFacts| {
+                facts.spec.failure_policy == failure && !is_in_force(&world, name, facts)
+            };
+            let off = world.policies().iter().filter(|(name, facts)| leads && is_one(name, facts)).count();
+            ConstGauge::new(off as i64).encode(family.encode_family(&[("failure_policy", word)])?)?;
+        }
+        Ok(())
+    }
+
     /// A process that does not lead sees rollouts too, and counts none: otherwise there would seem to be one
     /// for each replica.
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {

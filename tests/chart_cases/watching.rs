@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::rendering::{Release, chart, render};
 
 /// More are not read by anybody.
-const ALERTS: usize = 8;
+const ALERTS: usize = 10;
 
 fn rendered(values: &Value, kind: &str, name: &str) -> Value {
     let objects = render(&Release::default(), values).expect("the chart renders");

@@ -55,7 +55,7 @@ fn why_says_whose_an_object_is_and_what_hangs_on_it() {
     let squeezed: String = squeezed.collect();
     for part in [
         format!("copy of ConfigMap {source}/app, made by rule {source}/apps\n"),
-        "the rule acts as user admin; its spec was written by admin".to_owned(),
+        "the rule may do what RBAC allows user admin; its spec was written by admin".to_owned(),
         "state in order".to_owned(),
         format!("restarts Deployment {home}/web, asked by ConfigMonitor monitor"),
     ] {

@@ -87,6 +87,22 @@ fn unsupported(path: &str) -> Problem {
     SpecFault::UnsupportedField.problem(message)
 }
 
+impl<K: Resource> AsWritten<K> {
+    /// The object, if all of it is understood; else its name, and the first thing that is not.
+    ///
+    /// # Errors
+    /// Something of it is not understood.
+    pub fn understood_or_why(self) -> Result<K, (String, String)> {
+        let name = self.meta().name.clone().unwrap_or_default();
+        let (object, mut unknown) = self.into_parts();
+        let object = object.map_err(|left| (name.clone(), left.problem.message))?;
+        match unknown.is_empty() {
+            true => Ok(object),
+            false => Err((name, unknown.swap_remove(0).message)),
+        }
+    }
+}
+
 impl<K: Resource> Resource for AsWritten<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;

@@ -6,7 +6,7 @@ use super::{
     certificates, definitions,
     facts::Facts,
     finding::{Finding, Findings, Id},
-    foreign, held, hooks, labels, pods, rights,
+    foreign, held, hooks, labels, pods, policies, rights,
 };
 use crate::{cli::operator::Install, crds::KubeVersion};
 
@@ -36,6 +36,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         definitions::check(facts, &install, &mut found);
         labels::check(facts, &mut found);
         rights::check(facts, &install, &mut found);
+        policies::check(facts, &install, &mut found);
         if install.reads_definitions() {
             held::check(facts, &install, &mut found);
         }

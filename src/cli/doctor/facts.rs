@@ -125,6 +125,18 @@ pub(super) struct Pair {
     pub(super) live: Readable<Option<Value>>,
 }
 
+/// Why a ConfigPolicy judges nothing, though somebody wrote it to. (What is wrong with the hooks is found by
+/// other checks.)
+#[derive(Clone, Debug)]
+pub(super) struct InertPolicy {
+    /// Its name.
+    pub(super) name: String,
+    /// Whether its `failurePolicy` is `Fail`.
+    pub(super) is_strict: bool,
+    /// What is wrong with it.
+    pub(super) why: String,
+}
+
 /// All facts about the cluster that the checks look at.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -144,7 +156,12 @@ pub(super) struct Facts {
     pub(super) hooks: Readable<Vec<Value>>,
     /// Whether the Services of foreign hooks have a ready endpoint, by namespace and name.
     pub(super) endpoints: BTreeMap<(String, String), Readable<bool>>,
+    /// The policies that are understood, valid or not.
     pub(super) policies: Readable<Vec<ConfigPolicy>>,
+    /// The policies that judge nothing, whatever the hooks are.
+    pub(super) inert_policies: Readable<Vec<InertPolicy>>,
+    /// Admission policies and hooks of others that decide by who writes what Copyrator copies.
+    pub(super) by_user: Readable<Vec<String>>,
     /// Whether a dry run reached the webhook, or what happened instead; `None` without hooks.
     pub(super) canary: Option<Readable<Result<(), String>>>,
     pub(super) ca: Readable<Ca>,

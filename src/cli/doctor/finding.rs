@@ -28,6 +28,7 @@ pub(in crate::cli) enum Id {
     HooksMissing,
     HooksOff,
     HooksDrifted,
+    PolicyOff,
     CaNotTrusted,
     WebhookDown,
     PodsNotReady,

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::{
     facts::{Ca, Facts, HeldCopies, Pair, Readable, Unread},
-    foreign, held, instances, labels, leader,
+    foreign, held, instances, labels, leader, policies,
     read::{get, list, unread},
     rights,
 };
@@ -76,7 +76,12 @@ pub(super) async fn gather(
             }
         },
     );
-    let Quick { definitions, admission, hooks, endpoints, policies, canary, ca, digest_key, held } = rest;
+    let Quick { definitions, admission, hooks, endpoints, policies, by_user, canary, ca, digest_key, held } =
+        rest;
+    let (policies, inert_policies) = match policies.map(policies::sorted) {
+        Ok((policies, inert)) => (Ok(policies), Ok(inert)),
+        Err(unread) => (Err(unread.clone()), Err(unread)),
+    };
     let namespace = namespace.to_owned();
     Ok(Facts {
         kinds: kinds.clone(),
@@ -89,6 +94,8 @@ pub(super) async fn gather(
         hooks,
         endpoints,
         policies,
+        inert_policies,
+        by_user,
         canary,
         ca,
         digest_key,
@@ -107,7 +114,8 @@ struct Quick {
     admission: Vec<Pair>,
     hooks: Readable<Vec<Value>>,
     endpoints: BTreeMap<(String, String), Readable<bool>>,
-    policies: Readable<Vec<ConfigPolicy>>,
+    policies: Readable<Vec<AsWritten<ConfigPolicy>>>,
+    by_user: Readable<Vec<String>>,
     canary: Option<Readable<Result<(), String>>>,
     ca: Readable<Ca>,
     digest_key: Readable<bool>,
@@ -130,23 +138,19 @@ async fn quick(client: &Client, install: &Install<'_>, server: &Readable<KubeVer
         Ok(hooks) if !hooks.iter().any(|one| one["metadata"]["name"] == NAME) => None,
         _ => Some(canary(client, namespace).await),
     };
+    let by_user = policies::look(client, &hooks).await;
     Quick {
         definitions,
         admission: admission(client, server).await,
         hooks,
         endpoints,
-        policies: policies(client).await,
+        policies: list(Api::all(client.clone()), None, &ListParams::default()).await,
+        by_user,
         canary,
         ca: ca(client, namespace).await,
         digest_key: digest_key(client, namespace).await,
         held: held::look(client, &install.copy_kinds()).await,
     }
-}
-
-/// The policies that the reconciler understands: it ignores those that need a newer version.
-async fn policies(client: &Client) -> Readable<Vec<ConfigPolicy>> {
-    let all = list(Api::<AsWritten<ConfigPolicy>>::all(client.clone()), None, &ListParams::default()).await?;
-    Ok(all.into_iter().filter_map(AsWritten::understood).collect())
 }
 
 async fn server(client: &Client) -> Result<Readable<KubeVersion>, Box<kube::Error>> {

@@ -14,6 +14,7 @@ mod instances;
 mod labels;
 mod leader;
 mod pods;
+mod policies;
 mod read;
 mod rights;
 #[cfg(test)]
@@ -132,7 +133,11 @@ pub(super) async fn diagnose(
         findings,
         in_order,
         ignored: ignored.to_vec(),
-        notes: unstamped.into_iter().chain(instances::notes(&facts.owned)).collect(),
+        notes: unstamped
+            .into_iter()
+            .chain(instances::notes(&facts.owned))
+            .chain(policies::notes(&facts.by_user))
+            .collect(),
     })
 }
 

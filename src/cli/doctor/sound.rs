@@ -111,6 +111,8 @@ pub(super) fn sound() -> Facts {
         ]
         .into(),
         policies: Ok(Vec::new()),
+        inert_policies: Ok(Vec::new()),
+        by_user: Ok(Vec::new()),
         canary: Some(Ok(Ok(()))),
         ca: Ok(Ca::There(Box::new(ca))),
         digest_key: Ok(true),

@@ -13,6 +13,7 @@ use super::{
     examine::{examine, in_order},
     facts::{Ca, Facts, HeldCopies, LeaseFacts, Unread},
     finding::{Finding, Id, Severity},
+    policies,
     sound::{now, object, rightful, sound, turn},
     table::table,
 };
@@ -64,6 +65,13 @@ fn foreign(facts: &mut Facts, service: &str, edit: fn(&mut Value)) {
     facts.hooks.as_mut().unwrap().push(configuration);
 }
 
+/// A policy with a pattern that is none.
+fn unfit(failure: &str) -> Value {
+    json!({"metadata": {"name": "urls"}, "spec": {
+        "match": {"kinds": ["ConfigMap"]}, "failurePolicy": failure,
+        "data": [{"name": "url", "keys": ["url"], "pattern": "("}]}})
+}
+
 fn unread() -> Unread {
     Unread { verb: "get", resource: "things/one".into(), namespace: Some("ours".into()), failure: None }
 }
@@ -78,7 +86,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
     let found = examine(&facts, &[]);
     assert_eq!(found, []);
     assert_eq!(in_order(&facts, &found, &[]), Id::value_variants());
-    assert_eq!(table(&found, 23), "Nothing found: 23 checks in order.\n");
+    assert_eq!(table(&found, 24), "Nothing found: 24 checks in order.\n");
 }
 
 /// What breaks, how, the expected findings, and a word of the fix.
@@ -99,6 +107,29 @@ fn every_fault_is_found_and_no_other() {
             |it| it.server = Ok("1.29".parse().unwrap()),
             &[(Error, Id::ServerTooOld), (Error, Id::HooksDrifted)],
             "",
+        ),
+        (
+            "a policy that is invalid",
+            |it| it.inert_policies = Ok(policies::sorted(vec![object(unfit("Fail"))]).1),
+            &[(Error, Id::PolicyOff)],
+            "kubectl edit configpolicy urls",
+        ),
+        (
+            "the same that lets writes pass",
+            |it| it.inert_policies = Ok(policies::sorted(vec![object(unfit("Ignore"))]).1),
+            &[(Warning, Id::PolicyOff)],
+            "kubectl edit configpolicy urls",
+        ),
+        (
+            "a policy of a newer version",
+            |it| {
+                let mut newer = unfit("Fail");
+                newer["spec"]["data"][0]["pattern"] = json!("a");
+                newer["spec"]["quorum"] = json!(3);
+                it.inert_policies = Ok(policies::sorted(vec![object(newer)]).1);
+            },
+            &[(Error, Id::PolicyOff)],
+            "kubectl edit configpolicy urls",
         ),
         (
             "no CRD",
@@ -392,6 +423,7 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     facts.admission.iter_mut().for_each(|pair| pair.live = Err(unread()));
     facts.hooks = Err(unread());
     facts.policies = Err(unread());
+    facts.inert_policies = Err(unread());
     facts.canary = Some(Err(unread()));
     facts.ca = Err(unread());
     facts.digest_key = Err(unread());

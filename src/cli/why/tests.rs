@@ -46,7 +46,7 @@ fn a_copy_says_whose_it_is_who_edits_it_and_what_restarts() {
         &text,
         &[
             "copy of ConfigMap platform/app, made by rule platform/apps",
-            "rights the rule acts as user alice; its spec was written by alice",
+            "rights the rule may do what RBAC allows user alice; its spec was written by alice",
             "state in order",
             "edit its source, ConfigMap platform/app",
             "restarts Deployment shop/web, asked by ConfigMonitor all",

@@ -73,7 +73,10 @@ fn of_copy(made: &Made, wide: bool) -> Vec<(&'static str, String)> {
     }
     if let Some(identity) = &made.identity {
         let author = made.author.as_ref().map(|author| format!("; its spec was written by {author}"));
-        lines.push(("rights", format!("the {noun} acts as {identity}{}", author.unwrap_or_default())));
+        lines.push((
+            "rights",
+            format!("the {noun} may do what RBAC allows {identity}{}", author.unwrap_or_default()),
+        ));
     }
     let message = if made.message.is_empty() { String::new() } else { format!(": {}", made.message) };
     let at = made.at.map(|at| format!(", at {}", write_time(at))).unwrap_or_default();

@@ -3,5 +3,5 @@
 mod policy_status;
 pub mod scan;
 
-pub use policy_status::policy_status;
+pub use policy_status::{is_in_force, policy_status};
 pub use scan::{Judges, Scan, is_unscanned};

@@ -69,6 +69,11 @@ fn forget(status: &mut ConfigPolicyStatus) {
     status.violations.clear();
 }
 
+/// Whether writes are judged by a policy; also where that was not checked yet, which takes a moment.
+pub fn is_in_force(world: &World, name: &str, facts: &PolicyFacts) -> bool {
+    facts.compiled.is_ok() && in_force(world, name, facts).is_none_or(|(is, ..)| is)
+}
+
 /// Whether the API server asks about the writes that the policy covers, with reason and message; `None` where
 /// that was not checked.
 fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'static str, String)> {
@@ -134,6 +139,9 @@ mod tests {
         let problem = crate::api::Problem { message: "spec: no".into(), ..Default::default() };
         unseen.edit_policy("p", |facts| facts.compiled = Err(vec![problem]));
         assert_eq!(conditions(&unseen), ["Ready False Invalid", "Stalled True Invalid"]);
+        let is_in_force = |world: &World| is_in_force(world, "p", &world.policies()["p"]);
+        assert!(is_in_force(&world(None)) && is_in_force(&unhooked()));
+        assert!(!is_in_force(&world(Some("no hook"))) && !is_in_force(&unseen));
     }
 
     #[test]
