@@ -285,7 +285,7 @@ fn no_task_is_detached_and_no_channel_unbounded() {
             "src/webhook/judge.rs",
             "src/reconcile/scan.rs",
             "src/reconcile/guard.rs",
-            "src/reconcile/rendering.rs",
+            "src/reconcile/rendering/processor.rs",
             "src/reconcile/typed.rs",
             "src/cli/console/surveying.rs",
             "src/cli/console/api/operation.rs",
