@@ -1,18 +1,19 @@
 //! Every annotation, label and field manager of Copyrator, and the names of its Secrets. Only this file reads
 //! and writes them.
 
+mod on_removal;
+
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     ops::Deref,
     sync::Arc,
-    time::Duration,
 };
 
 use jiff::Timestamp;
 
+pub use self::on_removal::OnRemoval;
 use crate::{
-    api::{DeletionPolicy, Span},
     digest::DigestKey,
     names::{Kind, NamespacedName, ObjectKey},
 };
@@ -55,7 +56,8 @@ pub const SOURCE: &str = "copyrator.dev/source";
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
 /// Annotation of a copy: digest of everything that we wrote.
 pub const DIGEST: &str = "copyrator.dev/digest";
-/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m` or `Retain`.
+/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m` or `Retain`; with `/object` behind it where this holds for
+/// the one object of its template.
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
@@ -163,51 +165,6 @@ pub const CA_SECRET: &str = "copyrator-webhook-ca";
 /// The ConfigMap of ours that tells the webhook which sources annotations declare.
 pub const SOURCE_INDEX: &str = "copyrator-annotated-sources";
 
-/// What happens to a copy when it is orphaned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OnRemoval {
-    /// It is deleted when this grace is over.
-    Delete(Duration),
-    /// It stays, as an ordinary object.
-    Retain,
-}
-
-impl OnRemoval {
-    /// From a rule's policy and grace. The mark carries whole seconds, so half a second becomes one: `0s`
-    /// would delete at once. Too long a grace is shortened to one that can be read again.
-    pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
-        const LONGEST: u64 = 100 * 366 * 24 * 3600;
-        let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
-        match policy {
-            DeletionPolicy::Delete => Self::Delete(Duration::from_secs(seconds.min(LONGEST))),
-            DeletionPolicy::Retain => Self::Retain,
-        }
-    }
-
-    /// The gentler of two: retaining, else the longer grace.
-    pub fn or_gentler(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
-            _ => Self::Retain,
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        if text == "Retain" {
-            return Some(Self::Retain);
-        }
-        let grace = Span::new(text.strip_prefix("Delete/")?).get().ok()?;
-        Some(Self::Delete(grace))
-    }
-
-    fn write(self) -> String {
-        match self {
-            Self::Retain => "Retain".into(),
-            Self::Delete(grace) => format!("Delete/{}", Span::from(grace)),
-        }
-    }
-}
-
 /// The marks on a copy, as its annotations carry them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyMarks {
@@ -232,6 +189,8 @@ pub struct SharedMarks {
     pub digest: String,
     /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
     pub on_removal: Option<OnRemoval>,
+    /// Whether that is of this object alone: by its own `deletionPolicy` in its template, or since it holds data.
+    pub own_removal: bool,
     /// UID of the CustomResourceDefinition under which the rule was last seen, where we wrote it.
     pub definition: Option<Box<str>>,
     /// Whether each copy says in clear text which object it is ([`OBJECT`]).
@@ -275,6 +234,7 @@ impl CopyMarks {
         if object.as_deref().is_some_and(|object| object != in_clear(kind, namespace, name)) {
             return None;
         }
+        let (on_removal, own_removal) = OnRemoval::read(&annotation(ON_REMOVAL).unwrap_or_default());
         Some(Self {
             mark: mark.into(),
             remove_after: annotation(REMOVE_AFTER).and_then(|text| text.parse().ok()),
@@ -283,7 +243,8 @@ impl CopyMarks {
                 source: NamespacedName::parse(&annotation(SOURCE)?)?,
                 source_uid: annotation(SOURCE_UID).unwrap_or_default(),
                 digest: annotation(DIGEST).unwrap_or_default(),
-                on_removal: annotation(ON_REMOVAL).and_then(|text| OnRemoval::parse(&text)),
+                on_removal,
+                own_removal,
                 definition: annotation(DEFINITION).map(Into::into),
                 names_itself: object.is_some(),
             }),
@@ -307,7 +268,7 @@ impl CopyMarks {
     pub fn annotations(&self, slot: &ObjectKey) -> BTreeMap<String, String> {
         let itself = || (OBJECT, in_clear(slot.kind, &slot.namespace, &slot.name));
         let object = self.names_itself.then(itself);
-        let on_removal = self.on_removal.map(|on_removal| (ON_REMOVAL, on_removal.write()));
+        let on_removal = self.on_removal.map(|word| (ON_REMOVAL, word.written(self.own_removal)));
         let others = [
             (RULE, self.rule.to_string()),
             (SOURCE, self.source.to_string()),
@@ -339,11 +300,20 @@ impl CopyMarks {
 
     /// The same without the proof, which differs for each copy. A copy may say which object it is without need.
     pub fn same_but_for_place(&self, wanted: &Self) -> bool {
-        let SharedMarks { rule, source, source_uid, digest, on_removal, definition: _, names_itself } =
-            &**self;
+        let SharedMarks {
+            rule,
+            source,
+            source_uid,
+            digest,
+            on_removal,
+            own_removal,
+            definition: _,
+            names_itself,
+        } = &**self;
         (*names_itself || !wanted.names_itself)
-            && (rule, source, source_uid, digest, on_removal)
-                == (&wanted.rule, &wanted.source, &wanted.source_uid, &wanted.digest, &wanted.on_removal)
+            && (rule, source, source_uid, digest)
+                == (&wanted.rule, &wanted.source, &wanted.source_uid, &wanted.digest)
+            && (on_removal, own_removal) == (&wanted.on_removal, &wanted.own_removal)
     }
 }
 
@@ -444,6 +414,7 @@ mod tests {
             source_uid: "u".into(),
             digest: "d".into(),
             on_removal: Some(OnRemoval::Retain),
+            own_removal: false,
             definition: None,
             names_itself,
         };

@@ -281,7 +281,7 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// Removes our marks and leaves the object. An apply without fields would not do: it would delete the
+    /// Removes our marks and the owner, with which it would go, and leaves the object. An apply without fields would not do: it would delete the
     /// data, too.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
         use crate::marks::{DIGEST, ON_REMOVAL, RULE, SOURCE, SOURCE_UID};
@@ -291,6 +291,7 @@ impl CopyWriter {
         let body = json!({"metadata": {
             "uid": version.uid,
             "resourceVersion": version.resource_version,
+            "ownerReferences": null,
             "labels": nulls(&[MANAGED_BY, RULE_LABEL]),
             "annotations": nulls(&[RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, OBJECT, REMOVE_AFTER, DEFINITION]),
         }});

@@ -6,7 +6,7 @@ use testbed::{NAMESPACE, RELEASE};
 
 use crate::any_kind;
 use crate::at_rest::{a_deployment_and_a_service, nothing_was_tried};
-use crate::bed::objects::{data_of, ours, uid, version};
+use crate::bed::objects::{data_of, label, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
 use crate::copied_custom;
 use crate::import;
@@ -14,6 +14,7 @@ use crate::instances_rights::{
     who_makes_one_chooses_values_only, who_makes_one_gives_pods_no_rights,
     who_may_not_list_them_gets_nothing, who_may_not_read_elsewhere_gets_nothing,
 };
+use crate::narrowed;
 use crate::rights::unused_on;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
@@ -22,7 +23,8 @@ const FLAGS: [&str; 4] = [
     "--copy-kinds",
     "Deployment,Service",
     "--template-kinds",
-    "cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render+statusField,cert-manager.io/v1/Certificate/certificates/render,\
+    "v1/PersistentVolumeClaim/persistentvolumeclaims/render,\
+     cache.example.com/v1alpha1/Memcached/memcacheds/forEach+render+statusField,cert-manager.io/v1/Certificate/certificates/render,\
      networking.k8s.io/v1/Ingress/ingresses/render,shop.example.com/v2/Shelf/shelves/render,look.example.com/v1/Theme/themes/render+copy",
 ];
 
@@ -30,8 +32,9 @@ const FLAGS: [&str; 4] = [
 fn each_object_of_a_kind_gets_what_a_template_declares() {
     let bed = private("instances");
     let kind = json!({ "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "resource": "memcacheds", "use": ["forEach", "render", "statusField"] });
+    let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "resource": "persistentvolumeclaims", "use": ["render"] });
     let kinds: Vec<Value> =
-        [kind].into_iter().chain(any_kind::granted()).chain([copied_custom::granted()]).collect();
+        [kind, claim].into_iter().chain(any_kind::granted()).chain([copied_custom::granted()]).collect();
     let granted = format!("templates.kinds={}", json!(kinds));
     let copied = "copies.kinds={Deployment,Service}";
     let upgrade = ["upgrade", RELEASE, CHART, "-n", NAMESPACE, "--reuse-values"];
@@ -40,6 +43,8 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     a_kind_that_is_not_served_stops_nobody(&bed);
     made_changed_and_gone(&bed);
     two_that_want_one_place(&bed);
+    narrowed::a_label_taken_off_is_warned_of_and_what_holds_data_stays(&bed);
+    narrowed::what_was_orphaned_on_request_stays(&bed);
     what_is_rendered_of_its_own_kind_is_no_instance(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_makes_one_gives_pods_no_rights(&bed);
@@ -123,7 +128,7 @@ pub fn everywhere(story: &Story<'_>) -> Value {
     json!([{ "namespaceSelector": story.selector() }])
 }
 
-fn until_counted(story: &Story<'_>, name: &str, instances: u8, current: u8) {
+pub fn until_counted(story: &Story<'_>, name: &str, instances: u8, current: u8) {
     eventually(&format!("{name} counts {instances} instances"), || {
         let template = story.admin().get("CopyratorTemplate", &story.home, name).ok_or("it is gone")?;
         let counted = ["instances", "current"].map(|field| template["status"][field].clone());
@@ -297,7 +302,11 @@ fn gone_while_no_operator_runs(bed: &Bed) -> crate::bed::Crew {
     let crew = bed.man_with(&FLAGS);
     story.until("ConfigMap", &place, "cache-changes", [("size", "2"), ("of", "changes")]);
     story.until("ConfigMap", &place, "cache-comes", [("size", "7"), ("of", "comes")]);
-    story.until_gone("ConfigMap", &place, "cache-leaves");
+    // Whoever deleted the cache wanted to keep it.
+    eventually("what was left behind is an ordinary object", || {
+        let left = story.admin().get("ConfigMap", &place, "cache-leaves").ok_or("it was deleted")?;
+        same(label(&left, "copyrator.dev/rule"), None)
+    });
     until_counted(&story, "caches", 3, 3);
     let still = story.admin().get("ConfigMap", &place, "cache-stays").expect("it is there");
     assert_eq!(version(&still), version(&stays), "something was written");

@@ -60,6 +60,7 @@ mod mounted;
 mod namespaced;
 mod namespaced_people;
 mod namespaced_sight;
+mod narrowed;
 mod observability;
 mod old_definitions;
 mod operators;

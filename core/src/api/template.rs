@@ -136,6 +136,11 @@ pub struct TemplateObject {
     /// impossible.
     #[serde(default)]
     pub recreate: Recreate,
+    /// What happens to this object when the template no longer declares it, or when the object that it is rendered for is deleted.
+    /// Default: the template's `deletionPolicy`; but a PersistentVolumeClaim or StatefulSet that the template no longer declares
+    /// stays, since its data would go with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicy>,
 }
 
 /// Whether an object is made anew where no update can change it.
@@ -177,7 +182,7 @@ pub struct CopyratorTemplateStatus {
     /// How many of them exist with the right content.
     #[serde(default)]
     pub current: i64,
-    /// How many rendered objects are no longer wanted, and will be deleted when their grace is over.
+    /// How many rendered objects are no longer wanted, and will be deleted, or left as ordinary objects, when their grace is over.
     #[serde(default)]
     pub leaving: i64,
     /// How many problems there are.

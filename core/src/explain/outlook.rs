@@ -18,6 +18,7 @@ use crate::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
             claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
             granted::{UNJUDGED, mistyped, not_granted, not_granted_to, not_listed, not_listed_sources},
+            stays,
             targets::{is_named, takes_copies},
             templates::is_rendered,
         },
@@ -165,7 +166,13 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             "what the decision depends on could not be read".into(),
         ));
     }
-    let unwanted = || marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
+    let unwanted = || {
+        let why = marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
+        match stays(world, slot) && !matches!(plan.action, Some(CopyAction::Release(_))) {
+            true => format!("{why}; it stays then, as an ordinary object"),
+            false => why,
+        }
+    };
     Some(match (&plan.action, &plan.state) {
         (None, SlotState::Nothing) => return None,
         (_, SlotState::Blocked(problem)) => {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{NamespaceFacts, room::Room};
 use crate::{
-    api::Recreate,
+    api::{DeletionPolicy, Recreate},
     digest::Fingerprint,
     names::{InstanceName, NamespacedName, ObjectKey},
     validate::CompiledTemplate,
@@ -134,6 +134,8 @@ pub struct RenderedObject {
     pub labels: BTreeMap<String, String>,
     /// Whether to delete and make anew what no update can change.
     pub recreate: Recreate,
+    /// The object's own `deletionPolicy`; `None`: the template's.
+    pub deletion: Option<DeletionPolicy>,
     /// Whether other expressions read it.
     pub is_read: bool,
     /// The whole object, to be written.

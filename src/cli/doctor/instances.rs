@@ -39,7 +39,7 @@ pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<OwnedByI
     let templates = list(templates, None, &ListParams::default()).await.unwrap_or_default();
     for template in templates.into_iter().filter_map(AsWritten::understood) {
         let compiled = CompiledTemplate::compile(&template.spec).ok();
-        let Some(kind) = compiled.as_ref().and_then(CompiledTemplate::owning_kind) else { continue };
+        let Some(kind) = compiled.as_ref().and_then(CompiledTemplate::owning_any) else { continue };
         let Some(granted) = granted.iter().find(|granted| granted.kind == *kind) else { continue };
         let definition = format!("{}.{}", granted.plural, kind.group());
         // Kinds that Kubernetes has itself have no definition.

@@ -12,7 +12,7 @@ use crate::{
         tree::{Origin, Seen, origin_of},
     },
     explain::{Course, Outlook, RestartOutlook, RestartReason, Restartable, on_change},
-    model::World,
+    model::{Owner, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         Reason,
@@ -260,7 +260,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         rule: rule.map(ToString::to_string),
         source: origin_of(world, outlook).map(|origin| origin.to_string()),
         instance: outlook.instance.clone(),
-        goes_with: rule.and_then(|rule| goes_with(world, rule)),
+        goes_with: rule.and_then(|rule| goes_with(world, rule, &outlook.slot)),
         fields: rule.map(|rule| fields(world, rule, &outlook.slot)).unwrap_or_default(),
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
@@ -272,10 +272,11 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     }
 }
 
-/// The kind with whose objects Kubernetes deletes what a template declares for them.
-fn goes_with(world: &World, template: &NamespacedName) -> Option<String> {
+/// The kind of the instance with which Kubernetes deletes this object: none where the object has no owner (any more).
+fn goes_with(world: &World, template: &NamespacedName, slot: &ObjectKey) -> Option<String> {
     let compiled = world.templates().get(template)?.compiled.as_deref().ok()?;
-    compiled.owning_kind().map(ToString::to_string)
+    let is_owned = world.object(slot).is_none_or(|facts| facts.owners != Owner::NONE);
+    compiled.owning_any().filter(|_| is_owned).map(ToString::to_string)
 }
 
 /// The fields of an object that a template's expressions give.

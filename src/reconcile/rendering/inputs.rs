@@ -191,9 +191,10 @@ impl Inputs {
         let body = Body::new(&body);
         let content = decode(kind, body.expose())
             .ok_or_else(|| format!("is no valid {kind}: the values of data must be texts"))?;
-        let (recreate, is_read) = (declared.recreate, self.compiled.reads(&declared.id));
+        let &CompiledObject { recreate, deletion, .. } = declared;
+        let is_read = self.compiled.reads(&declared.id);
         let print = content.fingerprint(&self.key);
-        Ok(RenderedObject { slot, position, print, labels, recreate, is_read, body })
+        Ok(RenderedObject { slot, position, print, labels, recreate, deletion, is_read, body })
     }
 
     /// What is known where nothing can be rendered.

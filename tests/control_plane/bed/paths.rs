@@ -11,6 +11,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("Pod", "pods", "/api/v1", true),
     ("Service", "services", "/api/v1", true),
     ("ServiceAccount", "serviceaccounts", "/api/v1", true),
+    ("PersistentVolumeClaim", "persistentvolumeclaims", "/api/v1", true),
     ("Event", "events", "/apis/events.k8s.io/v1", true),
     ("Deployment", "deployments", "/apis/apps/v1", true),
     ("ReplicaSet", "replicasets", "/apis/apps/v1", true),

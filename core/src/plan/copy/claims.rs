@@ -9,7 +9,7 @@ use super::{
     templates::{is_of, is_rendered, not_granted_objects, not_read_kind, owner, selects, unknown_kind},
 };
 use crate::{
-    api::ConflictPolicy,
+    api::{ConflictPolicy, DeletionPolicy},
     digest::Fingerprint,
     marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
     model::{
@@ -17,7 +17,7 @@ use crate::{
         TemplateFacts, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
-    validate::{CompiledRule, CompiledTemplate, Gives, Globs},
+    validate::{CompiledRule, CompiledTemplate, Gives, Globs, keeps_data},
 };
 
 /// At most this many further sources of one slot are reported.
@@ -93,13 +93,16 @@ impl Claim<'_> {
         }
     }
 
-    /// What happens to the object when it is no longer wanted.
-    pub(super) fn on_removal(&self, default_grace: Duration) -> OnRemoval {
-        let (deletion, grace) = match &self.wants {
-            Wants::Copy { compiled, .. } => (compiled.deletion, compiled.grace),
-            Wants::Object { compiled, .. } => (compiled.deletion, compiled.grace),
+    /// What happens to the object when it is no longer wanted, and whether that is of this object alone.
+    pub(super) fn on_removal(&self, default_grace: Duration) -> (OnRemoval, bool) {
+        let (deletion, own, grace) = match &self.wants {
+            Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
+            Wants::Object { compiled, object, .. } => {
+                let stays = || keeps_data(object.slot.kind.resource().kind).then_some(DeletionPolicy::Retain);
+                (compiled.deletion, object.deletion.or_else(stays), compiled.grace)
+            }
         };
-        OnRemoval::new(deletion, grace.unwrap_or(default_grace))
+        (OnRemoval::new(own.unwrap_or(deletion), grace.unwrap_or(default_grace)), own.is_some())
     }
 
     /// The owner that the object is to have.
@@ -240,7 +243,7 @@ fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item
         let source = instance.object().unwrap_or_else(|| template.clone());
         let is_held = marks.is_some_and(|marks| marks.rule == *template && marks.source == source);
         let source = ObjectKey { kind: slot.kind, namespace: source.namespace, name: source.name };
-        let owner = owner(compiled, instance, set);
+        let owner = owner(compiled, instance, set, object.deletion);
         let wants = Wants::Object { facts, compiled, object, owner: owner.map(Arc::new) };
         let claim = Claim { rule: template, wants, source, duplicates: Vec::new() };
         match claims.last_mut().filter(|last| last.rule == template) {

@@ -66,6 +66,7 @@ impl Intent {
         let type_ = print.type_.clone().filter(|_| slot.kind == Kind::Secret);
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
+        let (on_removal, own_removal) = claim.on_removal(world.settings().default_grace);
         let marks = CopyMarks {
             mark: key.mark(slot, &rule).into(),
             remove_after: None,
@@ -73,7 +74,8 @@ impl Intent {
                 source: claim.source.named(),
                 source_uid: print.uid.to_string(),
                 digest: key.content(&shaped, &labels, &annotations),
-                on_removal: Some(claim.on_removal(world.settings().default_grace)),
+                on_removal: Some(on_removal),
+                own_removal,
                 definition: None,
                 // Copies of these are many, and no controller makes objects with their annotations.
                 names_itself: slot.kind.data().is_none() || rule.template().is_some(),

@@ -42,7 +42,7 @@ pub use intent::Intent;
 pub use not_kept::not_kept;
 pub use problem::{CopyProblem, ProblemReason};
 pub use remember::{Acted, Made, forget_attempt, settle_compared, settle_examined, settle_slot};
-pub use removal::{is_unseen_under, let_go, places, served};
+pub use removal::{is_unseen_under, let_go, places, served, stays};
 pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, SourceIndex, source_index_key};

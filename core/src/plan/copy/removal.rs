@@ -18,14 +18,15 @@ use super::{
     rights::{Heard, heard},
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},
     targets::was_asked_about,
-    templates::{asks_about, is_rendered},
+    templates::{OfInstance, asks_about, is_rendered, of_instance},
     terminating::plan_terminating,
 };
 use crate::{
-    marks::{DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
+    marks::{CopyMarks, DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
     model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, Right, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
+    validate::keeps_data,
 };
 
 /// When to look again after a watch has failed of our own kinds, or of kinds that templates are granted.
@@ -80,14 +81,71 @@ pub(super) fn plan_unwanted(
             let problem = CopyProblem::new(slot, ProblemReason::Held, held(world, &marks.rule, definition));
             return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
         }
-        return leave(own_word, facts, &marks.rule, remove_after, now);
+        let way = way_of(world, slot, facts, own_word);
+        return way
+            .map_or_else(|| plan(SlotState::Kept), |way| leave(way, facts, &marks.rule, remove_after, now));
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
-    if was_asked {
-        return leave(word, facts, &marks.rule, remove_after, now);
+    let gentle = if was_asked { word } else { word.or_gentler(own_word) };
+    let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
+    let left = leave(way, facts, &marks.rule, remove_after, now);
+    if was_asked || left.action.is_none() { left } else { allowed(world, slot, &marks.rule, left, now) }
+}
+
+/// How an object goes that nothing wants any more.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As its rule or template says, or its own mark.
+    Said(OnRemoval),
+    /// It stays, and keeps its marks for this long: a label that comes back, an edit that is undone, or an instance that is made anew
+    /// finds it as it was.
+    Stays(Duration),
+}
+
+/// How an unwanted object goes, given what its rule or template says; `None` where Kubernetes deletes it.
+fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval) -> Option<Way> {
+    let marks = facts.marks.as_deref()?;
+    let of_object = own_word(slot.kind, marks);
+    let grace = match word {
+        OnRemoval::Delete(grace) => grace,
+        OnRemoval::Retain => world.settings().default_grace,
+    };
+    let way = match of_object {
+        Some(OnRemoval::Retain) if keeps_data(slot.kind.resource().kind) => Way::Stays(grace),
+        Some(own) => Way::Said(own),
+        None => Way::Said(word),
+    };
+    let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
+    match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
+        Some(OfInstance::Orphaning) => match way {
+            Way::Said(OnRemoval::Delete(grace)) => Some(Way::Stays(grace)),
+            retained => Some(retained),
+        },
+        // Kubernetes deletes it, also where it would stay if its template no longer declared it.
+        Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
+        Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
-    let left = leave(word.or_gentler(own_word), facts, &marks.rule, remove_after, now);
-    if left.action.is_some() { allowed(world, slot, &marks.rule, left, now) } else { left }
+}
+
+/// Whether an unwanted object stays, as an ordinary one, when its grace is over.
+pub fn stays(world: &World, slot: &ObjectKey) -> bool {
+    let facts = world.object(slot);
+    let way = facts.and_then(|facts| {
+        let word = facts.marks.as_deref()?.on_removal.unwrap_or(OnRemoval::Retain);
+        way_of(world, slot, facts, word)
+    });
+    matches!(way, Some(Way::Stays(_)))
+}
+
+/// What holds for this object alone, whatever its template says of all of its objects: a person wrote a `deletionPolicy` for it, or it
+/// holds data.
+fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
+    marks.rule.template()?;
+    match marks.own_removal {
+        true => marks.on_removal,
+        // Written by a version of ours that did not know.
+        false => keeps_data(kind.resource().kind).then_some(OnRemoval::Retain),
+    }
 }
 
 /// Whether the watch of such objects has failed, or of those that their template is rendered for: what was removed by what it told
@@ -129,7 +187,7 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
 
 /// Plans an orphaned copy by what its mark or its rule says of it.
 fn leave(
-    word: OnRemoval,
+    way: Way,
     facts: &ObjectFacts,
     rule: &NamespacedName,
     remove_after: Option<Timestamp>,
@@ -137,19 +195,22 @@ fn leave(
 ) -> SlotPlan {
     let version = Version::of(facts);
     let plan = |action, state| SlotPlan { action, ..SlotPlan::rest(Some(rule), state) };
-    match (word, remove_after) {
-        (OnRemoval::Retain, _) => plan(Some(CopyAction::Release(version)), SlotState::Kept),
-        (OnRemoval::Delete(grace), _) if grace.is_zero() => {
-            plan(Some(CopyAction::Delete(version)), SlotState::Leaving(None))
-        }
-        (OnRemoval::Delete(grace), None) => {
+    let released = || plan(Some(CopyAction::Release(version.clone())), SlotState::Kept);
+    let (grace, stays) = match way {
+        Way::Said(OnRemoval::Retain) => return released(),
+        Way::Said(OnRemoval::Delete(grace)) => (grace, false),
+        Way::Stays(grace) => (grace, true),
+    };
+    let over =
+        if grace.is_zero() { Some(None) } else { remove_after.filter(|after| *after <= now).map(Some) };
+    match (over, remove_after) {
+        (Some(_), _) if stays => released(),
+        (Some(after), _) => plan(Some(CopyAction::Delete(version)), SlotState::Leaving(after)),
+        (None, None) => {
             let after = at_after(now, grace);
             plan(Some(CopyAction::MarkRemoval(version, after)), SlotState::Leaving(Some(after)))
         }
-        (OnRemoval::Delete(_), Some(after)) if after <= now => {
-            plan(Some(CopyAction::Delete(version)), SlotState::Leaving(Some(after)))
-        }
-        (OnRemoval::Delete(_), Some(after)) => {
+        (None, Some(after)) => {
             SlotPlan { recheck: Some(after), ..plan(None, SlotState::Leaving(Some(after))) }
         }
     }

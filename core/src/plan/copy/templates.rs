@@ -2,9 +2,13 @@
 
 use super::targets::takes_copies;
 use crate::{
+    api::{ConflictPolicy, DeletionPolicy},
     authority::Bounds,
     marks::Proof,
-    model::{InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World, hash_of},
+    model::{
+        InstanceFacts, InstancesRead, NamespaceFacts, ObjectFacts, Owner, RenderedSet, TemplateFacts, World,
+        hash_of,
+    },
     names::{InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     validate::{CompiledObject, CompiledTarget, CompiledTemplate, Instances, declared_kind},
 };
@@ -43,6 +47,38 @@ fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> Ins
             object: Some(marks.source.name.clone()).filter(|_| marks.source.namespace == slot.namespace),
         },
         _ => InstanceName::from(&slot.namespace),
+    }
+}
+
+/// What has become of the instance that an object was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OfInstance {
+    /// It is there, or the object has no instance with which Kubernetes would delete it.
+    There,
+    /// It is gone, and Kubernetes deletes the object with it.
+    Gone,
+    /// It is gone, and its dependents were left behind (`kubectl delete --cascade=orphan`): the garbage collector took the owner off the
+    /// object before the instance went.
+    Orphaning,
+}
+
+/// What has become of the instance of an object that this template made.
+pub(super) fn of_instance(
+    world: &World,
+    compiled: &CompiledTemplate,
+    slot: &ObjectKey,
+    facts: &ObjectFacts,
+) -> OfInstance {
+    let known = compiled.instance_kind().zip(made_for(world, compiled, slot).object());
+    let (Some((kind, name)), Some(marks)) = (known, facts.marks.as_deref()) else { return OfInstance::There };
+    let is_it = |known: &InstanceFacts| *known.uid == *marks.source_uid;
+    // Objects that may have been somebody else's never have an owner.
+    if compiled.conflict != ConflictPolicy::Refuse || world.instance(kind, &name).is_some_and(is_it) {
+        return OfInstance::There;
+    }
+    match facts.owners {
+        Owner::NONE => OfInstance::Orphaning,
+        _ => OfInstance::Gone,
     }
 }
 
@@ -150,13 +186,14 @@ pub fn instances_in<'w>(
     all.filter(|instance| selects(world, template, compiled, instance))
 }
 
-/// The owner of the objects of an instance, with which Kubernetes deletes them.
+/// The owner of an object of an instance, with which Kubernetes deletes it. `own` is the object's own `deletionPolicy`.
 pub(super) fn owner(
     compiled: &CompiledTemplate,
     instance: &InstanceName,
     set: &RenderedSet,
+    own: Option<DeletionPolicy>,
 ) -> Option<Owner> {
-    let kind = compiled.owning_kind()?;
+    let kind = compiled.owning_kind(own)?;
     let read = set.instance.as_ref()?;
     Some(Owner {
         api_version: kind.api_version.to_string(),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 mod demand;
 mod guard;
 mod labels;
+mod leaving;
 mod made_anew;
 mod namespace_scope;
 mod ready;
@@ -19,7 +20,7 @@ use super::{
     *,
 };
 use crate::{
-    api::{CopyratorRule, CopyratorRuleStatus},
+    api::{CopyratorRule, CopyratorRuleStatus, DeletionPolicy},
     authority::Bounds,
     digest::{DigestKey, Fingerprint, KeyPrint},
     explain::{Brings, Course, Outlook, brings, outlooks},

@@ -1,12 +1,13 @@
 //! One object of a template: what its manifest says, and which expressions it holds.
 
 use super::{
+    kinds::group,
     literal::FieldContext,
     manifest,
     node::{Compiler, Formula, Node},
 };
 use crate::{
-    api::{Recreate, TemplateObject},
+    api::{DeletionPolicy, Recreate, TemplateObject},
     validate::invalid,
 };
 
@@ -21,6 +22,10 @@ pub struct CompiledObject {
     pub kind: String,
     /// Whether it is made anew where no update can change it.
     pub recreate: Recreate,
+    /// The object's own `deletionPolicy`; `None`: the template's.
+    pub deletion: Option<DeletionPolicy>,
+    /// Its name, as the template writes it.
+    written_name: String,
     pub(super) include: Option<Formula>,
     pub(super) name: Node,
     pub(super) body: Node,
@@ -57,6 +62,8 @@ impl CompiledObject {
             api_version,
             kind,
             recreate: spec.recreate,
+            deletion: spec.deletion_policy,
+            written_name: spec.template["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             pods: pods_of(&spec.id),
             include,
             name,
@@ -69,13 +76,24 @@ impl CompiledObject {
         self.include.iter().chain(self.body.formulas())
     }
 
+    /// What tells the object from the others of an instance, as the template writes it: group, kind and name.
+    pub fn written_key(&self) -> String {
+        format!("{} {} {}", group(&self.api_version), self.kind, self.written_name)
+    }
+
+    /// The expression of `includeWhen`.
+    pub fn condition(&self) -> Option<&str> {
+        self.include.as_ref().map(|formula| &*formula.source)
+    }
+
     /// Whether an expression reads this object, or its pods.
     pub(super) fn is_read_by(&self, formula: &Formula) -> bool {
         formula.expression.reads(&self.id) || formula.expression.reads(&self.pods)
     }
 }
 
-/// Whether the data of an object of this kind goes with it, so that it is never made anew.
+/// Whether the data of an object of this kind goes with it: such an object is never made anew, and stays when its template no longer
+/// declares it.
 pub fn keeps_data(kind: &str) -> bool {
     ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }

@@ -29,11 +29,17 @@ impl CompiledTemplate {
         }
     }
 
-    /// The kind of the objects with which Kubernetes deletes what is rendered for them; `None` where that is to stay, or may have been
-    /// somebody else's before.
-    pub fn owning_kind(&self) -> Option<&InstanceKind> {
-        let goes = self.deletion == DeletionPolicy::Delete && self.conflict == ConflictPolicy::Refuse;
+    /// The kind of the instances with which Kubernetes deletes a rendered object that has this `deletionPolicy` of its own; `None` where
+    /// the object is to stay, or may have been somebody else's before.
+    pub fn owning_kind(&self, own: Option<DeletionPolicy>) -> Option<&InstanceKind> {
+        let goes =
+            own.unwrap_or(self.deletion) == DeletionPolicy::Delete && self.conflict == ConflictPolicy::Refuse;
         self.instance_kind().filter(|_| goes)
+    }
+
+    /// The kind of the instances with which Kubernetes deletes at least one of the rendered objects.
+    pub fn owning_any(&self) -> Option<&InstanceKind> {
+        self.objects.iter().find_map(|object| self.owning_kind(object.deletion))
     }
 
     /// Whether an expression of another object, or of `writeStatus`, reads the object of this id, or its pods.

@@ -1,0 +1,86 @@
+//! What happens to a copy when it is orphaned, as its mark says.
+
+use std::time::Duration;
+
+use crate::api::{DeletionPolicy, Span};
+
+/// What ends the mark where it is of the object alone: its template as a whole says something else, or may come to say it.
+const OWN: &str = "/object";
+
+/// What happens to a copy when it is orphaned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnRemoval {
+    /// It is deleted when this grace is over.
+    Delete(Duration),
+    /// It stays, as an ordinary object.
+    Retain,
+}
+
+impl OnRemoval {
+    /// From a rule's policy and grace. The mark carries whole seconds, so half a second becomes one: `0s`
+    /// would delete at once. Too long a grace is shortened to one that can be read again.
+    pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
+        const LONGEST: u64 = 100 * 366 * 24 * 3600;
+        let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
+        match policy {
+            DeletionPolicy::Delete => Self::Delete(Duration::from_secs(seconds.min(LONGEST))),
+            DeletionPolicy::Retain => Self::Retain,
+        }
+    }
+
+    /// The gentler of two: retaining, else the longer grace.
+    pub fn or_gentler(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
+            _ => Self::Retain,
+        }
+    }
+
+    /// Reads the value of its annotation, and whether that is of the object alone.
+    pub(super) fn read(text: &str) -> (Option<Self>, bool) {
+        match text.strip_suffix(OWN) {
+            Some(own) => (Self::parse(own), true),
+            None => (Self::parse(text), false),
+        }
+    }
+
+    /// The value of its annotation.
+    pub(super) fn written(self, is_own: bool) -> String {
+        self.write() + if is_own { OWN } else { "" }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "Retain" {
+            return Some(Self::Retain);
+        }
+        let grace = Span::new(text.strip_prefix("Delete/")?).get().ok()?;
+        Some(Self::Delete(grace))
+    }
+
+    fn write(self) -> String {
+        match self {
+            Self::Retain => "Retain".into(),
+            Self::Delete(grace) => format!("Delete/{}", Span::from(grace)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An earlier version of ours reads what it does not know as no word at all, and keeps the object.
+    #[test]
+    fn what_one_object_says_of_its_removal_is_read_back() {
+        for (word, is_own, text) in [
+            (OnRemoval::Retain, false, "Retain"),
+            (OnRemoval::Retain, true, "Retain/object"),
+            (OnRemoval::Delete(Duration::from_secs(300)), true, "Delete/5m/object"),
+        ] {
+            assert_eq!(word.written(is_own), text);
+            assert_eq!(OnRemoval::read(text), (Some(word), is_own));
+            assert_eq!(OnRemoval::parse(text).is_none(), is_own, "{text}");
+        }
+        assert_eq!(OnRemoval::read("Keep"), (None, false));
+    }
+}
