@@ -55,7 +55,7 @@ impl RuleHandler {
             }
         }
         queue.add(Key::RuleStatus(rule.clone()), Lane::Change);
-        if rule.annotated().is_some() {
+        if rule.annotated().is_some() || rule.template().is_some() {
             queue.add(Key::SourceIndex, Lane::Change);
         }
         match settled {

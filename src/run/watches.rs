@@ -112,9 +112,14 @@ pub(super) fn start(
             watches.run("watch copyratorrules", api, None, Some(&format!("metadata.name={name}")));
         }
     }
-    if !config.reconciler && config.annotations {
+    if !config.reconciler {
         let api = Api::<ConfigMap>::namespaced(client.clone(), &config.namespace);
-        watches.run("watch annotated sources", api, None, Some(&format!("metadata.name={SOURCE_INDEX}")));
+        watches.run(
+            "watch annotated sources and templates",
+            api,
+            None,
+            Some(&format!("metadata.name={SOURCE_INDEX}")),
+        );
     }
     if config.reconciler {
         watches.start_data(widened);

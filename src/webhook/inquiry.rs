@@ -50,17 +50,16 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
     Ok(verdict)
 }
 
-/// Warns of what a rule will not do for now. Users who may not list namespaces are not told which exist, and
+/// Warns of what the write brings about. Users who may not list namespaces are not told which or how many exist, and
 /// no write fails because that cannot be asked.
 async fn tell(authorizer: &dyn Authorizer, author: &Subject, foresight: Foresight, verdict: &mut Verdict) {
-    let Foresight { told, of_namespaces } = foresight;
+    let Foresight { told, of_namespaces, instead } = foresight;
     told.into_iter().for_each(|said| verdict.warn(said));
     if of_namespaces.is_empty() {
         return;
     }
     let question = listing_namespaces(author);
     let answer = tokio::time::timeout(BRIEFLY, authorizer.allowed(&question)).await;
-    if matches!(answer, Ok(Ok(true))) {
-        of_namespaces.into_iter().for_each(|said| verdict.warn(said));
-    }
+    let said = if matches!(answer, Ok(Ok(true))) { of_namespaces } else { instead };
+    said.into_iter().for_each(|said| verdict.warn(said));
 }

@@ -149,6 +149,7 @@ fn decide<'s, E: From<DecodeError>>(
             Ok(Decision::Ask(inquiry))
         }
         Ok(Case::Settled(decision)) => Ok(decision),
+        Ok(Case::Instance(case)) => Ok(Decision::Now(case.look(&*world()?))),
         Ok(Case::Write(write)) => {
             let world = world()?;
             let known = write.look(&world);

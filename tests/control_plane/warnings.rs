@@ -78,7 +78,7 @@ fn a_user_who_labels_a_namespace_or_deletes_a_rule_is_told_what_follows() {
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     eventually("what goes is told, too", || {
         label(json!("relabelling"));
-        let gone = "copyrator: copies of 1 rule will be deleted here after their grace";
+        let gone = "copyrator: 1 object in this namespace will be deleted in 5m, unless the label comes back (1 rule)";
         same(label(json!(null)), vec![gone.to_owned()])
     });
     label(json!("relabelling"));
@@ -145,4 +145,72 @@ fn a_user_who_changes_a_source_is_told_how_far_the_change_reaches() {
     });
     let told = format!("{:?}", answer.warnings);
     assert!(answer.code >= 400 && !told.contains("reaches"), "{told} {}", answer.body);
+}
+
+/// A write that narrows or widens what is declared was accepted without a word.
+#[test]
+fn who_narrows_or_widens_is_told_how_many_objects_go_and_come() {
+    let story = Story::new(peaceful(), "narrowing");
+    let (a, b) = (story.target("a"), story.target("b"));
+    story.admin().create(&config_map(&story.home, "one", [("k", "v")])).ok();
+    let told = |answer: Vec<String>, wanted: &str| match answer.iter().any(|said| said.contains(wanted)) {
+        true => Ok(()),
+        false => Err(format!("{wanted:?} is not among {answer:?}")),
+    };
+    let spec = |kind: &str, name: &str, spec: serde_json::Value| {
+        story.admin().merge(kind, &story.home, name, &json!({ "spec": spec })).warnings
+    };
+
+    let mut rule = story.rule("ConfigMap", &["one"]);
+    rule["spec"]["targets"] = json!([{ "names": [a, b] }]);
+    rule["spec"]["deletionGrace"] = json!("5m");
+    story.admin().create(&rule).ok();
+    story.until("ConfigMap", &b, "one", [("k", "v")]);
+    let targets =
+        |names: &[&String]| spec("CopyratorRule", "rule", json!({ "targets": [{ "names": names }] }));
+    eventually("narrowed targets are told", || {
+        targets(&[&a, &b]);
+        told(targets(&[&a]), "1 copy of this rule will be deleted in 5m; deletionPolicy: Retain keeps them")
+    });
+    eventually("wider targets are told", || {
+        targets(&[&a]);
+        told(targets(&[&a, &b]), "1 copy of this rule will appear, for 1 namespace")
+    });
+    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
+
+    let object = |id: &str| {
+        let template = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": id } });
+        json!({ "id": id, "template": template })
+    };
+    let each = json!({ "namespaces": [{ "namespaceSelector": story.selector() }] });
+    let kit = json!({ "forEach": each, "objects": [object("x"), object("y")], "deletionGrace": "5m" });
+    let template = crate::bed::objects::ours("CopyratorTemplate", &story.home, "kit", kit);
+    told(
+        story.admin().create(&template).warnings,
+        "4 objects of this template will appear, for 2 namespaces",
+    )
+    .unwrap();
+    story.until_condition("CopyratorTemplate", "kit", "Ready", "True", "AllRendered");
+    let labels = data([("story", "narrowing")]);
+    eventually("a namespace's warning counts templates", || {
+        let answer = story.admin().try_create(&namespace(&story.called("new"), &labels));
+        told(answer.warnings, "2 objects will appear in this namespace (1 template)")
+    });
+    let objects = |ids: &[&str]| {
+        let objects: Vec<_> = ids.iter().map(|id| object(id)).collect();
+        spec("CopyratorTemplate", "kit", json!({ "objects": objects }))
+    };
+    told(objects(&["x"]), "objects of this template will be deleted in 5m").unwrap();
+    told(objects(&["x", "y"]), "objects of this template will appear, for").unwrap();
+    story.admin().delete("CopyratorTemplate", &story.home, "kit").ok();
+
+    let source = |to: serde_json::Value| {
+        let labels = json!({ "copyrator.dev/declares": "true" });
+        let metadata = json!({ "labels": labels, "annotations": { "copyrator.dev/copy-to": to } });
+        story.admin().merge("ConfigMap", &story.home, "one", &json!({ "metadata": metadata })).warnings
+    };
+    eventually("annotations taken off are told", || {
+        told(source(json!(format!("{a},{b}"))), "2 copies of this source will appear, for 2 namespaces")?;
+        told(source(json!(null)), "2 copies of this source will be deleted in")
+    });
 }

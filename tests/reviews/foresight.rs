@@ -28,11 +28,12 @@ async fn warned(cluster: Cluster, review: &Value) -> (Vec<String>, usize) {
 async fn a_user_who_may_list_namespaces_is_told_which_do_not_exist() {
     const NOWHERE: &str =
         "copyrator: spec.targets matches no namespace now: copies appear in those that it matches later";
+    const ONE: &str = "copyrator: up to 1 copy of this rule will appear, for 1 namespace";
     for (targets, expected) in [
-        (json!([{"names": ["shop"]}]), &[][..]),
+        (json!([{"names": ["shop"]}]), &[ONE][..]),
         (
             json!([{"names": ["shop", "team-*"]}, {"namespaceSelector": {"matchLabels": {"team": "red"}}}]),
-            &[],
+            &["copyrator: up to 3 copies of this rule will appear, for 3 namespaces"],
         ),
         (
             json!([{"names": ["shpo"]}]),
@@ -40,7 +41,7 @@ async fn a_user_who_may_list_namespaces_is_told_which_do_not_exist() {
         ),
         (
             json!([{"names": ["shop", "web", "app"]}]),
-            &["copyrator: namespaces web, app do not exist: copies appear there when they are made"],
+            &["copyrator: namespaces web, app do not exist: copies appear there when they are made", ONE],
         ),
         (json!([{"names": ["red-*"]}]), &[NOWHERE]),
         (json!([{"namespaceSelector": {"matchLabels": {"team": "red"}}}]), &[NOWHERE]),
@@ -90,10 +91,12 @@ async fn a_process_that_sees_sources_tells_of_a_missing_one() {
     let review = to(json!([{"names": ["shop"]}]));
     let absent = ["copyrator: source Secret platform/registry not found"];
     assert_eq!(warned(seeing(), &review).await.0, absent);
-    assert!(warned(Cluster::new(), &review).await.0.is_empty());
+    let counted =
+        |most: &str| vec![format!("copyrator: {most}1 copy of this rule will appear, for 1 namespace")];
+    assert_eq!(warned(Cluster::new(), &review).await.0, counted("up to "));
     let mut with = seeing();
     with.world.set_object(ObjectKey::new(Kind::Secret, "platform", "registry"), Some(facts()));
-    assert!(warned(with, &review).await.0.is_empty());
+    assert_eq!(warned(with, &review).await.0, counted(""));
     // What a status of before says is not asked where the source is seen.
     let update =
         updated("NoSource", "source Secret platform/registry not found", json!({"deletionPolicy": "Retain"}));
@@ -108,7 +111,8 @@ async fn a_rule_of_a_kind_that_is_not_copied_here_is_told_which_value_grants_it(
     assert!(warnings.len() == 1 && warnings[0].contains("the chart's value copies.kinds"), "{warnings:?}");
     let mut granting = Cluster::new();
     granting.world.settings_mut().copy_kinds = [Kind::NetworkPolicy].into();
-    assert!(warned(granting, &review).await.0.is_empty());
+    let (warnings, _) = warned(granting, &review).await;
+    assert!(warnings.len() == 1 && warnings[0].contains("will appear"), "{warnings:?}");
 }
 
 #[tokio::test]
@@ -118,7 +122,8 @@ async fn what_the_status_says_of_the_version_before_is_told_as_far_as_it_holds()
     let told = async |reason: &str, change: &Value, edit: fn(&mut Value)| {
         let mut review = updated(reason, no_source, change.clone());
         edit(&mut review["request"]["oldObject"]["status"]);
-        warned(Cluster::new(), &review).await.0
+        let told = warned(Cluster::new(), &review).await.0;
+        told.into_iter().filter(|said| said.contains("the rule's status says")).collect::<Vec<_>>()
     };
     let says = |reason: &str| vec![format!("copyrator: the rule's status says {reason}: {no_source}")];
     assert_eq!(told("NoSource", &wider, |_| ()).await, says("NoSource"));
@@ -155,6 +160,311 @@ fn updated(reason: &str, message: &str, change: Value) -> Value {
     request["oldObject"]["status"] = json!({"observedGeneration": 7, "conditions": conditions});
     json_patch::merge(&mut request["object"]["spec"], &change);
     review
+}
+
+/// An update from one spec to another, of an object whose status speaks of the former.
+fn respec(name: &str, before: &Value, after: &Value, status: Value) -> Value {
+    let mut review = recorded(name);
+    let request = &mut review["request"];
+    json_patch::merge(&mut request["object"]["spec"], before);
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = request["object"].clone();
+    request["oldObject"]["metadata"]["generation"] = json!(7);
+    request["oldObject"]["status"] = status;
+    request["oldObject"]["status"]["observedGeneration"] = json!(7);
+    json_patch::merge(&mut request["object"]["spec"], after);
+    review
+}
+
+/// Narrowing was accepted without a word, and five minutes later the copies were gone.
+#[tokio::test]
+async fn who_narrows_a_rule_is_told_how_many_copies_go() {
+    let names = |names: &[&str]| json!([{ "names": names }]);
+    let three = json!({"targets": names(&["shop", "team-b", "team-c"]), "deletionGrace": "5m"});
+    let counted = |current: usize| json!({"sources": 1, "desired": 3, "current": current});
+    let keep = "deletionPolicy: Retain keeps them";
+    for (after, current, expected, to_others) in [
+        (
+            json!({"targets": names(&["shop"])}),
+            3,
+            vec![format!("2 copies of this rule will be deleted in 5m; {keep}")],
+            "up to 3 copies",
+        ),
+        (
+            json!({"targets": names(&["shop"])}),
+            2,
+            vec![format!("up to 2 copies of this rule will be deleted in 5m; {keep}")],
+            "up to 3 copies",
+        ),
+        (
+            json!({"targets": names(&["shop"]), "deletionPolicy": "Retain"}),
+            3,
+            vec!["2 copies of this rule stay, as ordinary objects (deletionPolicy: Retain)".to_owned()],
+            "up to 3 copies",
+        ),
+        (
+            json!({"excludeTargets": ["team-*"]}),
+            3,
+            vec![format!("2 copies of this rule will be deleted in 5m; {keep}")],
+            "up to 3 copies",
+        ),
+        (
+            json!({"source": {"names": ["other"]}}),
+            3,
+            vec![
+                format!("3 copies of this rule will be deleted in 5m; {keep}"),
+                "up to 3 copies of this rule will appear, for 3 namespaces".to_owned(),
+            ],
+            "up to 3 copies",
+        ),
+        (
+            json!({"copy": {"name": "{name}-copy"}}),
+            3,
+            vec![
+                format!("3 copies of this rule will be deleted in 5m; {keep}"),
+                "up to 3 copies of this rule will appear, for 3 namespaces".to_owned(),
+            ],
+            "up to 3 copies",
+        ),
+        // Nothing goes and nothing comes.
+        (json!({"suspend": true}), 3, vec![], ""),
+        (json!({"deletionGrace": "1h"}), 3, vec![], ""),
+        (json!({"targets": names(&["shop", "team-*"])}), 3, vec![], ""),
+    ] {
+        let review = respec("rule-create", &three, &after, counted(current));
+        let expected: Vec<String> = expected.iter().map(|said| format!("copyrator: {said}")).collect();
+        let told = |cluster| warned(cluster, &review);
+        assert_eq!(told(Cluster::new()).await.0, expected, "{after}");
+        // A user who may not list namespaces learns from the rule's own status how many may go, and no more.
+        let others = told(Cluster::new().refuse("list namespaces")).await.0;
+        assert_eq!(others.len(), usize::from(!to_others.is_empty()), "{after}: {others:?}");
+        assert!(others.iter().all(|said| said.contains(to_others)), "{after}: {others:?}");
+    }
+}
+
+/// Where a spec does not name its sources, the status counts them.
+#[tokio::test]
+async fn sources_that_a_spec_does_not_name_are_counted_by_the_status() {
+    let blue = json!([{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]);
+    let before = json!({"source": {"names": ["app-*"]}, "targets": blue, "deletionGrace": "5m"});
+    let counted = json!({"sources": 4, "desired": 12, "current": 12});
+    let keep = "will be deleted in 5m; deletionPolicy: Retain keeps them";
+    for (after, expected) in [
+        (json!({"targets": [{"names": ["shop"]}]}), vec![format!("8 copies of this rule {keep}")]),
+        (
+            json!({"source": {"names": ["api-*"]}}),
+            vec![
+                format!("up to 12 copies of this rule {keep}"),
+                "each source of this rule will be copied into up to 4 namespaces".to_owned(),
+            ],
+        ),
+        (
+            json!({"source": {"names": ["app-*", "api-*"]}}),
+            vec!["each source of this rule will be copied into up to 4 namespaces".to_owned()],
+        ),
+    ] {
+        let review = respec("rule-create", &before, &after, counted.clone());
+        let expected: Vec<String> = expected.iter().map(|said| format!("copyrator: {said}")).collect();
+        assert_eq!(warned(Cluster::new(), &review).await.0, expected, "{after}");
+    }
+}
+
+fn object(id: &str, kind: &str, more: Value) -> Value {
+    let version = if kind == "StatefulSet" { "apps/v1" } else { "v1" };
+    let mut object =
+        json!({"id": id, "template": {"apiVersion": version, "kind": kind, "metadata": {"name": id}}});
+    json_patch::merge(&mut object, &more);
+    object
+}
+
+#[tokio::test]
+async fn who_changes_a_template_is_told_what_goes_stays_and_comes() {
+    let (a, b) = (object("a", "ConfigMap", json!({})), object("b", "ConfigMap", json!({})));
+    let claim = |more: Value| object("c", "PersistentVolumeClaim", more);
+    let of = |objects: &[&Value]| json!({"objects": objects, "deletionGrace": "5m"});
+    let (keep, stay) = (
+        "will be deleted in 5m; deletionPolicy: Retain keeps them",
+        "stay, as ordinary objects (for its data, or by deletionPolicy)",
+    );
+    let conditional =
+        object("a", "ConfigMap", json!({"includeWhen": "'x' in namespaceObject.metadata.labels"}));
+    let (claimed, going) = (claim(json!({})), claim(json!({"deletionPolicy": "Delete"})));
+    let kept = object("b", "ConfigMap", json!({"deletionPolicy": "Retain"}));
+    for (before, after, expected) in [
+        // Four namespaces are blue.
+        (of(&[&a, &b]), of(&[&a]), vec![format!("4 objects of this template {keep}")]),
+        (of(&[&a, &claimed]), of(&[&a]), vec![format!("4 objects of this template {stay}")]),
+        (of(&[&a, &kept]), of(&[&a]), vec![format!("4 objects of this template {stay}")]),
+        (of(&[&a, &going]), of(&[&a]), vec![format!("4 objects of this template {keep}")]),
+        (
+            of(&[&a]),
+            of(&[&a, &b]),
+            vec!["4 objects of this template will appear, for 4 namespaces".to_owned()],
+        ),
+        (of(&[&a, &b]), of(&[&conditional, &b]), vec![format!("up to 4 objects of this template {keep}")]),
+        (
+            of(&[&a, &b]),
+            json!({"forEach": {"namespaces": [{"namespaceSelector": null, "names": ["shop"]}]}}),
+            vec![format!("6 objects of this template {keep}")],
+        ),
+        (of(&[&a, &b]), json!({"suspend": true, "objects": [a]}), vec![]),
+    ] {
+        let desired = 4 * before["objects"].as_array().unwrap().len();
+        let status = json!({"instances": 4, "desired": desired, "current": desired});
+        let review = respec("template-create", &before, &after, status);
+        let expected: Vec<String> = expected.iter().map(|said| format!("copyrator: {said}")).collect();
+        assert_eq!(warned(Cluster::new(), &review).await.0, expected, "{before} {after}");
+    }
+    let told = warned(Cluster::new(), &recorded("template-create")).await.0;
+    assert_eq!(told, ["copyrator: 8 objects of this template will appear, for 4 namespaces"]);
+    assert!(
+        warned(Cluster::new().refuse("list namespaces"), &recorded("template-create")).await.0.is_empty()
+    );
+}
+
+/// The webhook does not watch the objects that templates are rendered for: the status counts them.
+#[tokio::test]
+async fn of_instances_the_status_gives_the_number() {
+    let spec = |kind: Value, objects: &[&Value]| {
+        let mut of =
+            json!({"apiVersion": "a.b/v1", "kind": "WebApp", "namespaces": [{"namespaceSelector": {}}]});
+        json_patch::merge(&mut of, &kind);
+        json!({"forEach": {"namespaces": null, "objects": of}, "objects": objects, "deletionGrace": "5m"})
+    };
+    let (a, b) = (
+        object("a-${object.metadata.name}", "ConfigMap", json!({"id": "a"})),
+        object("b", "PersistentVolumeClaim", json!({})),
+    );
+    let both = spec(json!({}), &[&a, &b]);
+    let keep = "will be deleted in 5m; deletionPolicy: Retain keeps them";
+    let stay = "stay, as ordinary objects (for its data, or by deletionPolicy)";
+    for (after, expected) in [
+        (spec(json!({"apiVersion": "a.b/v2"}), &[&a]), vec![format!("5 objects of this template {stay}")]),
+        (spec(json!({}), &[&b]), vec![format!("5 objects of this template {keep}")]),
+        (
+            spec(json!({"names": ["web-*"]}), &[&a, &b]),
+            vec![
+                format!("up to 5 objects of this template {keep}"),
+                format!("up to 5 objects of this template {stay}"),
+            ],
+        ),
+        (
+            spec(
+                json!({"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]}),
+                &[&a, &b],
+            ),
+            vec![],
+        ),
+    ] {
+        let review =
+            respec("template-create", &both, &after, json!({"instances": 5, "desired": 10, "current": 10}));
+        let expected: Vec<String> = expected.iter().map(|said| format!("copyrator: {said}")).collect();
+        assert_eq!(warned(Cluster::new(), &review).await.0, expected, "{after}");
+    }
+    let mut review = recorded("template-create");
+    json_patch::merge(&mut review["request"]["object"]["spec"], &both);
+    let told = warned(Cluster::new(), &review).await.0;
+    assert_eq!(told, ["copyrator: 2 objects will appear for each WebApp that it selects"]);
+}
+
+/// Labels of a namespace, and of an object that a template is rendered for.
+#[tokio::test]
+async fn who_takes_a_label_off_is_told_what_goes_with_it() {
+    let objects = json!([
+        object("x0", "ConfigMap", json!({})),
+        object("x1", "ConfigMap", json!({"deletionPolicy": "Retain"}))
+    ]);
+    let each = json!({"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]});
+    let of_kind = json!({"objects": {"apiVersion": "a.b/v1", "kind": "WebApp", "namespaces": [{"namespaceSelector": {}}],
+        "objectSelector": {"matchLabels": {"stateful": "yes"}}}});
+    let review = |group: &str, kind: &str, namespace: &str, name: &str, before: Value, after: Value| {
+        let mut review = recorded("namespace-create");
+        let request = &mut review["request"];
+        request["operation"] = json!("UPDATE");
+        request["kind"] = json!({"group": group, "version": "v1", "kind": kind});
+        (request["namespace"], request["name"]) = (json!(namespace), json!(name));
+        let object = |labels| json!({"metadata": {"name": name, "namespace": namespace, "labels": labels}});
+        (request["oldObject"], request["object"]) = (object(before), object(after));
+        review
+    };
+    let (blue, none) = (json!({"team": "blue"}), json!({}));
+    let (yes, no) = (json!({"stateful": "yes"}), json!({"stateful": "no"}));
+    for (for_each, review, expected) in [
+        (
+            &each,
+            review("", "Namespace", "shop", "shop", blue.clone(), none.clone()),
+            Some(
+                "1 object in this namespace will be deleted in 5m, unless the label comes back (1 template)",
+            ),
+        ),
+        (
+            &each,
+            review("", "Namespace", "shop", "shop", none.clone(), blue.clone()),
+            Some("2 objects will appear in this namespace (1 template)"),
+        ),
+        (
+            &each,
+            review("", "Namespace", "shop", "shop", blue.clone(), json!({"team": "blue", "a": "b"})),
+            None,
+        ),
+        (
+            &of_kind,
+            review("a.b", "WebApp", "shop", "web", yes.clone(), no.clone()),
+            Some("1 object for this WebApp will be deleted in 5m, unless the label comes back (1 template)"),
+        ),
+        (
+            &of_kind,
+            review("a.b", "WebApp", "shop", "web", no.clone(), yes.clone()),
+            Some("2 objects will appear for this WebApp (1 template)"),
+        ),
+        (
+            &of_kind,
+            review("a.b", "WebApp", "shop", "web", yes.clone(), json!({"stateful": "yes", "a": "b"})),
+            None,
+        ),
+        (&of_kind, review("c.d", "WebApp", "shop", "web", yes.clone(), no.clone()), None),
+        (&of_kind, review("a.b", "WebApp", "unknown", "web", yes, no), None),
+    ] {
+        let spec = json!({"forEach": for_each, "objects": objects, "deletionGrace": "5m"});
+        let app = Cluster::new().template("kit", spec).app();
+        let told = app.send_value("/validate/warnings", &review).await.warnings();
+        let expected: Vec<String> = expected.iter().map(|said| format!("copyrator: {said}")).collect();
+        assert_eq!(told, expected, "{review}");
+    }
+}
+
+/// `copy-to` taken off or narrowed: the copies go after their grace.
+#[tokio::test]
+async fn who_takes_an_annotation_off_is_told_how_many_copies_go() {
+    let source =
+        json!({"kind": "ConfigMap", "namespace": "shop", "name": "app", "copyTo": "team-b,team-c,platform"});
+    let metadata = |to: Option<&str>, declares: &str| {
+        let asked = to.map(|to| json!({ "copyrator.dev/copy-to": to }));
+        json!({"name": "app", "namespace": "shop", "labels": {"copyrator.dev/declares": declares}, "annotations": asked})
+    };
+    let declared = metadata(Some("team-b,team-c,platform"), "true");
+    let gone = |number: &str| {
+        vec![format!(
+            "copyrator: {number} of this source will be deleted in 0s; put the annotation back to keep them"
+        )]
+    };
+    for (after, expected) in [
+        (metadata(None, "true"), gone("up to 3 copies")),
+        (metadata(Some("team-*"), "true"), gone("up to 1 copy")),
+        (metadata(Some("team-b,team-c,platform"), "false"), gone("up to 3 copies")),
+        (metadata(Some("*"), "true"), vec![]),
+        (declared.clone(), vec![]),
+    ] {
+        let mut review = recorded("configmap-update");
+        let request = &mut review["request"];
+        (request["namespace"], request["name"]) = (json!("shop"), json!("app"));
+        request["oldObject"] = json!({"metadata": declared});
+        request["object"] = json!({"metadata": after});
+        let app = Cluster::new().indexed(json!([source])).app();
+        assert_eq!(app.send_value("/validate/warnings", &review).await.warnings(), expected, "{after}");
+        // A rule whose author may not do it copies nothing.
+        assert!(Cluster::new().app().send_value("/validate/warnings", &review).await.warnings().is_empty());
+    }
 }
 
 fn facts() -> ObjectFacts {

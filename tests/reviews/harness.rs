@@ -133,6 +133,16 @@ impl Cluster {
         self
     }
 
+    /// What the reconciler's index says of a template of namespace `platform`.
+    pub fn template(mut self, name: &str, spec: Value) -> Self {
+        let template = json!({"namespace": "platform", "name": name, "spec": spec});
+        let index = json!({"sources": [], "templates": [template], "omitted": 0}).to_string();
+        let index =
+            ConfigMap { data: Some([("sources.json".to_owned(), index)].into()), ..ConfigMap::default() };
+        index.put(&mut self.world, "2026-01-01T00:00:00Z".parse().unwrap());
+        self
+    }
+
     /// A Deployment that uses one object.
     pub fn deployment(mut self, namespace: &str, name: &str, kind: Kind, uses: &str) -> Self {
         let key =

@@ -160,6 +160,8 @@ async fn nobody_gets_through_us_what_they_may_not_do_alone() {
             "alice create secrets  ",
             "alice delete secrets  ",
             "alice get secrets platform registry",
+            // Whether to be told how many copies appear.
+            "alice list namespaces  ",
             "alice patch deployments shop web",
             "alice patch secrets  "
         ]
@@ -193,6 +195,8 @@ async fn nobody_gets_through_a_template_what_they_may_not_do_alone() {
     let app = Cluster::new().app();
     app.send("/validate/own-kinds", "template-create").await.allowed();
     let mut asked = app.table.asked.lock().unwrap().clone();
+    // Whether to be told how many objects appear.
+    asked.retain(|one| one != "alice list namespaces  ");
     asked.sort();
     let writes = ["create", "delete", "patch"]
         .map(|verb| ["configmaps", "resourcequotas"].map(|resource| format!("alice {verb} {resource}  ")))
@@ -333,5 +337,38 @@ async fn a_user_who_deletes_a_rule_or_template_is_told_what_is_deleted_with_it()
         let way_out = if policy == "Delete" { "; deletionPolicy: Retain keeps them" } else { "" };
         let told: Vec<String> = told.into_iter().map(|told| format!("copyrator: {told}{way_out}")).collect();
         assert_eq!(answer.warnings(), told);
+    }
+}
+
+#[tokio::test]
+async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
+    let app = Cluster::new().app();
+    let mut deletion = recorded("template-create");
+    let request = &mut deletion["request"];
+    request["operation"] = json!("DELETE");
+    let mut template = request["object"].take();
+    let object = |kind: &str, own: serde_json::Value| json!({"id": "a", "deletionPolicy": own, "template": {"kind": kind}});
+    let (goes, stays) =
+        ("will be deleted in 5m; deletionPolicy: Retain keeps them", "(for its data, or by deletionPolicy)");
+    for (objects, told) in [
+        (
+            json!([
+                object("ConfigMap", json!(null)),
+                object("StatefulSet", json!(null)),
+                object("Service", json!("Retain"))
+            ]),
+            vec![
+                format!("up to 2 objects of this template {goes}"),
+                format!("up to 4 objects of this template stay, as ordinary objects {stays}"),
+            ],
+        ),
+        (json!([object("StatefulSet", json!("Delete"))]), vec![format!("6 objects of this template {goes}")]),
+    ] {
+        template["spec"]["objects"] = objects;
+        template["spec"]["deletionGrace"] = json!("5m");
+        template["status"] = json!({ "current": 6, "desired": 6, "instances": 2 });
+        deletion["request"]["oldObject"] = template.clone();
+        let told: Vec<String> = told.iter().map(|told| format!("copyrator: {told}")).collect();
+        assert_eq!(app.send_value("/validate/warnings", &deletion).await.warnings(), told);
     }
 }

@@ -1,9 +1,12 @@
 //! The writes that have consequences to warn of. The hook for warnings asks about no other writes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::{
-    api::admissionregistration::v1::ValidatingWebhook,
+    api::admissionregistration::v1::{MatchCondition, RuleWithOperations, ValidatingWebhook},
     apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
 };
 
@@ -12,16 +15,21 @@ use super::{
     passing_by::{exempt_by_condition, names_every_version},
 };
 use crate::{
-    api::DataKind,
-    model::{MonitorFacts, RuleFacts, WorkloadFacts, World},
+    api::{CopyratorRuleStatus, DataKind},
+    model::{Declared, MonitorFacts, RuleFacts, TemplateFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
     plan::Key,
+    validate::Instances,
 };
 
 /// The resource of rules.
 const RULES: &str = "copyratorrules";
 /// A hook names at most this many namespaces; beyond that it asks about all.
 const MOST_NAMED: usize = 256;
+/// The condition of a hook names at most this many labels; beyond that it asks about all.
+const MOST_LABELS: usize = 64;
+/// The condition of the written hook that the hooks for instances keep.
+const NOT_KUBERNETES_OWN: &str = "not-kubernetes-own-hands";
 
 /// The namespaces in which writes of a kind have consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +43,23 @@ enum Namespaces {
 pub struct WarningScope {
     config_maps: Namespaces,
     secrets: Namespaces,
-    /// Whether there are rules: a new or relabelled namespace may then get copies, and deleting a rule has
-    /// consequences.
+    /// Whether there are rules: deleting one has consequences.
     rules: bool,
+    /// Whether there are rules or templates: a new or relabelled namespace may then get objects.
+    namespaces: bool,
+    /// The labels by which templates select the objects that they are rendered for, by group and plural of these.
+    instances: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 impl Default for WarningScope {
     fn default() -> Self {
-        Self { config_maps: Namespaces::none(), secrets: Namespaces::none(), rules: false }
+        Self {
+            config_maps: Namespaces::none(),
+            secrets: Namespaces::none(),
+            rules: false,
+            namespaces: false,
+            instances: BTreeMap::new(),
+        }
     }
 }
 
@@ -69,9 +86,15 @@ impl Namespaces {
 }
 
 impl WarningScope {
-    /// All writes, for a process that does not know the cluster.
+    /// All writes of kinds that every installation has, for a process that does not know the cluster.
     pub fn of_anything() -> Self {
-        Self { config_maps: Namespaces::All, secrets: Namespaces::All, rules: true }
+        Self {
+            config_maps: Namespaces::All,
+            secrets: Namespaces::All,
+            rules: true,
+            namespaces: true,
+            instances: BTreeMap::new(),
+        }
     }
 
     /// Writes of sources, of objects that a monitor watches, and of objects that a workload's own annotation
@@ -79,6 +102,7 @@ impl WarningScope {
     pub fn of(world: &World) -> Self {
         let mut warned = Self::default();
         world.rules().iter().for_each(|(name, facts)| warned.add_rule(name, facts));
+        world.templates().values().for_each(|facts| warned.add_template(world, facts));
         world.monitors().iter().for_each(|(name, facts)| warned.add_monitor(name, facts));
         if world.settings().annotations {
             world.workloads().iter().for_each(|(key, facts)| warned.add_workload(key, facts));
@@ -90,7 +114,10 @@ impl WarningScope {
     pub fn of_one(world: &World, key: &Key) -> Self {
         let mut warned = Self::default();
         match key {
-            Key::Rule(name) => world.rules().get(name).into_iter().for_each(|it| warned.add_rule(name, it)),
+            Key::Rule(name) => {
+                world.rules().get(name).into_iter().for_each(|it| warned.add_rule(name, it));
+                world.templates().get(name).into_iter().for_each(|it| warned.add_template(world, it));
+            }
             Key::Monitor(name) => {
                 world.monitors().get(name).into_iter().for_each(|it| warned.add_monitor(name, it));
             }
@@ -105,13 +132,26 @@ impl WarningScope {
     fn add_rule(&mut self, name: &NamespacedName, facts: &RuleFacts) {
         let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
         let Some(compiled) = compiled else { return };
-        self.rules = true;
+        (self.rules, self.namespaces) = (true, true);
         // No hook warns of what writes of the other kinds bring about.
         let Some(kind) = compiled.kind.data() else { return };
         let places = self.of_kind(kind);
         match compiled.source_namespaces.as_slice() {
             [] => places.add(&name.namespace),
             named => named.iter().for_each(|namespace| places.add(namespace)),
+        }
+    }
+
+    fn add_template(&mut self, world: &World, facts: &TemplateFacts) {
+        let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
+        let Some(compiled) = compiled else { return };
+        self.namespaces = true;
+        let Instances::Objects { kind, selector: Some(selector), .. } = &compiled.instances else { return };
+        let Some(granted) = world.settings().template_kind(kind) else { return };
+        let labels: BTreeSet<String> = selector.keys().map(str::to_owned).collect();
+        if !labels.is_empty() {
+            let kind = (kind.group().to_owned(), granted.plural.clone());
+            self.instances.entry(kind).or_default().extend(labels);
         }
     }
 
@@ -130,6 +170,11 @@ impl WarningScope {
         self.config_maps.covers(&other.config_maps)
             && self.secrets.covers(&other.secrets)
             && (self.rules || !other.rules)
+            && (self.namespaces || !other.namespaces)
+            && other
+                .instances
+                .iter()
+                .all(|(kind, labels)| self.instances.get(kind).is_some_and(|these| labels.is_subset(these)))
     }
 
     fn of_kind(&mut self, kind: DataKind) -> &mut Namespaces {
@@ -156,7 +201,8 @@ impl WarningScope {
             let places = match resource {
                 "configmaps" => &self.config_maps,
                 "secrets" => &self.secrets,
-                NAMESPACES | RULES if !self.rules => return None,
+                NAMESPACES if !self.namespaces => return None,
+                RULES if !self.rules => return None,
                 _ => &Namespaces::All,
             };
             if let Namespaces::Named(names) = places {
@@ -176,13 +222,52 @@ impl WarningScope {
         let mut resources: Vec<&String> =
             written.rules.iter().flatten().flat_map(|rule| rule.resources.iter().flatten()).collect();
         resources.dedup();
-        resources.into_iter().filter_map(|resource| one(resource)).collect()
+        let of_instances = self
+            .instances
+            .iter()
+            .map(|((group, plural), labels)| of_instances(written, group, plural, labels));
+        resources.into_iter().filter_map(|resource| one(resource)).chain(of_instances).collect()
     }
 }
 
-/// Whether the API server has said that the rule's author may not do what it declares.
-fn is_refused(rule: &RuleFacts) -> bool {
-    let conditions = rule.status.iter().flat_map(|status| &status.conditions);
+/// The entry for objects that templates are rendered for: it asks about an update that changes one of the labels, and about no other write.
+fn of_instances(
+    written: &ValidatingWebhook,
+    group: &str,
+    plural: &str,
+    labels: &BTreeSet<String>,
+) -> ValidatingWebhook {
+    let mut entry = written.clone();
+    let of = if group.is_empty() { "core" } else { group };
+    entry.name = format!("{plural}.{of}.instances.{}", written.name);
+    entry.rules = Some(vec![RuleWithOperations {
+        api_groups: Some(vec![group.to_owned()]),
+        api_versions: Some(vec!["*".into()]),
+        resources: Some(vec![plural.to_owned()]),
+        operations: Some(vec!["UPDATE".into()]),
+        scope: Some("Namespaced".into()),
+    }]);
+    entry.match_policy = Some("Exact".into());
+    let conditions = entry.match_conditions.get_or_insert_default();
+    conditions.retain(|condition| condition.name == NOT_KUBERNETES_OWN);
+    let expression = match labels.len() <= MOST_LABELS {
+        true => {
+            let quoted: Vec<String> = labels.iter().map(|label| format!("'{label}'")).collect();
+            format!(
+                "[{}].exists(key, object.metadata.?labels[?key] != oldObject.metadata.?labels[?key])",
+                quoted.join(", ")
+            )
+        }
+        false => "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({})".to_owned(),
+    };
+    conditions.insert(0, MatchCondition { name: "a-template-selects-by-it".into(), expression });
+    exempt_by_condition(&mut entry, "request.namespace");
+    entry
+}
+
+/// Whether the API server has said that the author of a rule or template may not do what it declares.
+fn is_refused<Spec, Compiled>(declared: &Declared<Spec, Compiled, CopyratorRuleStatus>) -> bool {
+    let conditions = declared.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|one| one.type_ == "Authorized" && one.status == "False")
 }
 
@@ -204,7 +289,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{api::CopyratorRuleSpec, model::Declared, validate::CompiledRule};
+    use crate::{
+        api::{CopyratorRuleSpec, CopyratorTemplateSpec},
+        names::{GrantedKinds, TemplateKind},
+        validate::{CompiledRule, CompiledTemplate},
+    };
 
     fn world(rules: &[(&str, serde_json::Value)]) -> World {
         let mut world = World::default();
@@ -269,6 +358,72 @@ mod tests {
             entries(&all),
             ["configmaps.warnings", "secrets.warnings", "namespaces.warnings", "copyratorrules.warnings"]
         );
+    }
+
+    /// A template of objects with such labels, among kinds that are granted.
+    fn with_template(world: &mut World, name: &str, for_each: serde_json::Value) {
+        let granted =
+            TemplateKind::read("apps.example.com/v1/WebApp/webapps/forEach", &GrantedKinds::default());
+        world.settings_mut().template_kinds = [granted.unwrap()].into();
+        let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let spec = json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]});
+        let spec: CopyratorTemplateSpec = serde_json::from_value(spec).unwrap();
+        let facts = Declared {
+            uid: "u".into(),
+            resource_version: "".into(),
+            generation: 1,
+            created: jiff::Timestamp::UNIX_EPOCH,
+            annotations: Default::default(),
+            compiled: Ok(Arc::new(CompiledTemplate::compile(&spec).unwrap())),
+            spec,
+            status: None,
+        };
+        world.set_template(NamespacedName::of_template("home", name), facts);
+    }
+
+    /// What is not ours costs next to nothing: another write of the kind is not asked about.
+    #[test]
+    fn of_instances_only_the_labels_are_asked_about_that_a_template_selects_by() {
+        let of_kind = |selector: serde_json::Value| {
+            let objects =
+                json!({"apiVersion": "apps.example.com/v1", "kind": "WebApp", "objectSelector": selector});
+            json!({ "objects": objects })
+        };
+        let mut world = World::default();
+        with_template(&mut world, "all", of_kind(json!(null)));
+        assert_eq!(entries(&WarningScope::of(&world)), ["namespaces.warnings"], "labels select nothing");
+        with_template(&mut world, "some", of_kind(json!({"matchLabels": {"stateful": "yes"}})));
+        let some = WarningScope::of(&world);
+        let keys = json!([{"key": "tier", "operator": "Exists"}]);
+        with_template(&mut world, "more", of_kind(json!({ "matchExpressions": keys })));
+        let more = WarningScope::of(&world);
+        assert!(more.covers(&some) && !some.covers(&more));
+        let one = WarningScope::of_one(&world, &Key::Rule(NamespacedName::of_template("home", "more")));
+        assert!(more.covers(&one) && !some.covers(&one));
+
+        let written: ValidatingWebhook = serde_json::from_value(json!({
+            "name": "warnings.copyrator.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": {}, "failurePolicy": "Ignore", "timeoutSeconds": 1, "matchPolicy": "Equivalent",
+            "rules": [{"resources": ["namespaces"], "operations": ["CREATE"]}],
+            "namespaceSelector": {"matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]},
+            "matchConditions": [{"name": "not-the-root-ca", "expression": "x"}, {"name": NOT_KUBERNETES_OWN, "expression": "y"}],
+        }))
+        .unwrap();
+        let entry = more.entries(&written).pop().unwrap();
+        let expected = json!({
+            "name": "webapps.apps.example.com.instances.warnings.copyrator.dev", "admissionReviewVersions": ["v1"],
+            "sideEffects": "None", "clientConfig": {}, "failurePolicy": "Ignore", "timeoutSeconds": 1, "matchPolicy": "Exact",
+            "rules": [{"apiGroups": ["apps.example.com"], "apiVersions": ["*"], "resources": ["webapps"],
+                "operations": ["UPDATE"], "scope": "Namespaced"}],
+            "matchConditions": [
+                {"name": "not-the-system", "expression": "!(request.namespace in ['kube-system'])"},
+                {"name": "a-template-selects-by-it", "expression": "['stateful', 'tier'].exists(key, \
+                    object.metadata.?labels[?key] != oldObject.metadata.?labels[?key])"},
+                {"name": NOT_KUBERNETES_OWN, "expression": "y"},
+            ],
+        });
+        assert_eq!(serde_json::to_value(entry).unwrap(), expected);
     }
 
     #[test]

@@ -1,19 +1,26 @@
-//! The index of annotated sources, as the webhook reads it. Each source becomes a rule or monitor in the
-//! world, as it does where ConfigMaps and Secrets are watched. The webhook only uses them for warnings.
+//! The index of annotated sources and templates, as the webhook reads it. Each source becomes a rule or monitor in the
+//! world, as it does where ConfigMaps and Secrets are watched, and each template a template without texts. The webhook only uses them for
+//! warnings.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{
+    api::core::v1::ConfigMap,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 
 use super::watched::Watched;
 use crate::{
     api::{ConfigMonitorStatus, CopyratorRuleStatus, set_condition},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS},
     model::{Declared, Store, World},
-    names::ObjectKey,
-    plan::{Changed, copy::SourceIndex},
-    validate::{annotated_monitor, annotated_rule},
+    names::{NamespacedName, ObjectKey},
+    plan::{
+        Changed,
+        copy::{IndexedTemplate, SourceIndex},
+    },
+    validate::{CompiledTemplate, annotated_monitor, annotated_rule},
 };
 
 impl Watched for ConfigMap {
@@ -42,6 +49,7 @@ impl Watched for ConfigMap {
 
     fn known(world: &World) -> Vec<Changed> {
         let any = world.sources_omitted()
+            || !world.templates().is_empty()
             || world.rules().keys().chain(world.monitors().keys()).any(|name| name.annotated().is_some());
         any.then_some(Changed::SourceIndex).into_iter().collect()
     }
@@ -50,6 +58,15 @@ impl Watched for ConfigMap {
 fn take_in(world: &mut World, index: &SourceIndex) {
     world.forget_annotated();
     world.set_sources_omitted(index.omitted > 0);
+    // Of the reconciler's index, a process that watches templates reads nothing.
+    let before: Vec<_> = world.templates().keys().cloned().collect();
+    before.iter().for_each(|template| world.forget_template(template));
+    for IndexedTemplate { namespace, name, spec } in &index.templates {
+        let Ok(compiled) = CompiledTemplate::compile(spec) else { continue };
+        let status = CopyratorRuleStatus { conditions: allowed(), ..Default::default() };
+        let name = NamespacedName::of_template(namespace.as_str(), name);
+        world.set_template(name, declared(spec.clone(), compiled, status));
+    }
     for source in &index.sources {
         let key = ObjectKey::new(source.kind, source.namespace.as_str(), source.name.as_str());
         let annotation = |key: &str| match key {
@@ -58,10 +75,7 @@ fn take_in(world: &mut World, index: &SourceIndex) {
             RESTART_PODS => source.restart_pods.as_deref(),
             _ => None,
         };
-        // The reconciler lists only objects whose author has the rights.
-        let mut conditions = Vec::new();
-        let may = Some((true, "Allowed", String::new()));
-        set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));
+        let conditions = allowed();
         let Some(kind) = source.kind.data() else { continue };
         if let Some(Ok((spec, compiled))) = annotated_rule(kind, &source.name, annotation) {
             let status = CopyratorRuleStatus { conditions: conditions.clone(), ..Default::default() };
@@ -72,6 +86,14 @@ fn take_in(world: &mut World, index: &SourceIndex) {
             world.set_monitor(key.annotation_rule(), declared(spec, compiled, status));
         }
     }
+}
+
+/// The reconciler lists only what has an author with the rights.
+fn allowed() -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let may = Some((true, "Allowed", String::new()));
+    set_condition(&mut conditions, "Authorized", may, 0, &Time(Timestamp::UNIX_EPOCH));
+    conditions
 }
 
 fn declared<Spec, Compiled, Status>(
@@ -93,6 +115,8 @@ fn declared<Spec, Compiled, Status>(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{names::Kind, plan::copy::IndexedSource};
 
@@ -107,7 +131,8 @@ mod tests {
             copy_to_selector: None,
             restart_pods: (*name == "b").then(|| "app=web".into()),
         };
-        let index = SourceIndex { sources: sources.iter().map(source).collect(), omitted };
+        let index =
+            SourceIndex { sources: sources.iter().map(source).collect(), omitted, ..SourceIndex::default() };
         ConfigMap { data: Some(index.to_data().unwrap()), ..ConfigMap::default() }
     }
 
@@ -128,7 +153,15 @@ mod tests {
         assert_eq!((known(&world).join(" "), world.sources_omitted()), ("configmap:b".into(), false));
         ConfigMap::default().put(&mut world, Timestamp::UNIX_EPOCH);
         assert_eq!((known(&world).len(), world.sources_omitted()), (0, true));
+        let template = json!({"namespace": "home", "name": "kit", "spec": {
+            "forEach": {"namespaces": [{"names": ["shop"]}]},
+            "objects": [{"id": "a", "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}]}});
+        let with_template = json!({"sources": [], "templates": [template], "omitted": 0}).to_string();
+        let data = Some([("sources.json".to_owned(), with_template)].into());
+        ConfigMap { data, ..ConfigMap::default() }.put(&mut world, Timestamp::UNIX_EPOCH);
+        let templates: Vec<_> = world.templates().keys().map(NamespacedName::said).collect();
+        assert_eq!(templates, ["CopyratorTemplate home/kit"]);
         <ConfigMap as Watched>::forget(&Changed::SourceIndex, &mut world);
-        assert!(!world.sources_omitted() && world.monitors().is_empty());
+        assert!(!world.sources_omitted() && world.monitors().is_empty() && world.templates().is_empty());
     }
 }

@@ -266,7 +266,9 @@ fn each(world: &World) -> impl Iterator<Item = Key> {
         .filter(|(_, facts)| facts.restarts.restart.is_some() || facts.restarts.applied.is_some())
         .map(|(key, _)| Key::Workload(key.clone()));
     let scan = (!world.policies().is_empty()).then_some(Key::Scan);
-    let index = world.settings().annotations.then_some(Key::SourceIndex);
+    let settings = world.settings();
+    let has_index = settings.annotations || settings.stores.contains(&Store::CopyratorTemplates);
+    let index = has_index.then_some(Key::SourceIndex);
     let once = [Key::Hooks, Key::DigestKey].into_iter().chain(scan).chain(index);
     rules.chain(templates).chain(monitors).chain(policies).chain(copies).chain(workloads).chain(once)
 }

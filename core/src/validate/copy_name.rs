@@ -5,10 +5,10 @@ const NAME: &str = "{name}";
 const NAMESPACE: &str = "{namespace}";
 
 /// The template of the names of a rule's copies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyName(Vec<Part>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
     Name,

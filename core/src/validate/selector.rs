@@ -53,6 +53,11 @@ impl Selector {
         self.0.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
     }
 
+    /// The keys of the labels that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|requirement| requirement.key.as_str())
+    }
+
     /// The first requirement that labels do not meet, as kubectl writes it, and the value of its label.
     pub fn unmet<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<(String, Option<&'a str>)> {
         let mut values = self.0.iter().map(|requirement| (requirement, label(&requirement.key)));

@@ -45,7 +45,7 @@ pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result
     let parties = Parties::default();
     let edits = asked(item, &object, &Purpose::Defaults, &parties, |case| match case {
         Case::Write(write) => Ok(write.judge(write.look(world)?).edits),
-        Case::Settled(_) => Ok(Vec::new()),
+        Case::Settled(_) | Case::Instance(_) => Ok(Vec::new()),
     })?;
     match json_patch::patch(&mut object, &patch(&edits)) {
         Ok(()) => Ok(object),
@@ -58,7 +58,7 @@ pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Findin
     let parties = Parties::default();
     let breaches = asked(item, object, &Purpose::Policies, &parties, |case| match case {
         Case::Write(write) => Ok(write.breaches(&write.look(world)?)),
-        Case::Settled(_) => Ok(Vec::new()),
+        Case::Settled(_) | Case::Instance(_) => Ok(Vec::new()),
     });
     breaches.map_or_else(|faults| faults, |breaches| breaches.into_iter().map(Finding::from).collect())
 }
@@ -69,7 +69,7 @@ fn settled(item: &Item, object: &Value, purpose: &Purpose, parties: &Parties, ru
     let verdict = asked(item, object, purpose, parties, |case| match case {
         Case::Settled(Decision::Now(verdict)) => Ok(verdict),
         Case::Settled(Decision::Ask(inquiry)) => Ok(inquiry.allow),
-        Case::Write(_) => Ok(Verdict::allow()),
+        Case::Write(_) | Case::Instance(_) => Ok(Verdict::allow()),
     });
     match verdict {
         Ok(Verdict { denial: Some(_), message, .. }) => vec![Finding::refused(rule, None, message)],

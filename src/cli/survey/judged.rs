@@ -44,7 +44,7 @@ pub(super) fn judge(
     let (purpose, parties) = (Purpose::Policies, Parties::default());
     let verdict = match read(&review, &purpose, &parties, now) {
         Ok(Case::Write(write)) => write.look(world).map(|known| write.judge(known)),
-        Ok(Case::Settled(_)) => return Ok(Vec::new()),
+        Ok(Case::Settled(_) | Case::Instance(_)) => return Ok(Vec::new()),
         Err(error) => Err(error),
     };
     match verdict {

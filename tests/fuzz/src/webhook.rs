@@ -51,6 +51,7 @@ pub fn answer(world: &World, purpose: &Purpose, body: &[u8]) -> Option<String> {
         Case::Settled(Decision::Now(verdict)) => verdict,
         Case::Settled(Decision::Ask(inquiry)) => inquiry.allow,
         Case::Write(write) => write.judge(write.look(world).ok()?),
+        Case::Instance(instance) => instance.look(world),
     };
     let answer = String::from_utf8(respond(&review.uid, &verdict)).expect("an answer is text");
     hold(&answer, &review.uid);

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DecideError, Decision, Parties, Verdict, own_kinds};
+use super::{DecideError, Decision, Parties, Verdict, foresight::Written, own_kinds};
 use crate::{
     admit::decode::{Operation, Review},
     api::DataKind,
     authority::{Subject, monitor_questions, rule_questions},
     marks::{ASKING, DECLARES, DECLARES_VALUE, declares},
+    names::ObjectKey,
     validate::{CandidateError, annotated_monitor, annotated_rule, misspelt_annotations},
 };
 
@@ -76,10 +77,7 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
         ));
         return Ok(Decision::Now(verdict));
     }
-    let annotation = |key: &str| {
-        let at = ASKING.iter().position(|asking| *asking == key)?;
-        asked.values.get(at)?.as_deref()
-    };
+    let annotation = |key: &str| asked.value(key);
     // The API server has not generated the name yet. An author cannot hold a right to an unknown name, only a
     // right to all names.
     let name = if review.name.is_empty() { "*" } else { &review.name };
@@ -101,7 +99,23 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
             monitor.iter().flat_map(|(spec, _)| monitor_questions(&review.namespace, spec, subject));
         copies.chain(restarts).collect()
     };
-    Ok(own_kinds::authorized(review, parties, false, None, questions))
+    let mut decision = own_kinds::authorized(review, parties, false, None, questions);
+    if let (Decision::Ask(inquiry), Some((_, new))) = (&mut decision, rule) {
+        let annotation = |key: &str| before.value(key);
+        let old = before.declared.then(|| annotated_rule(kind, name, annotation)).flatten();
+        let old = old.and_then(Result::ok).map(|(_, compiled)| Box::new(compiled));
+        let source = ObjectKey::new(kind.into(), &*review.namespace, name);
+        inquiry.written =
+            Some(Written::Annotations { name: source.annotation_rule(), new: Box::new(new), old });
+    }
+    Ok(decision)
+}
+
+impl Declarations {
+    fn value(&self, key: &str) -> Option<&str> {
+        let at = ASKING.iter().position(|asking| *asking == key)?;
+        self.values.get(at)?.as_deref()
+    }
 }
 
 fn asked(raw: Option<&RawValue>, what: &'static str) -> Result<Declarations, DecideError> {

@@ -1,11 +1,12 @@
-//! Warns the author of a rule that the rule will copy nothing for now: no namespace matches its targets, or
-//! its sources do not exist. The write is accepted all the same, for both may appear later.
+//! Warns the author of a rule, a template or annotations of what the write deletes and creates, and that a rule will copy nothing for now:
+//! no namespace matches its targets, or its sources do not exist. The write is accepted all the same, for both may appear later.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
+use super::change::{Counted, Told, created_by_source, of_rule, of_template};
 use crate::{
-    api::{CopyratorRuleSpec, CopyratorRuleStatus},
+    api::{CopyratorRuleSpec, CopyratorRuleStatus, CopyratorTemplateSpec, CopyratorTemplateStatus},
     model::{World, WriteFault},
     names::NamespacedName,
     plan::{
@@ -16,21 +17,41 @@ use crate::{
             granted::not_granted,
         },
     },
-    validate::CompiledRule,
+    validate::{CompiledRule, CompiledTemplate},
 };
 
-/// A rule that a write is about to store.
+/// A spec that a write is about to store, and the one before it.
 #[derive(Debug)]
-pub(super) struct Written {
-    rule: NamespacedName,
-    compiled: CompiledRule,
+pub(super) enum Written {
+    Rule(Box<WrittenRule>),
+    Template(Box<WrittenTemplate>),
+    /// The rule that annotations of a source declare, and the one that they declared before.
+    Annotations {
+        name: NamespacedName,
+        new: Box<CompiledRule>,
+        old: Option<Box<CompiledRule>>,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct WrittenRule {
+    name: NamespacedName,
+    new: CompiledRule,
+    old: Option<(CompiledRule, Option<Counted>)>,
     /// The reason and message from the status of the rule's previous version, where they hold for this
     /// version, too.
     said: Option<(Reason, String)>,
 }
 
-/// Warnings for a rule's author, given only once the API server has said that the author may write the rule
-/// and the rule may act.
+#[derive(Debug)]
+pub(super) struct WrittenTemplate {
+    name: NamespacedName,
+    new: CompiledTemplate,
+    old: Option<(CompiledTemplate, Option<Counted>)>,
+}
+
+/// Warnings for the author of a spec, given only once the API server has said that the author may write it
+/// and it may act.
 #[derive(Debug, Default)]
 pub struct Foresight {
     /// Warnings for any author.
@@ -38,47 +59,109 @@ pub struct Foresight {
     /// Warnings for an author who may list namespaces, and for no other author: they tell which namespaces
     /// exist.
     pub of_namespaces: Vec<String>,
+    /// Warnings for an author who may not, in place of those.
+    pub instead: Vec<String>,
 }
 
 impl Written {
-    pub(super) fn new(
-        rule: NamespacedName,
-        (spec, compiled): (&CopyratorRuleSpec, CompiledRule),
+    pub(super) fn rule(
+        name: NamespacedName,
+        (spec, new): (&CopyratorRuleSpec, CompiledRule),
         old: Option<&RawValue>,
+        compile: impl Fn(&CopyratorRuleSpec) -> Option<CompiledRule>,
     ) -> Self {
-        Self { rule, compiled, said: old.and_then(|old| said_before(old, spec)) }
+        let before = old.and_then(Before::<CopyratorRuleSpec, CopyratorRuleStatus>::read);
+        let said = before.as_ref().and_then(|before| said_before(before, spec));
+        let old = before.and_then(|before| Some((compile(&before.spec)?, before.counted())));
+        Self::Rule(Box::new(WrittenRule { name, new, old, said }))
+    }
+
+    pub(super) fn template(name: &NamespacedName, new: CompiledTemplate, old: Option<&RawValue>) -> Self {
+        let before = old.and_then(Before::<CopyratorTemplateSpec, CopyratorTemplateStatus>::read);
+        let old = before.and_then(|before| {
+            let compiled = CompiledTemplate::compile(&before.spec).ok()?;
+            let Before { metadata, spec, status } = before;
+            Some((compiled, Before { metadata, spec, status: CopyratorRuleStatus::from(status) }.counted()))
+        });
+        let name = NamespacedName::of_template(name.namespace.clone(), &name.name);
+        Self::Template(Box::new(WrittenTemplate { name, new, old }))
     }
 
     /// The warnings from what is known of the cluster; none before every store is complete.
     pub(super) fn look(&self, world: &World) -> Foresight {
-        let Self { rule, compiled, said } = self;
-        if !world.is_listed() {
+        if !world.is_listed() || world.namespace_scope().is_some() {
             return Foresight::default();
         }
-        // A process that watches sources knows better than an earlier status.
-        let said = said
-            .as_ref()
-            .filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, rule, compiled));
-        let said = said.map(|(reason, message)| {
-            format!("copyrator: the rule's status says {}: {message}", reason.as_str())
-        });
-        let refused = (!world.settings().copies(compiled.kind)).then(|| not_granted(compiled.kind));
-        let refused = refused.map(|said| format!("copyrator: {said}"));
-        let sources = lacking_sources(world, rule, compiled).map(|said| format!("copyrator: {said}"));
-        let targets = lacking_targets(world, rule, compiled).into_iter();
-        Foresight {
-            told: refused.into_iter().chain(sources).chain(said).collect(),
-            of_namespaces: targets.map(|said| format!("copyrator: {said}")).collect(),
+        match self {
+            Self::Rule(written) => written.look(world),
+            Self::Template(written) => {
+                let WrittenTemplate { name, new, old } = &**written;
+                of_template(world, name, new, old.as_ref().map(|(old, counted)| (old, *counted))).into()
+            }
+            Self::Annotations { name, new, old } => {
+                // The hook for warnings tells what goes, since it is asked about the annotation's removal, too.
+                let created = created_by_source(world, name, new, old.as_deref());
+                Foresight { of_namespaces: created.into_iter().collect(), ..Foresight::default() }
+            }
         }
     }
 }
 
+impl From<Told> for Foresight {
+    fn from(told: Told) -> Self {
+        let of_namespaces = told.of_namespaces.into_iter().chain(told.created).collect();
+        Self { told: told.always, of_namespaces, instead: told.instead }
+    }
+}
+
+impl WrittenRule {
+    fn look(&self, world: &World) -> Foresight {
+        let Self { name, new, old, said } = self;
+        // A process that watches sources knows better than an earlier status.
+        let said = said
+            .as_ref()
+            .filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, name, new));
+        let said = said.map(|(reason, message)| {
+            format!("copyrator: the rule's status says {}: {message}", reason.as_str())
+        });
+        if !world.settings().copies(new.kind) {
+            let told = [format!("copyrator: {}", not_granted(new.kind))];
+            return Foresight { told: told.into_iter().chain(said).collect(), ..Foresight::default() };
+        }
+        let sources = lacking_sources(world, name, new).map(|said| format!("copyrator: {said}"));
+        let targets = lacking_targets(world, name, new).into_iter().map(|said| format!("copyrator: {said}"));
+        let change = of_rule(world, name, new, old.as_ref().map(|(old, counted)| (old, *counted)));
+        let Foresight { told, of_namespaces, instead } = change.into();
+        Foresight {
+            told: sources.into_iter().chain(said).chain(told).collect(),
+            of_namespaces: targets.chain(of_namespaces).collect(),
+            instead,
+        }
+    }
+}
+
+/// The version of an object that is stored.
 #[derive(Deserialize)]
-struct Before {
+#[serde(bound = "Spec: DeserializeOwned, Status: DeserializeOwned + Default")]
+struct Before<Spec, Status> {
     metadata: Metadata,
-    spec: CopyratorRuleSpec,
+    spec: Spec,
     #[serde(default)]
-    status: CopyratorRuleStatus,
+    status: Status,
+}
+
+impl<Spec: DeserializeOwned, Status: DeserializeOwned + Default> Before<Spec, Status> {
+    fn read(old: &RawValue) -> Option<Self> {
+        serde_json::from_str(old.get()).ok()
+    }
+}
+
+impl<Spec> Before<Spec, CopyratorRuleStatus> {
+    /// What the status counts, where it speaks of this spec.
+    fn counted(&self) -> Option<Counted> {
+        let speaks = self.status.observed_generation == Some(self.metadata.generation);
+        speaks.then(|| Counted::from(&self.status))
+    }
 }
 
 #[derive(Deserialize)]
@@ -88,8 +171,11 @@ struct Metadata {
 
 /// What the reconciler said of the rule's previous version, as far as the new spec leaves it true: missing
 /// sources, and rights that our own account lacks. Rights that the author lacks are asked about anew.
-fn said_before(old: &RawValue, spec: &CopyratorRuleSpec) -> Option<(Reason, String)> {
-    let Before { metadata, spec: before, status } = serde_json::from_str(old.get()).ok()?;
+fn said_before(
+    old: &Before<CopyratorRuleSpec, CopyratorRuleStatus>,
+    spec: &CopyratorRuleSpec,
+) -> Option<(Reason, String)> {
+    let Before { metadata, spec: before, status } = old;
     let condition = |type_: &str| {
         let of_this =
             status.conditions.iter().filter(|one| one.observed_generation == Some(metadata.generation));

@@ -6,10 +6,13 @@ mod annotations;
 mod author;
 mod canary;
 mod case;
+mod change;
 mod defaults;
+mod difference;
 mod fields;
 mod foresight;
 mod in_use;
+mod labelled;
 mod own_kinds;
 mod policies;
 mod reach;
@@ -21,6 +24,7 @@ pub use canary::{CANARY, STAMP_PROBE, UNJUDGED, UNSTAMPED, canary_answer};
 pub use case::{Parties, Purpose, WriteCase};
 pub use foresight::Foresight;
 use jiff::Timestamp;
+pub use labelled::InstanceCase;
 pub use policies::{Breach, Effect};
 pub use unread::{Unread, unread};
 pub use verdict::{DecideError, Decision, Denial, Edit, Inquiry, LONGEST_MESSAGE, MetaMap, Verdict};
@@ -38,13 +42,15 @@ pub enum Case<'a> {
     Settled(Decision),
     /// A write of a ConfigMap, Secret or Namespace.
     Write(Box<WriteCase<'a>>),
+    /// A write of an object that templates may be rendered for.
+    Instance(Box<InstanceCase<'a>>),
 }
 
 /// What a verdict about a write needs from the world, copied out of it.
 #[derive(Default)]
 pub struct Snapshot {
     covering: Vec<policies::Covering>,
-    warning: Option<String>,
+    warnings: Vec<String>,
     edits: Vec<Edit>,
 }
 
@@ -83,7 +89,10 @@ pub fn read<'a>(
         };
     }
     let is_policed = !matches!(purpose, Purpose::OwnKinds | Purpose::Files);
-    let Some(kind) = policy_kind(review).filter(|_| is_policed) else { return allowed };
+    let Some(kind) = policy_kind(review).filter(|_| is_policed) else {
+        let instance = if *purpose == Purpose::Warnings { InstanceCase::read(review)? } else { None };
+        return instance.map_or(allowed, |case| Ok(Case::Instance(Box::new(case))));
+    };
     let versions = Versions::of(kind, review)?;
     Ok(Case::Write(Box::new(WriteCase { review, purpose, parties, kind, versions, now })))
 }
@@ -96,9 +105,7 @@ impl Snapshot {
 
     fn verdict(&self, breaches: &[Breach]) -> Verdict {
         let mut verdict = policies::verdict(breaches);
-        if let Some(warning) = &self.warning {
-            verdict.warn(warning.clone());
-        }
+        self.warnings.iter().for_each(|warning| verdict.warn(warning.clone()));
         Verdict { edits: self.edits.clone(), ..verdict }
     }
 }
@@ -116,11 +123,11 @@ impl WriteCase<'_> {
         match self.purpose {
             Purpose::OwnKinds | Purpose::Files | Purpose::Annotations | Purpose::Author => {}
             Purpose::Policies => known.covering = policies::look(self, world)?,
-            Purpose::Warnings => known.warning = warnings::look(self, world),
+            Purpose::Warnings => known.warnings = warnings::look(self, world),
             Purpose::Defaults => known.edits = defaults::edits(self, world)?,
             Purpose::All => {
                 known.covering = policies::look(self, world)?;
-                known.warning = warnings::look(self, world);
+                known.warnings = warnings::look(self, world);
             }
         }
         Ok(known)

@@ -75,9 +75,9 @@ pub(super) fn decide(
             let mut decision = authorized(review, parties, suspends, account, questions);
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
-                let writes_nothing = spec.suspend;
-                let written = Written::new(inquiry.of.clone(), (&spec, compiled), old);
-                inquiry.written = (!writes_nothing).then_some(written);
+                let compile = |spec: &_| CompiledRule::compile(spec, &parties.template_kinds).ok();
+                inquiry.written = (!spec.suspend)
+                    .then(|| Written::rule(inquiry.of.clone(), (&spec, compiled), old, compile));
             }
             Ok(decision)
         }
@@ -122,7 +122,13 @@ pub(super) fn decide(
                     &parties.template_kinds,
                 )
             };
-            Ok(authorized(review, parties, suspends, spec.service_account_name.as_deref(), questions))
+            let account = spec.service_account_name.as_deref();
+            let mut decision = authorized(review, parties, suspends, account, questions);
+            if let Decision::Ask(inquiry) = &mut decision {
+                let old = review.old_object.filter(|_| review.operation == Operation::Update);
+                inquiry.written = (!spec.suspend).then(|| Written::template(&inquiry.of, compiled, old));
+            }
+            Ok(decision)
         }
         _ => Ok(Decision::Now(Verdict::allow())),
     }

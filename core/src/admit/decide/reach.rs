@@ -6,18 +6,14 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
-    model::{MonitorFacts, NamespaceFacts, RuleFacts, WorkloadFacts, World},
+    model::{MonitorFacts, RuleFacts, TemplateFacts, WorkloadFacts, World},
     names::{Kind, NamespacedName, WorkloadKey},
-    plan::copy::targets::{bounds, is_named, takes_copies, targets},
-    validate::{Candidate, CompiledMonitor, CompiledRule, WorkloadChoice},
+    plan::copy::{
+        targets::{bounds, targets},
+        templates::template_bounds,
+    },
+    validate::{Candidate, CompiledMonitor, CompiledRule, CompiledTemplate, WorkloadChoice},
 };
-
-/// A number of objects, or a lower bound of it where `at_least` is set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) known: usize,
-    pub(super) at_least: bool,
-}
 
 /// How far a change of one object reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,71 +23,6 @@ pub(super) struct Reach {
     pub(super) restarts: usize,
     /// Bytes in all copies of one rule; the largest sum of any rule.
     pub(super) bytes: u64,
-}
-
-/// How many objects a new namespace will get, and from how many rules.
-pub(super) fn into_namespace(world: &World, object: &Candidate<'_>) -> (Count, usize) {
-    let labels = object.labels.clone().unwrap_or_default();
-    let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
-    let mut count = Count::default();
-    let mut rules = 0;
-    if !takes_copies(world, &object.name, &facts) {
-        return (count, rules);
-    }
-    for (name, rule) in world.rules() {
-        let Some(compiled) = acting(world, name, rule) else { continue };
-        let elsewhere = source_namespaces(name, compiled).any(|source| source != object.name);
-        if !elsewhere || !is_named(compiled, &object.name, &facts) {
-            continue;
-        }
-        match sources(name, rule, compiled) {
-            Some(0) => continue,
-            Some(number) => count.known += number,
-            None => count.at_least = true,
-        }
-        rules += 1;
-    }
-    count.at_least |= world.sources_omitted();
-    (count, rules)
-}
-
-/// The objects that a namespace gains and loses by new labels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Relabelled {
-    pub(super) come: Count,
-    pub(super) of: usize,
-    /// Rules that no longer select the namespace.
-    pub(super) gone: usize,
-}
-
-/// The copies that a namespace gains and loses when its labels change.
-pub(super) fn relabelled(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Relabelled {
-    let facts = |object: &Candidate<'_>| {
-        let labels = object.labels.clone().unwrap_or_default();
-        let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
-        let takes = takes_copies(world, &object.name, &facts);
-        takes.then_some(facts)
-    };
-    let (before, after) = (facts(old), facts(new));
-    let mut relabelled = Relabelled::default();
-    for (name, rule) in world.rules() {
-        let Some(compiled) = acting(world, name, rule) else { continue };
-        let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
-        let is_meant = |facts: &Option<NamespaceFacts>| {
-            elsewhere && facts.as_ref().is_some_and(|facts| is_named(compiled, &new.name, facts))
-        };
-        let number = sources(name, rule, compiled);
-        match (is_meant(&before), is_meant(&after)) {
-            (false, true) if number != Some(0) => {
-                relabelled.of += 1;
-                relabelled.come.known += number.unwrap_or_default();
-                relabelled.come.at_least |= number.is_none();
-            }
-            (true, false) if number != Some(0) => relabelled.gone += 1,
-            _ => {}
-        }
-    }
-    relabelled
 }
 
 /// The copies of an object, and the workloads that restart, when these of its keys change. For a new object,
@@ -134,11 +65,28 @@ pub(super) fn of_change(
 /// which objects exist. A user who can write statuses could claim that a rule is allowed, so the proof counts
 /// as well where we hold the key of digests. For annotations, the reconciler's index says whether they are
 /// allowed; no text on the object does.
-fn acting<'w>(world: &World, name: &NamespacedName, rule: &'w RuleFacts) -> Option<&'w CompiledRule> {
+pub(super) fn acting<'w>(
+    world: &World,
+    name: &NamespacedName,
+    rule: &'w RuleFacts,
+) -> Option<&'w CompiledRule> {
     let compiled = rule.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
     let is_proven = |key| rule.is_granted(key, &bounds(world, name, compiled));
     let conditions = rule.status.as_ref().map_or(&[][..], |status| &status.conditions);
     may(conditions, rule.generation, name, world.key().map(is_proven)).then_some(compiled)
+}
+
+/// A template's spec where the template acts. A process that does not watch templates has those of the reconciler's index, which lists no
+/// others.
+pub(super) fn acting_template<'w>(
+    world: &World,
+    name: &NamespacedName,
+    template: &'w TemplateFacts,
+) -> Option<&'w CompiledTemplate> {
+    let compiled = template.compiled.as_deref().ok().filter(|compiled| !compiled.suspend)?;
+    let is_proven = |key| template.is_granted(key, &template_bounds(world, compiled));
+    let conditions = template.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    may(conditions, template.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
 /// A monitor's spec where the monitor acts.
@@ -163,7 +111,10 @@ fn may(conditions: &[Condition], generation: i64, name: &NamespacedName, is_prov
     }
 }
 
-fn source_namespaces<'w>(name: &'w NamespacedName, rule: &'w CompiledRule) -> impl Iterator<Item = &'w str> {
+pub(super) fn source_namespaces<'w>(
+    name: &'w NamespacedName,
+    rule: &'w CompiledRule,
+) -> impl Iterator<Item = &'w str> {
     let own = rule.source_namespaces.is_empty().then_some(&*name.namespace);
     rule.source_namespaces.iter().map(String::as_str).chain(own)
 }
@@ -176,7 +127,7 @@ fn is_source(name: &NamespacedName, rule: &CompiledRule, kind: Kind, object: &Ca
 }
 
 /// How many objects a rule copies: the number in its status, else the number of literal names, else `None`.
-fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Option<usize> {
+pub(super) fn sources(name: &NamespacedName, facts: &RuleFacts, rule: &CompiledRule) -> Option<usize> {
     let status = facts.status.as_ref().filter(|status| status.observed_generation == Some(facts.generation));
     if let Some(status) = status {
         return usize::try_from(status.sources).ok();

@@ -130,16 +130,16 @@ pub struct Inquiry {
     pub required: Vec<Question>,
     /// The object stays inert, and a warning says so, unless the answer to each of these is yes.
     pub expected: Vec<Question>,
-    /// The rule that is written, if the object is a rule.
+    /// The spec of a rule or template that is written.
     pub(super) written: Option<Written>,
-    /// Further warnings for a rule's author, if every answer is yes.
+    /// Further warnings for the author, if every answer is yes.
     pub foresight: Foresight,
     /// The verdict if every answer is yes.
     pub allow: Verdict,
 }
 
 impl Inquiry {
-    /// Takes the warnings for a rule's author out of the world.
+    /// Takes the warnings for the author out of the world.
     pub fn look(&mut self, world: &World) {
         self.foresight = self.written.as_ref().map(|written| written.look(world)).unwrap_or_default();
     }

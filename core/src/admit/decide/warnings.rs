@@ -2,56 +2,49 @@
 
 use serde::Deserialize;
 
-use super::{Parties, Verdict, WriteCase, reach};
+use super::{Parties, Verdict, WriteCase, change, difference::Amount, labelled, reach};
 use crate::{
     admit::decode::{Operation, Review},
-    api::{DeletionPolicy, PolicyKind, Span, WarnAbove},
+    api::{DataKind, DeletionPolicy, PolicyKind, Span, TemplateObject, WarnAbove},
+    marks::declares,
     model::{Bytes, SpreadLimits, World},
-    names::Kind,
-    validate::Candidate,
+    names::{Kind, ObjectKey},
+    validate::{Candidate, annotated_rule, keeps_data},
 };
 
-pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Option<String> {
+pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Vec<String> {
+    let (Some(one), operation) =
+        (case.versions.new.as_ref().or(case.versions.old.as_ref()), case.review.operation)
+    else {
+        return Vec::new();
+    };
     let (new, old) = (case.versions.new.as_ref(), case.versions.old.as_ref());
-    match (case.kind, case.review.operation) {
-        (PolicyKind::Namespace, Operation::Create) => of_namespace(world, new?),
-        (PolicyKind::Namespace, Operation::Update) => of_labels(world, old?, new?),
-        (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::ConfigMap, old?, new)
+    let kind = match (case.kind, operation) {
+        (PolicyKind::Namespace, Operation::Create | Operation::Update) => {
+            return labelled::of_namespace(world, old, one).said("in this namespace");
         }
-        (PolicyKind::Secret, Operation::Update | Operation::Delete) => {
-            of_change(world, Kind::Secret, old?, new)
-        }
-        _ => None,
+        (PolicyKind::ConfigMap, Operation::Update | Operation::Delete) => DataKind::ConfigMap,
+        (PolicyKind::Secret, Operation::Update | Operation::Delete) => DataKind::Secret,
+        _ => return Vec::new(),
+    };
+    let Some(old) = old else { return Vec::new() };
+    let narrowed = new.and_then(|new| of_annotations(world, kind, old, new));
+    of_change(world, kind.into(), old, new).into_iter().chain(narrowed).collect()
+}
+
+/// What goes when annotations ask for fewer copies than before, or for none.
+fn of_annotations(world: &World, kind: DataKind, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
+    let declared = |object: &Candidate<'_>| {
+        let annotations = object.annotations.as_ref().filter(|_| declares(|key| object.label(key)))?;
+        annotated_rule(kind, &object.name, |key| annotations.get(key).map(String::as_str))
+    };
+    let (before, after) = (declared(old)?.ok()?, declared(new).transpose().ok()?);
+    if after.as_ref().is_some_and(|(spec, _)| *spec == before.0) {
+        return None;
     }
-}
-
-fn of_namespace(world: &World, object: &Candidate<'_>) -> Option<String> {
-    let (count, rules) = reach::into_namespace(world, object);
-    let number = match (count.known, count.at_least) {
-        (0, false) => return None,
-        // The sources are not known, so nothing can be said.
-        (0, true) if rules == 0 => return None,
-        (0, true) => "objects".to_owned(),
-        (known, true) => format!("at least {}", counted(known, "object")),
-        (known, false) => counted(known, "object"),
-    };
-    Some(format!("copyrator: {number} will appear in this namespace ({})", counted(rules, "rule")))
-}
-
-/// The copies that new labels bring to a namespace and take from it.
-fn of_labels(world: &World, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
-    let reach::Relabelled { come, of, gone } = reach::relabelled(world, old, new);
-    let number = match (come.known, come.at_least) {
-        (0, _) => "objects".to_owned(),
-        (known, true) => format!("at least {}", counted(known, "object")),
-        (known, false) => counted(known, "object"),
-    };
-    let come = (of > 0).then(|| format!("{number} will appear in this namespace ({})", counted(of, "rule")));
-    let gone = (gone > 0)
-        .then(|| format!("copies of {} will be deleted here after their grace", counted(gone, "rule")));
-    let said: Vec<String> = [come, gone].into_iter().flatten().collect();
-    (!said.is_empty()).then(|| format!("copyrator: {}", said.join("; ")))
+    let name = ObjectKey::new(kind.into(), &*old.namespace, &*old.name).annotation_rule();
+    reach::acting(world, &name, world.rules().get(&name)?)?;
+    change::lost_by_source(world, &name, &before.1, after.as_ref().map(|(_, compiled)| compiled))
 }
 
 /// The fields that are read of a rule or template that is deleted.
@@ -69,12 +62,29 @@ struct Removal {
     deletion_policy: DeletionPolicy,
     #[serde(default)]
     deletion_grace: Option<Span>,
+    /// Of a template.
+    #[serde(default)]
+    objects: Vec<TemplateObject>,
 }
 
 #[derive(Default, Deserialize)]
 struct Counts {
     #[serde(default)]
+    instances: i64,
+    #[serde(default)]
     current: i64,
+}
+
+impl Removal {
+    /// How many of a template's objects stay when it is deleted, for each instance.
+    fn left(&self) -> usize {
+        let stays = |object: &&TemplateObject| {
+            let kind = object.template["kind"].as_str().unwrap_or_default();
+            let own = object.deletion_policy.or(keeps_data(kind).then_some(DeletionPolicy::Retain));
+            own.unwrap_or(self.deletion_policy) == DeletionPolicy::Retain
+        };
+        self.objects.iter().filter(stays).count()
+    }
 }
 
 /// Warns a user who deletes a rule or a template of what becomes of its objects. Nothing prevents the deletion.
@@ -87,20 +97,28 @@ pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     };
     let old: Option<Deleted> = review.old_object.and_then(|old| serde_json::from_str(old.get()).ok());
     let Some(Deleted { spec, status }) = old else { return verdict };
-    let count = usize::try_from(status.current).unwrap_or_default();
-    if count > 0 {
-        let objects = plural(count, one, many);
-        verdict.warn(match spec.deletion_policy {
-            DeletionPolicy::Retain => {
-                format!("copyrator: {objects} of this {whose} stay, as ordinary objects (deletionPolicy: Retain)")
-            }
-            DeletionPolicy::Delete => {
-                let grace = spec.deletion_grace.unwrap_or_else(|| parties.default_grace.into());
-                format!(
-                    "copyrator: {objects} of this {whose} will be deleted in {grace}; deletionPolicy: Retain keeps them"
-                )
-            }
-        });
+    let number = |number: i64| usize::try_from(number).unwrap_or_default();
+    let (count, instances, left) = (number(status.current), number(status.instances), spec.left());
+    let of = |amount: Amount| format!("copyrator: {} of this {whose}", amount.of(one, many));
+    let part = |objects: usize| {
+        let is_all = objects == spec.objects.len();
+        Amount { most: if is_all { count } else { count.min(instances * objects) }, is_exact: is_all }
+    };
+    let (gone, stays) = match (spec.objects.as_slice(), spec.deletion_policy) {
+        ([], DeletionPolicy::Delete) => (Amount { most: count, is_exact: true }, Amount::default()),
+        ([], DeletionPolicy::Retain) => (Amount::default(), Amount { most: count, is_exact: true }),
+        (objects, _) => (part(objects.len() - left), part(left)),
+    };
+    if gone.most > 0 {
+        let grace = spec.deletion_grace.unwrap_or_else(|| parties.default_grace.into());
+        verdict.warn(format!("{} will be deleted in {grace}; deletionPolicy: Retain keeps them", of(gone)));
+    }
+    if stays.most > 0 {
+        let why = match spec.deletion_policy {
+            DeletionPolicy::Retain => "(deletionPolicy: Retain)",
+            DeletionPolicy::Delete => "(for its data, or by deletionPolicy)",
+        };
+        verdict.warn(format!("{} {} {why}", of(stays), stays.stay()));
     }
     verdict
 }
@@ -185,10 +203,6 @@ fn too_much(bytes: Bytes, limits: SpreadLimits) -> String {
     } else {
         String::new()
     }
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    plural(number, noun, &format!("{noun}s"))
 }
 
 fn plural(number: usize, one: &str, many: &str) -> String {

@@ -45,6 +45,6 @@ pub use remember::{Acted, Made, forget_attempt, settle_compared, settle_examined
 pub use removal::{is_unseen_under, let_go, places, served, stays};
 pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
-pub use source_index::{IndexedSource, SourceIndex, source_index_key};
+pub use source_index::{IndexedSource, IndexedTemplate, SourceIndex, source_index_key};
 pub use spread::{LargeSpread, is_calm};
 pub use template_status::{status_of, template_report};

@@ -1,30 +1,53 @@
-//! The sources that annotations declare, for the webhook, which watches neither ConfigMaps nor Secrets: their
-//! names and what they ask for, if their author has the rights. It holds no content. The webhook uses it to
-//! warn what will appear in a new namespace, and how far a change reaches.
+//! The sources that annotations declare, and what templates are rendered for, for the webhook, which watches neither ConfigMaps, Secrets
+//! nor templates: names, and what their authors ask for, if these have the rights. It holds no content. The webhook uses it to
+//! warn what will appear in a new namespace, what goes with a label, and how far a change reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::targets::bounds;
+use super::{
+    claims::{Inert, inert_template},
+    targets::bounds,
+};
 use crate::{
+    api::{CopyratorTemplateSpec, DeletionPolicy, TemplateObject},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
-    model::{ListedGrant, MonitorFacts, RuleFacts, World},
+    model::{ListedGrant, MonitorFacts, RuleFacts, TemplateFacts, World},
     names::{Kind, NamespacedName, ObjectKey},
+    validate::keeps_data,
 };
 
 /// Bytes of all entries together; those beyond it are only counted.
 const MOST_BYTES: usize = 500 << 10;
+/// Bytes of one template's entry; a longer one is only counted, so that it takes no other's place.
+const LONGEST_TEMPLATE: usize = 8 << 10;
 /// The ConfigMap's key with the index.
 const KEY: &str = "sources.json";
 
 /// The sources that annotations declare, as listed in a ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceIndex {
     /// The sources that fit.
     pub sources: Vec<IndexedSource>,
-    /// How many sources do not fit.
+    /// The templates that fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub templates: Vec<IndexedTemplate>,
+    /// How many sources and templates do not fit.
     pub omitted: usize,
+}
+
+/// One template.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexedTemplate {
+    /// Namespace of the template.
+    pub namespace: String,
+    /// Name of the CopyratorTemplate.
+    pub name: String,
+    /// What the objects are rendered for, how many they are, and what becomes of them; nothing of what they say.
+    pub spec: CopyratorTemplateSpec,
 }
 
 /// One source, and what its annotations ask for.
@@ -90,6 +113,16 @@ impl SourceIndex {
                 index.sources.push(one);
             }
         }
+        for (name, facts) in world.templates() {
+            let Some(one) = template(world, name, facts) else { continue };
+            let size = serde_json::to_string(&one).map_or(0, |text| text.len() + 1);
+            bytes += if size > LONGEST_TEMPLATE { 0 } else { size };
+            if size > LONGEST_TEMPLATE || bytes > MOST_BYTES {
+                index.omitted += 1;
+            } else {
+                index.templates.push(one);
+            }
+        }
         index
     }
 
@@ -101,9 +134,9 @@ impl SourceIndex {
         })
     }
 
-    /// Whether there is no source, listed or left out.
+    /// Whether there is neither source nor template, listed or left out.
     pub fn is_empty(&self) -> bool {
-        self.sources.is_empty() && self.omitted == 0
+        self.sources.is_empty() && self.templates.is_empty() && self.omitted == 0
     }
 
     /// The data of the ConfigMap.
@@ -118,6 +151,37 @@ impl SourceIndex {
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
     }
+}
+
+/// The entry of a template that acts, or is about to.
+fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<IndexedTemplate> {
+    let acts = match inert_template(world, name, facts) {
+        None | Some(Inert::Unjudged | Inert::NotListed) => true,
+        Some(_) => false,
+    };
+    let CopyratorTemplateSpec { for_each, objects, deletion_policy, deletion_grace, .. } = &facts.spec;
+    let object = |(at, object): (usize, &TemplateObject)| {
+        let kind = object.template["kind"].as_str().unwrap_or_default();
+        let stays = keeps_data(kind).then_some(DeletionPolicy::Retain);
+        TemplateObject {
+            id: format!("x{at}"),
+            include_when: object.include_when.as_ref().map(|_| "false".to_owned()),
+            template: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("x{at}")}}),
+            deletion_policy: object.deletion_policy.or(stays),
+            ..TemplateObject::default()
+        }
+    };
+    acts.then(|| IndexedTemplate {
+        namespace: name.namespace.to_string(),
+        name: name.template().unwrap_or_default().to_owned(),
+        spec: CopyratorTemplateSpec {
+            for_each: for_each.clone(),
+            objects: objects.iter().enumerate().map(object).collect(),
+            deletion_policy: *deletion_policy,
+            deletion_grace: deletion_grace.clone(),
+            ..CopyratorTemplateSpec::default()
+        },
+    })
 }
 
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
@@ -160,9 +224,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::{CopyratorRuleSpec, DataKind},
+        api::{CopyratorRuleSpec, CopyratorTemplate, DataKind},
+        intake::{AsWritten, watched::Watched as _},
         model::{Authority, Declared, Refusal, RefusalReason},
-        validate::annotated_rule,
+        validate::{CompiledTemplate, annotated_rule},
     };
 
     fn source(world: &mut World, name: &str, copy_to: &str, answer: Result<(), Refusal>) {
@@ -208,6 +273,56 @@ mod tests {
         let data = index.to_data().unwrap();
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
         assert_eq!(SourceIndex::from_data(|_| Some("[")), None);
+    }
+
+    /// The webhook compiles what it reads: an entry that it cannot read would be left out of its warnings.
+    #[test]
+    fn a_template_is_indexed_without_its_texts_and_compiles() {
+        let mut world = World::default();
+        let mut put = |name: &str, more: serde_json::Value| {
+            let object = |id: &str, kind: &str| {
+                let metadata = json!({"name": "${namespaceObject.metadata.name}-Secret"});
+                json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": metadata}})
+            };
+            let mut kept = object("B_2", "ConfigMap");
+            kept["includeWhen"] = json!("namespaceObject.metadata.name == 'swordfish'");
+            let mut spec = json!({
+                "forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]},
+                "objects": [object("a", "ConfigMap"), kept], "deletionGrace": "1h",
+            });
+            json_patch::merge(&mut spec, &more);
+            let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
+                "metadata": {"namespace": "home", "name": name, "uid": "u", "generation": 1, "resourceVersion": "1"}});
+            let template: AsWritten<CopyratorTemplate> = serde_json::from_value(object).unwrap();
+            template.put(&mut world, Timestamp::UNIX_EPOCH);
+            let authority = Authority {
+                uid: "u".into(),
+                generation: 1,
+                identity: "user alice".into(),
+                answer: Ok(()),
+                asked: Timestamp::UNIX_EPOCH,
+                questions: 0,
+                refusals: 0,
+            };
+            world.set_rule_authority(&NamespacedName::of_template("home", name), authority);
+        };
+        put("kit", json!({}));
+        put("off", json!({"suspend": true}));
+        let long: Vec<String> = (0..64).map(|number| format!("{number:0>200}")).collect();
+        put("long", json!({"forEach": {"namespaces": [{"names": long}]}}));
+        let index = SourceIndex::of(&world);
+        assert_eq!((index.templates.len(), index.omitted), (1, 1), "{index:?}");
+        let IndexedTemplate { namespace, name, spec } = &index.templates[0];
+        assert_eq!((namespace.as_str(), name.as_str()), ("home", "kit"));
+        let compiled = CompiledTemplate::compile(spec).unwrap();
+        let conditions: Vec<bool> = compiled.objects.iter().map(|one| one.condition().is_some()).collect();
+        assert_eq!(
+            (conditions, compiled.grace),
+            (vec![false, true], Some(std::time::Duration::from_secs(3600)))
+        );
+        let data = index.to_data().unwrap();
+        assert!(!data.values().any(|text| text.contains("swordfish") || text.contains("Secret")), "{data:?}");
+        assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
     }
 
     #[test]

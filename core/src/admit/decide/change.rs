@@ -1,0 +1,443 @@
+//! What a new spec of a rule or template deletes and creates, in words. The webhook watches no ConfigMaps and Secrets, and no objects that
+//! templates are rendered for: what it cannot count, it takes from the object's status, or gives as an upper bound.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::difference::{Amount, Declared, Things};
+use crate::{
+    api::{CopyratorRuleStatus, DeletionPolicy, Span},
+    marks::OnRemoval,
+    model::{InstancesRead, World},
+    names::{InstanceName, NamespacedName, ObjectKey},
+    plan::copy::{
+        absent::sees_sources,
+        claims::{source_namespaces, sources_of},
+        targets::{can_grow, targets},
+        templates::instances,
+    },
+    validate::{CompiledObject, CompiledRule, CompiledTemplate, Globs, Instances, keeps_data},
+};
+
+/// What the status of the spec before counts, where it speaks of that spec.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    sources: usize,
+    desired: usize,
+    current: usize,
+}
+
+/// What is to be told to the author of a spec.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// To every author: it comes from the spec and from the status of the one before.
+    pub(super) always: Vec<String>,
+    /// To an author who may list namespaces: it counts those that exist.
+    pub(super) of_namespaces: Vec<String>,
+    /// What appears, to the same.
+    pub(super) created: Option<String>,
+    /// To the other authors, in place of what is deleted.
+    pub(super) instead: Vec<String>,
+}
+
+/// The objects that a new spec deletes, leaves behind and creates.
+#[derive(Debug, Default)]
+struct Change {
+    deleted: Amount,
+    left: Amount,
+    /// Objects, and in how many namespaces or for how many objects; `None`: what is selected is not known here.
+    created: Option<(Amount, usize)>,
+    /// How the objects are removed.
+    word: Option<OnRemoval>,
+}
+
+/// The nouns of a message.
+struct Nouns {
+    one: &'static str,
+    many: &'static str,
+    whose: &'static str,
+    /// How to keep what would be deleted.
+    keep: &'static str,
+}
+
+const OF_RULE: Nouns =
+    Nouns { one: "copy", many: "copies", whose: "rule", keep: "deletionPolicy: Retain keeps them" };
+const OF_TEMPLATE: Nouns = Nouns { one: "object", many: "objects", whose: "template", ..OF_RULE };
+
+impl From<&CopyratorRuleStatus> for Counted {
+    fn from(status: &CopyratorRuleStatus) -> Self {
+        let number = |number| usize::try_from(number).unwrap_or_default();
+        let CopyratorRuleStatus { sources, desired, current, .. } = status;
+        Self { sources: number(*sources), desired: number(*desired), current: number(*current) }
+    }
+}
+
+impl Counted {
+    /// Bounds a number by what there can be: each object that there is was wanted.
+    fn bound(counted: Option<Self>, most: usize, all: usize, is_sure: bool) -> Amount {
+        let Some(Self { desired, current, .. }) = counted else { return Amount { most, is_exact: false } };
+        Amount { most: most.min(desired), is_exact: is_sure && current == desired && desired == all }
+    }
+}
+
+/// What the new spec of a rule deletes and creates.
+pub(super) fn of_rule(
+    world: &World,
+    name: &NamespacedName,
+    new: &CompiledRule,
+    old: Option<(&CompiledRule, Option<Counted>)>,
+) -> Told {
+    let places = |rule: &CompiledRule| -> BTreeSet<InstanceName> {
+        targets(world, rule).map(InstanceName::from).collect()
+    };
+    let (old, counted) = old.map_or((None, None), |(rule, counted)| (Some(rule), counted));
+    let counted_things = || {
+        let (rule, counted) = (old?, counted?);
+        is_same_source(rule, new).then(|| anonymous(name, new, counted.sources))
+    };
+    let known = things_of_rule(world, name, new);
+    let before = old.map(|rule| things_of_rule(world, name, rule));
+    let (is_seen, things, things_before) = match (known, before) {
+        (Some((things, is_seen)), None) => (is_seen, things, None),
+        (Some((things, is_seen)), Some(Some((before, _)))) => (is_seen, things, Some(before)),
+        _ => match counted_things() {
+            Some(things) => (true, things.clone(), Some(things)),
+            None => return of_unknown_sources(world, name, new, old, counted),
+        },
+    };
+    let after = Declared { places: places(new), things };
+    let before = old.map(|rule| Declared { places: places(rule), things: things_before.unwrap_or_default() });
+    let before = before.unwrap_or_default();
+    let (gone, come) = (before.beyond(&after), after.beyond(&before));
+    let all = before.beyond(&Declared::default()).objects;
+    let deleted = Counted::bound(counted, gone.objects, all, true);
+    let created = Amount { most: come.objects, is_exact: is_seen };
+    let change = Change {
+        deleted,
+        created: Some((created, come.places)),
+        word: Some(word(world, new, old)),
+        ..Change::default()
+    };
+    let instead = Change {
+        deleted: Amount { most: counted.map_or(all, |counted| counted.desired), is_exact: false },
+        created: None,
+        ..change
+    };
+    let instead = if deleted.most > 0 { instead.lost(&OF_RULE) } else { Vec::new() };
+    let created = change.created(&OF_RULE, "namespace");
+    Told { always: Vec::new(), of_namespaces: change.lost(&OF_RULE), created, instead }
+}
+
+/// The sources cannot be told from the spec, and are others than before: what the status counts is the bound.
+fn of_unknown_sources(
+    world: &World,
+    name: &NamespacedName,
+    new: &CompiledRule,
+    old: Option<&CompiledRule>,
+    counted: Option<Counted>,
+) -> Told {
+    let most = counted.map_or(0, |counted| counted.desired);
+    let places = |rule: &CompiledRule| -> BTreeSet<Arc<str>> { targets(world, rule).cloned().collect() };
+    let (before, after) = (old.map(places).unwrap_or_default(), places(new));
+    let is_narrower = |old: &CompiledRule| !has_wider_sources(name, old, new) || !before.is_subset(&after);
+    let is_wider = |old: &CompiledRule| !has_wider_sources(name, new, old) || !after.is_subset(&before);
+    let deleted = Amount { most: if old.is_some_and(is_narrower) { most } else { 0 }, is_exact: false };
+    let change = Change { deleted, word: Some(word(world, new, old)), ..Change::default() };
+    let many = if after.len() == 1 { "namespace" } else { "namespaces" };
+    let created =
+        format!("copyrator: each source of this rule will be copied into up to {} {many}", after.len());
+    let created = (!after.is_empty() && old.is_none_or(is_wider)).then_some(created);
+    Told { always: change.lost(&OF_RULE), created, ..Told::default() }
+}
+
+/// What the new annotations of a source delete. `new` is `None` where the source asks for no copies any more.
+pub(super) fn lost_by_source(
+    world: &World,
+    name: &NamespacedName,
+    old: &CompiledRule,
+    new: Option<&CompiledRule>,
+) -> Option<String> {
+    let after = new.map(|new| of_source(world, name, new)).unwrap_or_default();
+    let gone = of_source(world, name, old).beyond(&after).objects;
+    let change = Change {
+        deleted: Amount { most: gone, is_exact: false },
+        word: Some(OnRemoval::new(old.deletion, old.grace.unwrap_or(world.settings().default_grace))),
+        ..Change::default()
+    };
+    let nouns = Nouns { whose: "source", keep: "put the annotation back to keep them", ..OF_RULE };
+    change.lost(&nouns).pop()
+}
+
+/// What new annotations of a source create.
+pub(super) fn created_by_source(
+    world: &World,
+    name: &NamespacedName,
+    new: &CompiledRule,
+    old: Option<&CompiledRule>,
+) -> Option<String> {
+    let before = old.map(|old| of_source(world, name, old)).unwrap_or_default();
+    let come = of_source(world, name, new).beyond(&before);
+    let created = Some((Amount { most: come.objects, is_exact: true }, come.places));
+    let nouns = Nouns { whose: "source", ..OF_RULE };
+    Change { created, ..Change::default() }.created(&nouns, "namespace")
+}
+
+/// The copies of a source that it asks for itself.
+fn of_source(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Declared {
+    Declared {
+        places: targets(world, rule).map(InstanceName::from).collect(),
+        things: anonymous(name, rule, 1),
+    }
+}
+
+/// What the new spec of a template deletes and creates.
+pub(super) fn of_template(
+    world: &World,
+    name: &NamespacedName,
+    new: &CompiledTemplate,
+    old: Option<(&CompiledTemplate, Option<Counted>)>,
+) -> Told {
+    let (old, counted) = old.map_or((None, None), |(template, counted)| (Some(template), counted));
+    let same_or_new = |object: &CompiledObject, other: Option<&CompiledTemplate>| {
+        let others = other.into_iter().flat_map(|template| &template.objects);
+        let mut same = others.filter(|one| one.written_key() == object.written_key());
+        // With another condition it may be left out.
+        object.condition().is_none() || same.any(|one| one.condition() == object.condition())
+    };
+    let things = |template: Option<&CompiledTemplate>, keep: &dyn Fn(&CompiledObject) -> bool| -> Things {
+        let objects = template.into_iter().flat_map(|template| &template.objects);
+        objects.filter(|object| keep(object)).map(|object| (object.written_key(), BTreeSet::new())).collect()
+    };
+    let stays = |object: &CompiledObject| {
+        let own = object.deletion.or(keeps_data(&object.kind).then_some(DeletionPolicy::Retain));
+        own.unwrap_or(new.deletion) == DeletionPolicy::Retain
+    };
+    let places = Places::of(world, name, new, old, counted);
+    let after = things(Some(new), &|object| same_or_new(object, old));
+    let count = |keep: &dyn Fn(&CompiledObject) -> bool| places.gone(things(old, keep), &after);
+    let all = places.gone(things(old, &|_| true), &Things::new());
+    let of_both = [old, Some(new)].into_iter().flatten();
+    let is_unconditional = of_both.flat_map(|it| &it.objects).all(|one| one.condition().is_none());
+    let is_sure = is_unconditional && !matches!(places, Places::Unknown(_));
+    let deleted = Counted::bound(counted, count(&|object| !stays(object)), all, is_sure);
+    let left = Counted::bound(counted, count(&stays), all, is_sure);
+    let before = things(old, &|object| same_or_new(object, Some(new)));
+    let created = places.come(&before, things(Some(new), &|_| true));
+    let created = created.map(|(most, places)| (Amount { most, is_exact: is_sure }, places));
+    let grace = new.grace.unwrap_or(world.settings().default_grace);
+    let word = Some(OnRemoval::new(DeletionPolicy::Delete, grace));
+    let change = Change { deleted, left, created, word };
+    let noun = if new.instance_kind().is_some() { "instance" } else { "namespace" };
+    let (lost, created) = (change.lost(&OF_TEMPLATE), change.created(&OF_TEMPLATE, noun));
+    if !matches!(places, Places::Known { .. }) {
+        let for_each = new.instance_kind().filter(|_| old.is_none());
+        let foretold = for_each.map(|kind| {
+            let objects = Amount { most: new.objects.len(), is_exact: is_unconditional };
+            format!(
+                "copyrator: {} will appear for each {} that it selects",
+                objects.of("object", "objects"),
+                kind.kind
+            )
+        });
+        let always = lost.into_iter().chain(created).chain(foretold).collect();
+        return Told { always, ..Told::default() };
+    }
+    let most = |amount: Amount| Amount {
+        most: if amount.most > 0 { counted.map_or(all, |counted| counted.desired) } else { 0 },
+        is_exact: false,
+    };
+    let instead = Change { deleted: most(deleted), left: most(left), created: None, ..change };
+    Told { always: Vec::new(), of_namespaces: lost, created, instead: instead.lost(&OF_TEMPLATE) }
+}
+
+/// The namespaces or objects that a template is rendered for, before and after.
+enum Places {
+    Known {
+        before: BTreeSet<InstanceName>,
+        after: BTreeSet<InstanceName>,
+    },
+    /// So many, and each of before is among those of after.
+    Alike(usize),
+    /// So many before.
+    Unknown(usize),
+}
+
+impl Places {
+    fn of(
+        world: &World,
+        name: &NamespacedName,
+        new: &CompiledTemplate,
+        old: Option<&CompiledTemplate>,
+        counted: Option<Counted>,
+    ) -> Self {
+        let known = |template: &CompiledTemplate| -> Option<BTreeSet<InstanceName>> {
+            let is_known = template
+                .instance_kind()
+                .is_none_or(|kind| world.instances_read(kind) == InstancesRead::Listed);
+            is_known.then(|| instances(world, name, template).collect())
+        };
+        let instances = counted.map_or(0, |counted| counted.sources);
+        match (old.map(known), known(new)) {
+            (None, Some(after)) => Self::Known { before: BTreeSet::new(), after },
+            (Some(Some(before)), Some(after)) => Self::Known { before, after },
+            (Some(_), _) if old.is_some_and(|old| is_wider(world, name, old, new)) => Self::Alike(instances),
+            _ => Self::Unknown(instances),
+        }
+    }
+
+    fn gone(&self, things: Things, after: &Things) -> usize {
+        let lost = || things.keys().filter(|thing| !after.contains_key(*thing)).count();
+        match self {
+            Self::Known { before, after: places } => {
+                let after = Declared { places: places.clone(), things: after.clone() };
+                Declared { places: before.clone(), things }.beyond(&after).objects
+            }
+            Self::Alike(instances) => instances * lost(),
+            Self::Unknown(instances) => instances * things.len(),
+        }
+    }
+
+    /// How many objects come, and in how many places.
+    fn come(&self, before: &Things, things: Things) -> Option<(usize, usize)> {
+        match self {
+            Self::Known { before: places, after } => {
+                let before = Declared { places: places.clone(), things: before.clone() };
+                let come = Declared { places: after.clone(), things }.beyond(&before);
+                Some((come.objects, come.places))
+            }
+            Self::Alike(instances) => {
+                let come = things.keys().filter(|thing| !before.contains_key(*thing)).count();
+                Some((instances * come, *instances))
+            }
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// Whether a template is still rendered for every object that it was rendered for, whatever objects there are.
+fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &CompiledTemplate) -> bool {
+    let (
+        Instances::Objects { kind: was, names: old_names, selector: old_selector, .. },
+        Instances::Objects { kind: is, names, selector, .. },
+    ) = (&old.instances, &new.instances)
+    else {
+        return false;
+    };
+    let home = &name.namespace;
+    let goes = |template: &CompiledTemplate| {
+        let into = world.namespaces().iter();
+        into.filter(|(name, facts)| template.goes_into(home, name, &facts.labels))
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    let (before, after): (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) = (goes(old), goes(new));
+    was.group() == is.group()
+        && was.kind == is.kind
+        && has_all(old_names.as_ref(), names.as_ref())
+        && selector.as_ref().is_none_or(|selector| old_selector.as_ref() == Some(selector))
+        && before.is_subset(&after)
+}
+
+/// Whether names and globs match all that others match, as far as their texts tell. `None` matches any.
+fn has_all(old: Option<&Globs>, new: Option<&Globs>) -> bool {
+    let Some(new) = new else { return true };
+    let entries: BTreeSet<&str> = new.entries().collect();
+    old.is_some_and(|old| old.entries().all(|entry| entries.contains(entry)))
+}
+
+/// What a rule copies, and whether that is sure: this process sees the sources. Else those that the spec names may be missing. `None`
+/// where it names none.
+fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Option<(Things, bool)> {
+    let mut things = Things::new();
+    let mut add = |source: &ObjectKey| {
+        let copy = format!("{} {}", rule.shape.kind, rule.shape.copy_name(source));
+        things.entry(copy).or_default().insert(source.namespace.clone());
+    };
+    if sees_sources(world, name, rule) {
+        sources_of(world, name, rule).for_each(|(source, _)| add(source));
+        return Some((things, true));
+    }
+    let names = rule.names.as_ref().filter(|_| rule.object_selector.is_none())?.literals()?;
+    for namespace in source_namespaces(name, rule) {
+        names.iter().for_each(|name| add(&ObjectKey::new(rule.kind, namespace, name.as_str())));
+    }
+    Some((things, false))
+}
+
+/// So many sources of unknown names.
+fn anonymous(name: &NamespacedName, rule: &CompiledRule, sources: usize) -> Things {
+    let homes: BTreeSet<Arc<str>> = source_namespaces(name, rule).map(Arc::from).collect();
+    (0..sources).map(|source| (source.to_string(), homes.clone())).collect()
+}
+
+fn is_same_source(old: &CompiledRule, new: &CompiledRule) -> bool {
+    let entries = |rule: &CompiledRule| {
+        rule.names.as_ref().map(|names| names.entries().map(str::to_owned).collect::<BTreeSet<_>>())
+    };
+    entries(old) == entries(new)
+        && old.object_selector == new.object_selector
+        && has_same_shape(old, new)
+        && old.source_namespaces == new.source_namespaces
+}
+
+fn has_wider_sources(name: &NamespacedName, old: &CompiledRule, new: &CompiledRule) -> bool {
+    let namespaces: BTreeSet<&str> = source_namespaces(name, new).collect();
+    has_all(old.names.as_ref(), new.names.as_ref())
+        && new.object_selector.as_ref().is_none_or(|selector| old.object_selector.as_ref() == Some(selector))
+        && has_same_shape(old, new)
+        && source_namespaces(name, old).all(|namespace| namespaces.contains(namespace))
+}
+
+/// Whether copies have the same kind and names.
+fn has_same_shape(old: &CompiledRule, new: &CompiledRule) -> bool {
+    old.kind == new.kind && old.shape.kind == new.shape.kind && old.shape.name == new.shape.name
+}
+
+/// What happens to the copies that a rule no longer wants: where its identity is not asked about deleting them, the gentler of the two
+/// specs.
+fn word(world: &World, new: &CompiledRule, old: Option<&CompiledRule>) -> OnRemoval {
+    let default = world.settings().default_grace;
+    let of = |rule: &CompiledRule| OnRemoval::new(rule.deletion, rule.grace.unwrap_or(default));
+    match old.filter(|_| !can_grow(new)) {
+        Some(old) => of(new).or_gentler(of(old)),
+        None => of(new),
+    }
+}
+
+impl Change {
+    /// What is deleted, and what stays without being declared.
+    fn lost(&self, nouns: &Nouns) -> Vec<String> {
+        let deleted = self.word.filter(|_| self.deleted.most > 0).map(|word| match word {
+            OnRemoval::Delete(grace) => format!(
+                "copyrator: {} will be deleted in {}; {}",
+                nouns.of(self.deleted),
+                Span::from(grace),
+                nouns.keep
+            ),
+            OnRemoval::Retain => {
+                format!(
+                    "copyrator: {} {} (deletionPolicy: Retain)",
+                    nouns.of(self.deleted),
+                    self.deleted.stay()
+                )
+            }
+        });
+        let left = (self.left.most > 0).then(|| {
+            let (left, stay) = (nouns.of(self.left), self.left.stay());
+            format!("copyrator: {left} {stay} (for its data, or by deletionPolicy)")
+        });
+        deleted.into_iter().chain(left).collect()
+    }
+
+    /// What appears; `place` is what the objects are declared for.
+    fn created(&self, nouns: &Nouns, place: &str) -> Option<String> {
+        let (amount, places) = self.created.filter(|(amount, _)| amount.most > 0)?;
+        let plural = if places == 1 { "" } else { "s" };
+        Some(format!("copyrator: {} will appear, for {places} {place}{plural}", nouns.of(amount)))
+    }
+}
+
+impl Nouns {
+    fn of(&self, amount: Amount) -> String {
+        format!("{} of this {}", amount.of(self.one, self.many), self.whose)
+    }
+}

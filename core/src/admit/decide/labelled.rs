@@ -1,0 +1,251 @@
+//! What labels bring and take: the objects that rules and templates declare for a namespace, and those that templates declare for another
+//! object.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use super::{
+    DecideError, Verdict,
+    difference::Amount,
+    reach::{acting, acting_template, source_namespaces, sources},
+};
+use crate::{
+    admit::decode::{Operation, Review},
+    api::{DeletionPolicy, Span},
+    marks::OnRemoval,
+    model::{InstancesRead, NamespaceFacts, World},
+    plan::copy::targets::{is_named, takes_copies},
+    validate::{Candidate, CandidateError, CompiledObject, CompiledTemplate, keeps_data},
+};
+
+/// What a namespace or an object gains and loses by new labels.
+#[derive(Debug, Default)]
+pub(super) struct Relabelled {
+    come: Share,
+    gone: Share,
+    /// After how long what is lost is deleted.
+    graces: BTreeSet<Duration>,
+}
+
+/// A number of objects, and of the rules and templates that declare them.
+#[derive(Debug, Default)]
+struct Share {
+    objects: usize,
+    /// Whether there are, or may be, objects that are not counted.
+    at_least: bool,
+    /// Whether some of those that are counted may not be.
+    up_to: bool,
+    rules: usize,
+    templates: usize,
+}
+
+/// The objects that a new namespace will get, or that an existing one gains and loses when its labels change.
+pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Candidate<'_>) -> Relabelled {
+    let facts = |object: &Candidate<'_>| {
+        let labels = object.labels.clone().unwrap_or_default();
+        let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
+        let takes = takes_copies(world, &object.name, &facts);
+        takes.then_some(facts)
+    };
+    let (before, after) = (old.and_then(facts), facts(new));
+    let mut relabelled = Relabelled::default();
+    let default = world.settings().default_grace;
+    for (name, rule) in world.rules() {
+        let Some(compiled) = acting(world, name, rule) else { continue };
+        let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
+        let is_meant = |facts: &Option<NamespaceFacts>| {
+            elsewhere && facts.as_ref().is_some_and(|facts| is_named(compiled, &new.name, facts))
+        };
+        let number = sources(name, rule, compiled);
+        let word = OnRemoval::new(compiled.deletion, compiled.grace.unwrap_or(default));
+        match (is_meant(&before), is_meant(&after)) {
+            _ if number == Some(0) => {}
+            (false, true) => relabelled.come.add_rule(number),
+            (true, false) if relabelled.goes(word) => relabelled.gone.add_rule(number),
+            _ => {}
+        }
+    }
+    for (name, facts) in world.templates() {
+        let Some(compiled) = acting_template(world, name, facts) else { continue };
+        let is_meant = |facts: &Option<NamespaceFacts>| {
+            let into = |facts: &NamespaceFacts| compiled.goes_into(&name.namespace, &new.name, &facts.labels);
+            facts.as_ref().is_some_and(into)
+        };
+        let instances = match compiled.instance_kind() {
+            None => Some(1),
+            // Nothing is in a new namespace.
+            Some(_) if old.is_none() => Some(0),
+            Some(kind) if world.instances_read(kind) == InstancesRead::Listed => {
+                let there = world.instances_in(kind, &new.name);
+                let selected = |labels: Option<&_>, name: &str| compiled.selects_object(name, labels);
+                Some(there.filter(|(name, known)| selected(known.labels.as_ref(), &name.name)).count())
+            }
+            Some(_) => None,
+        };
+        match (is_meant(&before), is_meant(&after)) {
+            (false, true) => relabelled.come.add_template(compiled, instances, |_| true),
+            (true, false) => relabelled.loses(compiled, instances, default),
+            _ => {}
+        }
+    }
+    relabelled.come.at_least |= world.sources_omitted();
+    relabelled
+}
+
+impl Relabelled {
+    /// The warnings; `here` is where the objects are.
+    pub(super) fn said(&self, here: &str) -> Vec<String> {
+        let come =
+            self.come.said().map(|come| format!("copyrator: {come} will appear {here}{}", self.come.of()));
+        let mut graces = self.graces.iter().map(|grace| Span::from(*grace).to_string());
+        let after = match (graces.next(), graces.next()) {
+            (Some(only), None) => format!("in {only}"),
+            (first, _) => format!("from {} on", first.unwrap_or_default()),
+        };
+        let gone = self.gone.said().map(|gone| {
+            let of = self.gone.of();
+            format!("copyrator: {gone} {here} will be deleted {after}, unless the label comes back{of}")
+        });
+        [come, gone].into_iter().flatten().collect()
+    }
+
+    /// Whether what is lost is deleted.
+    fn goes(&mut self, word: OnRemoval) -> bool {
+        match word {
+            OnRemoval::Delete(grace) => {
+                self.graces.insert(grace);
+                true
+            }
+            OnRemoval::Retain => false,
+        }
+    }
+
+    fn loses(&mut self, template: &CompiledTemplate, instances: Option<usize>, default: Duration) {
+        let is_deleted = |object: &CompiledObject| {
+            let own = object.deletion.or(keeps_data(&object.kind).then_some(DeletionPolicy::Retain));
+            own.unwrap_or(template.deletion) == DeletionPolicy::Delete
+        };
+        if template.objects.iter().any(is_deleted) && instances != Some(0) {
+            self.goes(OnRemoval::new(DeletionPolicy::Delete, template.grace.unwrap_or(default)));
+            self.gone.add_template(template, instances, is_deleted);
+        }
+    }
+}
+
+impl Share {
+    fn add_rule(&mut self, number: Option<usize>) {
+        self.rules += 1;
+        self.objects += number.unwrap_or_default();
+        self.at_least |= number.is_none();
+    }
+
+    fn add_template(
+        &mut self,
+        template: &CompiledTemplate,
+        instances: Option<usize>,
+        counts: impl Fn(&CompiledObject) -> bool,
+    ) {
+        if instances == Some(0) {
+            return;
+        }
+        let objects = template.objects.iter().filter(|object| counts(object));
+        self.up_to |= objects.clone().any(|object| object.condition().is_some());
+        self.templates += 1;
+        self.objects += instances.unwrap_or_default() * objects.count();
+        self.at_least |= instances.is_none();
+    }
+
+    /// The number; `None` where nothing declares any.
+    fn said(&self) -> Option<String> {
+        let exactly = Amount { most: self.objects, is_exact: true };
+        match (self.objects, self.at_least) {
+            _ if self.rules + self.templates == 0 => None,
+            (0, true) => Some("objects".to_owned()),
+            (0, false) => None,
+            (_, true) => Some(format!("at least {}", exactly.of("object", "objects"))),
+            (_, false) => Some(Amount { is_exact: !self.up_to, ..exactly }.of("object", "objects")),
+        }
+    }
+
+    /// What declares them.
+    fn of(&self) -> String {
+        let some = |most: usize, one: &str, many: &str| {
+            (most > 0).then(|| Amount { most, is_exact: true }.of(one, many))
+        };
+        let said = [some(self.rules, "rule", "rules"), some(self.templates, "template", "templates")];
+        format!(" ({})", said.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// A write of an object of a kind that templates are rendered for.
+pub struct InstanceCase<'a> {
+    review: &'a Review<'a>,
+    old: Instance,
+    new: Instance,
+}
+
+/// The labels of such an object, and nothing else of it.
+#[derive(Default, Deserialize)]
+struct Instance {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl<'a> InstanceCase<'a> {
+    /// Reads an update; `None` of another operation.
+    pub(super) fn read(review: &'a Review<'a>) -> Result<Option<Self>, DecideError> {
+        let (Operation::Update, Some(new), Some(old)) = (review.operation, review.object, review.old_object)
+        else {
+            return Ok(None);
+        };
+        let read = |what, raw: &serde_json::value::RawValue| {
+            serde_json::from_str(raw.get()).map_err(|error: serde_json::Error| DecideError::Unreadable {
+                what,
+                source: CandidateError::Unreadable { line: error.line(), column: error.column() },
+            })
+        };
+        Ok(Some(Self { review, old: read("oldObject", old)?, new: read("object", new)? }))
+    }
+
+    /// Allows the write, with a warning of what new labels bring and take.
+    pub fn look(&self, world: &World) -> Verdict {
+        let mut verdict = Verdict::allow();
+        let review = self.review;
+        let namespace = world.namespaces().get(&*review.namespace);
+        let Some(facts) = namespace.filter(|facts| takes_copies(world, &review.namespace, facts)) else {
+            return verdict;
+        };
+        let none = BTreeMap::new();
+        let [before, after] =
+            [&self.old, &self.new].map(|object| object.metadata.labels.as_ref().unwrap_or(&none));
+        let mut relabelled = Relabelled::default();
+        for (name, template) in world.templates() {
+            let Some(compiled) = acting_template(world, name, template) else { continue };
+            let is_of = compiled
+                .instance_kind()
+                .is_some_and(|kind| kind.group() == review.kind.group && *kind.kind == *review.kind.kind);
+            if !is_of || !compiled.goes_into(&name.namespace, &review.namespace, &facts.labels) {
+                continue;
+            }
+            let selects = |labels| compiled.selects_object(&review.name, Some(labels));
+            match (selects(before), selects(after)) {
+                (false, true) => relabelled.come.add_template(compiled, Some(1), |_| true),
+                (true, false) => relabelled.loses(compiled, Some(1), world.settings().default_grace),
+                _ => {}
+            }
+        }
+        let here = format!("for this {}", review.kind.kind);
+        relabelled.said(&here).into_iter().for_each(|said| verdict.warn(said));
+        verdict
+    }
+}
