@@ -54,7 +54,9 @@ pub enum EvaluationError {
 /// Why an evaluation failed, without anything of the values: the library's own text quotes them.
 pub(crate) fn reason(error: &ExecutionError) -> String {
     match error {
-        ExecutionError::NoSuchKey(_) => "no such key".into(),
+        ExecutionError::NoSuchKey(_) => {
+            "no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)".into()
+        }
         ExecutionError::NoSuchOverload
         | ExecutionError::UnexpectedType { .. }
         | ExecutionError::UnsupportedTargetType { .. }

@@ -155,7 +155,7 @@ fn memcached(bed: &Bed) {
 /// `why` tells the expressions that gave the fields, `plan` what they read of the instances.
 fn commands_name_expressions(story: &Story<'_>, place: &str) {
     let said = run(story, None, &["why", "deploy/example-memcached", "-n", place], "");
-    let field = "spec.replicas: ${object.spec.?size.orValue(1)}";
+    let field = "spec.replicas: ${object.?spec.?size.orValue(1)}";
     assert!(said.text.contains(field), "{}", said.text);
     let owner =
         "also when the CustomResourceDefinition of Memcached of cache.example.com/v1alpha1 is deleted";

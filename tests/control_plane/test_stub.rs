@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, binding, condition, data, namespace, ours, uid};
+use crate::bed::objects::{annotation, binding, condition, data, label, namespace, ours, uid};
 use crate::bed::{Answer, Bed, Story, eventually, same};
 use crate::console::{Run, names};
 
@@ -24,6 +24,9 @@ pub fn it_comes_and_goes_with_a_label(bed: &Bed, until_swept: &dyn Fn()) {
     assert_eq!(annotation(&made, "creator"), Some("k8s-operator-test"));
     let service = story.admin().get("Service", &place, NAME).expect("it was there");
     assert_eq!(service["spec"]["type"], "NodePort");
+    // kubectl get deployment,svc --selector=app=k8s-test-app
+    let found = [&made, &service].map(|object| label(object, "app"));
+    assert_eq!(found, [Some("k8s-test-app"); 2]);
     let allocated = service["spec"]["ports"][0]["nodePort"].clone();
     assert!(allocated.is_number(), "the API server gives a port");
     story.until_condition("CopyratorTemplate", "stub", "Ready", "True", "AllRendered");

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, fs};
 use copyrator::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate, Problem},
     names::{GrantedKinds, TemplateKind},
-    validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, unserved},
+    validate::{
+        CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, Instance, Rendering, unserved,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -123,5 +125,22 @@ fn every_object_on_the_pages_about_kinds_is_understood() {
         }
         let least = if page == "README.md" { 3 } else { 1 };
         assert!(objects.len() >= least, "{page}: only {} objects were found", objects.len());
+    }
+}
+
+/// Their definitions allow an object without `spec`, and an operator in Python gives it its defaults.
+#[test]
+fn examples_of_operators_render_an_object_without_a_spec() {
+    for (file, replicas) in [("memcached.yaml", 1), ("nginx-server.yaml", 1)] {
+        let text = fs::read_to_string(path("examples").join(file)).unwrap();
+        let all = documents(file, &text);
+        let template = all.iter().find(|object| object["kind"] == "CopyratorTemplate").unwrap();
+        let compiled = CompiledTemplate::compile(&read::<CopyratorTemplate>(file, template).spec).unwrap();
+        let namespace = serde_json::json!({"metadata": {"name": "web"}});
+        let plain = serde_json::json!({"metadata": {"name": "plain", "namespace": "web"}});
+        let instance = Instance { namespace: Some(&namespace), object: Some(&plain), ..Instance::default() };
+        let deploy = compiled.objects.iter().find(|object| object.id == "deploy").unwrap();
+        let Ok(Rendering::Object(made)) = compiled.render(deploy, &instance) else { panic!("{file}") };
+        assert_eq!(made.body["spec"]["replicas"], replicas, "{file}");
     }
 }

@@ -110,7 +110,7 @@ fn an_instance_that_cannot_be_rendered_is_told_the_expression_and_no_value() {
     for (change, said) in [
         (
             (|object| drop(object["spec"].as_object_mut().unwrap().remove("replicas"))) as fn(&mut Value),
-            "spec.replicas: ${object.spec.replicas}: no such key",
+            "spec.replicas: ${object.spec.replicas}: no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)",
         ),
         (
             |object| object["spec"]["version"] = json!({"hunter2": 1}),
@@ -250,7 +250,9 @@ fn nothing_that_each_write_changes_is_read() {
         assert_eq!(uid, (Ok(json!("u-1")), Ok(json!("u-1"))), "{variable}");
         for field in ["generation", "resourceVersion", "managedFields"] {
             let read = format!("${{{variable}.metadata.{field}}}");
-            let fault = |path: &str| Err(format!("{path}.seen: {read}: no such key"));
+            let absent =
+                "no such key: read what may be absent with .? and a default, as in a.?b.?c.orValue(1)";
+            let fault = |path: &str| Err(format!("{path}.seen: {read}: {absent}"));
             assert_eq!(seen(&read), (fault("spec"), fault("status")), "{read}");
             let read = format!("${{{variable}.metadata.?{field}.orValue('none')}}");
             assert_eq!(seen(&read), (Ok(json!("none")), Ok(json!("none"))), "{read}");
