@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::never_carried,
+    marks::{RESTART, never_carried},
     names::Kind,
     paths::flatten,
 };
@@ -107,7 +107,8 @@ fn decode_leaves(kind: Kind, text: &str) -> Option<Content> {
     let Json::Object(object) = serde_json::from_str(text).ok()? else { return None };
     let RawMeta { uid, resource_version, mut annotations } =
         RawMeta::deserialize(object.get("metadata")?).ok()?;
-    annotations.retain(|key, _| !never_carried(key));
+    // A template may ask for the restarts of a workload; rules copy none.
+    annotations.retain(|key, _| !never_carried(key) || key == RESTART);
     let leaf = |(path, text): (String, String)| (path, Value { bytes: text.into_bytes(), binary: false });
     let values = flatten(&object).into_iter().map(leaf).collect();
     let role = object.get("roleRef").and_then(cluster_role).filter(|_| kind == Kind::RoleBinding);

@@ -7,8 +7,8 @@ use super::{
     node::{MUST_BE_LITERAL, below},
 };
 use crate::{
-    api::Problem,
-    marks::{PREFIX, never_carried},
+    api::{Problem, WorkloadKind},
+    marks::{PREFIX, RESTART, never_carried},
     validate::{
         invalid,
         rule::is_object_name,
@@ -71,7 +71,7 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
     if object.get("stringData").is_some() {
         say("stringData", "is not taken: write data, in base64");
     }
-    for (field, what) in metadata_faults(&object["metadata"], true).into_iter().chain(nested_faults(object)) {
+    for (field, what) in metadata_faults(object, true).into_iter().chain(nested_faults(object)) {
         say(&field, &what);
     }
     let mut literal: Vec<&str> = Vec::new();
@@ -98,7 +98,12 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
 }
 
 /// What is wrong with an object's metadata, by field. As written, texts with expressions are left for later.
-pub(super) fn metadata_faults(metadata: &Value, is_written: bool) -> Vec<(String, String)> {
+pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, String)> {
+    let metadata = &object["metadata"];
+    let is_workload = WorkloadKind::ALL
+        .iter()
+        .map(|kind| kind.resource())
+        .any(|resource| object["kind"] == resource.kind && object["apiVersion"] == resource.api_version);
     let Some(fields) = metadata.as_object() else {
         return vec![("metadata".into(), "is literal: write it as a map with a name".into())];
     };
@@ -125,6 +130,11 @@ pub(super) fn metadata_faults(metadata: &Value, is_written: bool) -> Vec<(String
         };
         for (key, value) in entries {
             let what = match value {
+                // It asks for the restarts of this very object, and not for those of a copy.
+                _ if key == RESTART && field == "annotations" && is_workload => match value {
+                    Value::String(_) => continue,
+                    _ => "must be a text, as in \"true\"",
+                },
                 _ if never_carried(key) => NEVER_CARRIED,
                 _ if !is_label_key(key) => "is not a key of a label or annotation",
                 _ if is_later(value) => continue,
@@ -208,6 +218,23 @@ mod tests {
         let of = |place: &str| format!("a.spec.{place}: is not taken: Copyrator writes it itself");
         let first = of("claims[0].metadata.labels[copyrator.dev/a]");
         assert_eq!(told, [first, of("template.metadata.annotations[copyrator.dev/restarted-for]")]);
+    }
+
+    /// Without it no child restarts for its sibling ConfigMap.
+    #[test]
+    fn a_workload_may_ask_for_its_own_restarts() {
+        let told = |kind: &str, field: &str, key: &str| {
+            let object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a", field: {key: "true"}}});
+            let mut problems = Vec::new();
+            check("a", &object, false, &mut problems);
+            problems.len()
+        };
+        for kind in ["Deployment", "StatefulSet", "DaemonSet"] {
+            assert_eq!(told(kind, "annotations", RESTART), 0, "{kind}");
+            assert_eq!(told(kind, "labels", RESTART), 1, "{kind}: it is an annotation");
+            assert_eq!(told(kind, "annotations", "copyrator.dev/restart-pods"), 1, "{kind}");
+        }
+        assert_eq!(told("Service", "annotations", RESTART), 1, "nothing restarts");
     }
 
     /// The author is asked about writing the object; the API server, or a webhook, asks more of the user of the request.

@@ -122,7 +122,7 @@ impl CompiledTemplate {
             DependencyState::Unread(what) => return Err(unread("template", what)),
         }
         let body = renderer.node("", &object.body)?;
-        let mut faults = metadata_faults(&body["metadata"], false).into_iter().chain(nested_faults(&body));
+        let mut faults = metadata_faults(&body, false).into_iter().chain(nested_faults(&body));
         if let Some((path, what)) = faults.next() {
             return Err(RenderFault { path, expression: None, what });
         }
