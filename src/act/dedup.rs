@@ -6,6 +6,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// How many messages are remembered: beyond that all are forgotten, and reported once more.
+const MOST: usize = 10_000;
+
 /// The last message about each object.
 #[derive(Clone, Debug)]
 pub(super) struct Dedup<K>(Arc<Mutex<HashMap<K, String>>>);
@@ -24,6 +27,9 @@ impl<K: Clone + Eq + Hash> Dedup<K> {
             said.remove(of);
             return None;
         };
+        if said.len() >= MOST && !said.contains_key(of) {
+            said.clear();
+        }
         (said.insert(of.clone(), what.clone()).as_ref() != Some(&what)).then_some(what)
     }
 }
@@ -31,6 +37,15 @@ impl<K: Clone + Eq + Hash> Dedup<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_many_objects_say_takes_bounded_room() {
+        let all = Dedup::default();
+        for of in 0..=MOST {
+            all.is_new(&of, Some("a".into()));
+        }
+        assert_eq!(all.0.lock().unwrap().len(), 1);
+    }
 
     #[test]
     fn it_is_told_once_until_it_is_another() {

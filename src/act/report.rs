@@ -13,16 +13,15 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{leader::WRITE_TIMEOUT, outcome::Outcome, restarts_reported::Restarts};
+use super::{dedup::Dedup, leader::WRITE_TIMEOUT, outcome::Outcome, restarts_reported::Restarts};
 use crate::{
     cluster::WriteClient,
-    explain::failed,
     model::World,
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         StatusEvent,
         copy::{CopyAction, LargeSpread, SlotPlan, Version},
-        restart::Failure,
+        restart::{Failure, RestartState},
     },
 };
 
@@ -50,6 +49,19 @@ pub(crate) struct Reporter {
     pub(super) world: Arc<RwLock<World>>,
     pub(super) restarts: Restarts,
     writes: Family<WriteLabels, Counter>,
+    /// The last that was reported on an object that templates are rendered for, by template and what it was about.
+    hindrances: Dedup<(NamespacedName, NamespacedName, String)>,
+}
+
+/// What is reported on an object that a template is rendered for.
+#[derive(Clone, Copy)]
+pub(crate) struct Hindrance<'a> {
+    /// The template, as it is named among rules.
+    pub template: &'a NamespacedName,
+    /// The object that it is rendered for.
+    pub object: &'a NamespacedName,
+    /// What of the template it is about: two of these are reported side by side.
+    pub what: &'a str,
 }
 
 impl Reporter {
@@ -62,6 +74,7 @@ impl Reporter {
             world,
             restarts: Restarts::default(),
             writes: Family::default(),
+            hindrances: Dedup::default(),
         }
     }
 
@@ -141,20 +154,37 @@ impl Reporter {
         self.event(type_, event.reason, event.message, &self.about(object), None).await;
     }
 
+    /// Reports on an object that a template is rendered for what keeps it from having what the template declares: reason and message, or
+    /// `None` where nothing does (any more).
+    pub(crate) async fn hindered(&self, of: Hindrance<'_>, what: Option<(&'static str, String)>) {
+        let (reason, message) = what.unzip();
+        let key = (of.template.clone(), of.object.clone(), of.what.to_owned());
+        let (Some(reason), Some(message)) = (reason, self.hindrances.is_new(&key, message)) else { return };
+        let Some(about) = self.about_instance(of) else { return };
+        let name = of.template.template().unwrap_or_default();
+        let note = format!("CopyratorTemplate {}/{name}: {message}", of.template.namespace);
+        self.event_of(EventType::Warning, reason, note, &about, None).await;
+    }
+
     /// Reports a source that is large for so many targets, and is copied all the same.
     pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
     }
 
-    /// Reports several restarts in a row that did not become ready, on the workload and on the monitors that
-    /// restart it.
-    pub(crate) async fn circuit_open(&self, workload: &WorkloadKey, monitors: &BTreeSet<NamespacedName>) {
-        let note = format!("{} {}: {}", workload.kind, workload.name, failed(&Failure::CircuitOpen));
-        tracing::warn!(%workload, "the circuit is open: it does not become ready after restarts");
+    /// Reports what keeps a workload's restarts from succeeding, on the workload and on the monitors that restart it.
+    pub(crate) async fn restarts_fail(
+        &self,
+        workload: &WorkloadKey,
+        monitors: &BTreeSet<NamespacedName>,
+        state: &RestartState,
+        what: &str,
+    ) {
+        let (reason, note) = (state.reason(), format!("{} {}: {what}", workload.kind, workload.name));
+        tracing::warn!(%workload, reason, what, "its restarts do not succeed");
         let workload = self.about_workload(workload);
         for about in monitors.iter().map(|monitor| self.about_monitor(monitor)).chain([workload]) {
-            self.event(EventType::Warning, "CircuitOpen", note.clone(), &about, None).await;
+            self.event(EventType::Warning, reason, note.clone(), &about, None).await;
         }
     }
 
@@ -217,6 +247,21 @@ impl Reporter {
             }
             (None, None) => about_ours("CopyratorRule", rule, uid),
         }
+    }
+
+    /// The Event's object for an object that a template is rendered for; `None` where it is not known (any more).
+    fn about_instance(&self, of: Hindrance<'_>) -> Option<ObjectReference> {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        let compiled = world.templates().get(of.template)?.compiled.as_deref().ok()?;
+        let kind = compiled.instance_kind()?;
+        Some(ObjectReference {
+            api_version: Some(kind.api_version.to_string()),
+            kind: Some(kind.kind.to_string()),
+            namespace: Some(of.object.namespace.to_string()),
+            name: Some(of.object.name.to_string()),
+            uid: Some(world.instance(kind, of.object)?.uid.to_string()),
+            ..ObjectReference::default()
+        })
     }
 
     /// The Event's object for a monitor: the monitor, or the object whose annotation declares it.

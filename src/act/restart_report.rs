@@ -139,7 +139,7 @@ impl Reporter {
 
     /// The recorder counts an Event that differs in its note only as a repetition, and keeps the first note.
     /// A hash of the note in the action distinguishes them.
-    async fn event_of(
+    pub(super) async fn event_of(
         &self,
         type_: EventType,
         reason: &str,

@@ -7,9 +7,11 @@ use super::context::{Context, now};
 use crate::{
     act::{outcome::Outcome, report::Reporter, restart::RestartOutcome, restart_report::Why},
     api::{ConfigMonitorStatus, Problem},
+    explain::{About, said},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{
-        Cause, Inputs, RestartAction, WorkloadPlan, remark, restarting_for, settle_stage_failures,
+        Cause, Inputs, RestartAction, WorkloadPlan, monitors_reaching, remark, restarting_for,
+        settle_stage_failures,
     },
 };
 
@@ -66,6 +68,18 @@ impl Announcer {
                 self.reporter.change_restarts(&cause, note).await;
             }
         }
+    }
+
+    /// Says on a workload and its monitors what keeps its restarts from succeeding.
+    pub(super) async fn restarts_fail(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
+        let (monitors, what) = {
+            let world = self.context.world();
+            let Some(facts) = world.workloads().get(workload) else { return };
+            let inputs = Inputs::of(&world, workload, facts);
+            let what = said(&plan.state, &About::workload(&world, &inputs, &plan.causes));
+            (monitors_reaching(&world, workload), what)
+        };
+        self.reporter.restarts_fail(workload, &monitors, &plan.state, &what).await;
     }
 
     /// The same of pods that a monitor finds itself.

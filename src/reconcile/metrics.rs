@@ -124,6 +124,9 @@ impl Snapshot {
         let open = world.memory().workloads().filter(|(_, memory)| memory.is_circuit_open()).count();
         let help = "Workloads that do not become ready after restarts, and are left alone";
         gauge(encoder, "circuits_open", help, open)?;
+        let taken_back = world.memory().workloads().filter(|(_, memory)| memory.is_taken_back()).count();
+        let help = "Workloads with pods that run older content, since somebody took a restart back";
+        gauge(encoder, "restarts_taken_back", help, taken_back)?;
         let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
         for wait in world.memory().waits() {
             *waiting.entry(wait.reason.as_str()).or_default() += 1;

@@ -1,6 +1,6 @@
 //! One workload: plan, fetch what is lacking, restart, remember what became of it.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -115,28 +115,25 @@ impl WorkloadHandler {
     async fn settle(&self, workload: &WorkloadKey, plan: &WorkloadPlan, acted: Acted) {
         let turn = settle_workload(&mut self.context.world_mut(), workload, plan, acted, now());
         self.take_turns(workload, turn).await;
+        if turn.circuit_opened || turn.taken_back {
+            self.announcer.restarts_fail(workload, plan).await;
+        }
     }
 
     /// Has those looked at whose turn it is; workloads that wait for something else are not looked at.
     async fn take_turns(&self, workload: &WorkloadKey, turn: Turn) {
-        let (next, monitors) = {
+        let next = {
             let world = self.context.world();
             let in_line = turn.in_line.then(|| next_in_line(&world, Some(now())));
             let mut next: Vec<WorkloadKey> = in_line.into_iter().flatten().collect();
-            let monitors = match turn.in_order || turn.circuit_opened {
-                true => monitors_reaching(&world, workload),
-                false => BTreeSet::new(),
-            };
             if turn.in_order {
+                let monitors = monitors_reaching(&world, workload);
                 next.extend(monitors.iter().flat_map(|monitor| whose_turn(&world, monitor, now())));
             }
-            (next, monitors)
+            next
         };
         for workload in next {
             self.context.queue().add(Key::Workload(workload), Lane::Change);
-        }
-        if turn.circuit_opened {
-            self.reporter.circuit_open(workload, &monitors).await;
         }
     }
 }

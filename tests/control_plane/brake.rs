@@ -307,7 +307,7 @@ fn a_restart_of_ours_forgets_nothing_of_the_brake() {
 }
 
 /// Has the monitor's workloads restart past the interval, once: later than a change by more than times are exact.
-fn restart_now(story: &Story<'_>) {
+pub fn restart_now(story: &Story<'_>) {
     story.until_later(1);
     let said = json!({ "copyrator.dev/restart-now": jiff::Timestamp::now().to_string() });
     let patch = json!({ "metadata": { "annotations": said } });

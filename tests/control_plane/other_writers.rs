@@ -41,7 +41,7 @@ fn manifest(story: &Story<'_>, name: &str, config: &str) -> Value {
     deployment(&story.home, name, references)
 }
 
-fn change(story: &Story<'_>, config: &str, value: &str) {
+pub fn change(story: &Story<'_>, config: &str, value: &str) {
     story.admin().apply(&config_map(&story.home, config, [("k", value)])).ok();
 }
 
@@ -51,10 +51,11 @@ fn until_silent(story: &Story<'_>, part: &str) {
     story.marker(part);
 }
 
-/// Waits until Deployment `half-way` has a new pod, which is not let start, beside its old one.
-fn until_half_way(story: &Story<'_>) {
-    eventually("half-way is half-way", || {
-        let pods = story.pods("half-way");
+/// Waits until a Deployment has a new pod, which is not let start, beside its old one.
+#[track_caller]
+pub fn until_half_way(story: &Story<'_>, name: &str) {
+    eventually(&format!("{name} is half-way"), || {
+        let pods = story.pods(name);
         let held = pods.iter().filter(|pod| pod["spec"]["schedulingGates"].is_array()).count();
         if (pods.len(), held) == (2, 1) { Ok(()) } else { Err(format!("{} pods, {held} held", pods.len())) }
     });
@@ -215,13 +216,13 @@ fn a_change_that_waits_outlives_a_replacement_of_the_workload() {
     story.end_quiet_period();
     story.until_restarted("never-restarted", &before[0]);
     // The new pod does not start, and so the old one stays, and is kept by the replacement.
-    until_half_way(&story);
+    until_half_way(&story, "half-way");
     story.admin().replace(&half_way).ok();
     eventually("half-way restarts again", || match story.rollouts("half-way") {
         4 => Ok(()),
         rollouts => Err(format!("{rollouts} rollouts")),
     });
-    until_half_way(&story);
+    until_half_way(&story, "half-way");
     story.lift("half-way");
     story.until_restarted("half-way", &before[1]);
     until_silent(&story, "then");
@@ -249,7 +250,7 @@ fn a_rollback_rolls_once_and_is_respected() {
     story.until_older_than_now();
     change(&story, "app", "2");
     let restarted = story.until_restarted("done", &before[0]);
-    until_half_way(&story);
+    until_half_way(&story, "half-way");
     for name in names {
         let workload = format!("deployment/{name}");
         story.bed.kubectl(&["rollout", "undo", &workload, "--namespace", &story.home], &json!(null));
@@ -264,7 +265,7 @@ fn a_rollback_rolls_once_and_is_respected() {
     story.until_older_than_now();
     change(&story, "app", "3");
     let restarted = story.until_restarted("done", &undone);
-    until_half_way(&story);
+    until_half_way(&story, "half-way");
     story.lift("half-way");
     let half_way = story.until_restarted("half-way", &before[1]);
     until_silent(&story, "changed");

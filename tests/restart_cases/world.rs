@@ -11,9 +11,10 @@ use copyrator::{
     api::{ConfigMonitorSpec, WorkloadKind},
     digest::{DigestKey, Fingerprint, KeyPrint},
     model::{
-        AttemptFailure, Authority, Declared, LastRestart, LostRecord, ObjectFacts, PodFacts, PodRemoved,
-        PodsSeen, Reference, Refusal, RefusalReason, RestartAttempt, RestartFields, RestartResult, Rollout,
-        RolloutFault, Store, TrackRecord, WaitReason, WorkloadFacts, World, WriteFault,
+        AttemptFailure, Authority, Declared, LastRestart, LostRecord, ObjectFacts, OtherWriter, PodFacts,
+        PodRemoved, PodsSeen, Reference, Refusal, RefusalReason, RestartAttempt, RestartFields,
+        RestartResult, Rollout, RolloutFault, Store, TrackRecord, WaitReason, WorkloadFacts, World,
+        WriteFault,
     },
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{InputDigest, Inputs},
@@ -97,9 +98,13 @@ pub struct Workload {
     restarted_for: Option<Was>,
     annotation: Option<String>,
     last_restart: Option<i64>,
+    /// Absent: long ago.
     recorded: Option<i64>,
     /// When somebody else last wrote to the pod template.
     templated: Option<i64>,
+    /// The field manager that did, or that wrote the label, which is not ours then.
+    templated_by: Option<String>,
+    recorded_by: Option<String>,
     /// `<streak>.<failures>`.
     brake: Option<String>,
     last_good: Option<Was>,

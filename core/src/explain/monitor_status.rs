@@ -6,8 +6,8 @@
 //! `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends, and
 //! `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of problems: `Forbidden`, `Refused`,
 //! `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures),
-//! `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`, and after a while
-//! `RolloutUnfinished` and `PodsNotReady` (waits that a person may have to end), `Invalid`.
+//! `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`,
+//! `TakenBack`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits that a person may have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -174,7 +174,10 @@ impl Count {
                     return;
                 }
             }
-            RestartState::Paused | RestartState::OptedOut | RestartState::Held { .. } => self.waiting += 1,
+            RestartState::Paused
+            | RestartState::OptedOut
+            | RestartState::Held { .. }
+            | RestartState::TakenBack(_) => self.waiting += 1,
             RestartState::Failed(failure) => {
                 self.failed += 1;
                 self.circuits += i64::from(*failure == Failure::CircuitOpen);

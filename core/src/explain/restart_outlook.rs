@@ -276,7 +276,10 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,
-        RestartState::Held { .. } | RestartState::Paused | RestartState::OptedOut => RestartCourse::Hold,
+        RestartState::Held { .. }
+        | RestartState::TakenBack(_)
+        | RestartState::Paused
+        | RestartState::OptedOut => RestartCourse::Hold,
         RestartState::Due => RestartCourse::Restart,
         RestartState::Waiting(_) | RestartState::Restarting => RestartCourse::Wait,
         RestartState::Unrecorded => RestartCourse::Record,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::{
     model::{AttemptFailure, RolloutFault, WaitReason, World},
     names::{NamespacedName, ObjectKey},
-    plan::restart::{Cause, Failure, Inputs, RestartState, because, missing},
+    plan::restart::{Cause, Failure, Inputs, Overwritten, RestartState, TakenBack, because, missing},
 };
 
 /// What a sentence names beside the state itself.
@@ -16,20 +16,22 @@ pub struct About<'a> {
     missing: &'a BTreeSet<ObjectKey>,
     /// The only monitor with a window: which of several is closed is not told.
     windowed: Option<&'a NamespacedName>,
+    /// The first monitor that restarts it.
+    monitor: Option<&'a NamespacedName>,
 }
 
 impl<'a> About<'a> {
     /// For states of which the sentence names nothing else.
     pub(super) fn nothing() -> Self {
         const NO_OBJECTS: &BTreeSet<ObjectKey> = &BTreeSet::new();
-        Self { causes: &[], missing: NO_OBJECTS, windowed: None }
+        Self { causes: &[], missing: NO_OBJECTS, windowed: None, monitor: None }
     }
 
     /// What a sentence names of a workload with these inputs that restarts for these causes.
     pub fn workload(world: &World, inputs: &'a Inputs<'_>, causes: &'a [Cause]) -> Self {
         let mut windowed = inputs.monitors.iter().filter(|name| has_window(world, name));
         let windowed = windowed.next().filter(|_| windowed.next().is_none());
-        Self { causes, missing: &inputs.missing, windowed }
+        Self { causes, missing: &inputs.missing, windowed, monitor: inputs.monitors.first() }
     }
 
     /// The same of the pods that a monitor finds itself.
@@ -56,6 +58,7 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
              or use strategy Evict",
             because(about.causes)
         ),
+        RestartState::TakenBack(taken_back) => said_of_taken_back(taken_back, about),
         RestartState::Paused => {
             format!("{}, and it is paused: resume it, and it restarts", because(about.causes))
         }
@@ -73,6 +76,47 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
         }
         RestartState::Current => String::new(),
     }
+}
+
+/// Who took a restart back, what runs, and how to have it repeated.
+fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
+    let TakenBack { old, what, manager, is_traced } = taken_back;
+    let pods = if *old == 1 { "1 pod runs".into() } else { format!("{old} pods run") };
+    let why = match (what, manager, is_traced) {
+        (Overwritten::Template, Some(manager), true) => format!(
+            "its last restart was taken back: field manager {manager} changed the pod template after it, and {pods} older content"
+        ),
+        (Overwritten::Template, manager, _) => {
+            let owner = manager
+                .as_ref()
+                .map(|manager| format!("; field manager {manager} owns the template otherwise"));
+            format!(
+                "its last restart was taken back: copyrator.dev/restarted-for was removed from the pod template (managedFields name \
+                 nobody who only removes{}), and {pods} older content",
+                owner.unwrap_or_default()
+            )
+        }
+        (Overwritten::Strategy, ..) => format!(
+            "its update strategy became OnDelete before its last restart was through, and {pods} older content"
+        ),
+        (Overwritten::Record, manager, _) => {
+            let by = manager.as_ref().map(|manager| format!("field manager {manager}"));
+            format!(
+                "{} wrote its label copyrator.dev/applied, and {pods} perhaps older content (begun before it changed)",
+                by.as_deref().unwrap_or("somebody else")
+            )
+        }
+    };
+    let again = match about.monitor {
+        Some(NamespacedName { namespace, name }) => format!(
+            "to restart it: kubectl annotate cfgmon {name} -n {namespace} --overwrite copyrator.dev/restart-now=1, with \
+             strategy Evict where somebody changes the template back each time"
+        ),
+        None => "to restart it: kubectl rollout restart, or delete these pods; where somebody changes the template back each \
+                 time, a ConfigMonitor with strategy Evict in place of the annotation"
+            .into(),
+    };
+    format!("{why}. Copyrator does not repeat it by itself; {again}")
 }
 
 /// Why an attempt has failed, or a restart.

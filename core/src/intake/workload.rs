@@ -17,7 +17,9 @@ use super::{
 use crate::{
     api::WorkloadKind,
     marks::{ADOPT_MANAGER, APPLIED, BRAKE, LAST_GOOD, LONGEST, RESTART, RESTART_MANAGER, RESTARTED_FOR},
-    model::{Labels, PodLabels, PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts},
+    model::{
+        Labels, OtherWriter, PodLabels, PodSelector, Reference, RestartFields, TrackRecord, WorkloadFacts,
+    },
     names::WorkloadKey,
     validate::unknown_on_workload,
 };
@@ -219,6 +221,20 @@ impl Metadata {
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
 
+    /// Who else last wrote an entry that owns part of the pod template, or the applied label where it is not ours.
+    fn other_writer(&self, is_record_ours: bool) -> Option<OtherWriter> {
+        let others = self.managed_fields.iter().flatten().filter(|entry| {
+            let is_ours = [RESTART_MANAGER, ADOPT_MANAGER].contains(&&*entry.manager);
+            let wrote = match is_record_ours {
+                true => entry.fields.spec.template.is_some(),
+                false => entry.fields.metadata.labels.applied.is_some(),
+            };
+            wrote && !is_ours
+        });
+        let timed = others.filter_map(|entry| Some((entry.time.as_ref()?.0, &entry.manager)));
+        timed.max().map(|(at, manager)| OtherWriter { manager: manager.clone(), at })
+    }
+
     /// When any field manager last wrote an entry that owns part of the pod template.
     fn templated(&self) -> Option<Timestamp> {
         let entries =
@@ -236,15 +252,17 @@ impl Object {
         let inner = template.metadata.unwrap_or_default();
         let pod = template.spec.unwrap_or_default();
         let label = |key: &str| metadata.labels.get(key).map(str::to_owned);
+        let applied = label(APPLIED);
+        let recorded = metadata
+            .written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| fields.metadata.labels.applied.is_some());
         let restarts = RestartFields {
             last_restart: metadata.written_by(&[RESTART_MANAGER], |_| true),
-            recorded: metadata.written_by(&[RESTART_MANAGER, ADOPT_MANAGER], |fields| {
-                fields.metadata.labels.applied.is_some()
-            }),
+            other_writer: applied.as_ref().and_then(|_| metadata.other_writer(recorded.is_some())),
+            recorded,
             track: TrackRecord::read(metadata.labels.get(BRAKE), label(LAST_GOOD)),
             restart: metadata.annotation(RESTART, LONGEST),
             unknown: unknown_on_workload(metadata.annotations.iter().flatten().map(|(key, _)| &**key)),
-            applied: label(APPLIED),
+            applied,
             restarted_for: inner.annotation(RESTARTED_FOR, LONGEST_RECORD),
         };
         let template_labels = PodLabels::from(&inner.labels);

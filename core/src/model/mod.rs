@@ -61,7 +61,7 @@ pub use rendered::{
     Body, ReadInstance, RenderedFault, RenderedObject, RenderedSet, StatusAnswer, StatusFault,
     StatusFaultKind, hash_of,
 };
-pub use restart_fields::{RareRestartFields, RestartFields};
+pub use restart_fields::{OtherWriter, RareRestartFields, RestartFields};
 pub use restart_memory::{MonitorMemory, RestartMemory};
 pub use right::{EVERYWHERE, Right, RightAnswer, RightAnswers};
 pub use rule::{

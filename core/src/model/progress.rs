@@ -19,10 +19,15 @@ impl WorkloadFacts {
         Some(stamp.strip_suffix(STAMPED_AGAIN).unwrap_or(stamp))
     }
 
+    /// Whether the pod template says that it was restarted for the recorded content.
+    pub fn is_stamped(&self) -> bool {
+        let applied = self.restarts.applied.as_deref();
+        applied.is_some_and(|applied| self.stamped_for() == Some(digest_of(applied)))
+    }
+
     /// Whether the last change of the pod template was our restart, for the recorded content.
     pub fn restarted_by_us(&self) -> bool {
-        let Some(applied) = self.restarts.applied.as_deref() else { return false };
-        self.stamped_for() == Some(digest_of(applied)) && self.restarts.last_restart >= self.templated
+        self.is_stamped() && self.restarts.last_restart >= self.templated
     }
 
     /// The state of the rollout at this time: [`Rollout::Stuck`] also where only the clock says so.

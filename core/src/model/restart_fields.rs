@@ -24,6 +24,18 @@ pub struct RestartFields {
     pub recorded: Option<Timestamp>,
     /// How its restarts have gone, according to its labels.
     pub track: TrackRecord,
+    /// Who else last wrote the pod template; or, where the applied label is not ours, who wrote that. `None`
+    /// without an applied label.
+    pub other_writer: Option<OtherWriter>,
+}
+
+/// A field manager that is not ours, as managedFields name it. They name none for fields that it only removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherWriter {
+    /// The name of the field manager.
+    pub manager: String,
+    /// When it last wrote (1 s resolution).
+    pub at: Timestamp,
 }
 
 /// The fields of a workload that has none of them.
@@ -35,6 +47,7 @@ static NONE: RestartFields = RestartFields {
     last_restart: None,
     recorded: None,
     track: TrackRecord { streak: 0, failures: 0, last_good: None },
+    other_writer: None,
 };
 
 /// [`RestartFields`] that take the room of a pointer where a workload has none of them.

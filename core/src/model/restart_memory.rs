@@ -15,6 +15,8 @@ pub struct RestartMemory {
     wait: Option<Waiting>,
     missing_since: Option<Timestamp>,
     circuit_open: bool,
+    /// Somebody has taken its restart back, and an Event has said so.
+    taken_back: bool,
     restarted: Option<LastRestart>,
     /// Whether it was due or restarting when we last looked: others may wait for it.
     waited_for: bool,
@@ -27,6 +29,7 @@ impl RestartMemory {
         wait: None,
         missing_since: None,
         circuit_open: false,
+        taken_back: false,
         restarted: None,
         waited_for: false,
         removed_at: None,
@@ -87,6 +90,17 @@ impl RestartMemory {
     pub fn circuit(&mut self, is_open: bool) -> bool {
         let was_open = std::mem::replace(&mut self.circuit_open, is_open);
         is_open && !was_open
+    }
+
+    /// Its last restart is taken back, or is not (any more). Returns whether it has just become so.
+    pub fn taken_back(&mut self, is_taken_back: bool) -> bool {
+        let was_taken_back = std::mem::replace(&mut self.taken_back, is_taken_back);
+        is_taken_back && !was_taken_back
+    }
+
+    /// Whether its last restart is taken back, and an Event has said so.
+    pub fn is_taken_back(&self) -> bool {
+        self.taken_back
     }
 
     /// It is due or restarting, so others may wait for it.

@@ -111,6 +111,14 @@ impl Workload {
         world.memory_mut().at_workload(key, |memory| memory.restart_seen(restarted));
     }
 
+    fn other_writer(&self) -> Option<OtherWriter> {
+        let (manager, when) = match &self.recorded_by {
+            Some(manager) => (manager, self.recorded),
+            None => (self.templated_by.as_ref()?, self.templated),
+        };
+        Some(OtherWriter { manager: manager.clone(), at: at(when.unwrap_or(1)) })
+    }
+
     pub(super) fn facts(&self, kind: WorkloadKind) -> WorkloadFacts {
         WorkloadFacts {
             uid: "w".into(),
@@ -126,7 +134,11 @@ impl Workload {
             restarts: RestartFields {
                 restart: self.annotation.clone(),
                 last_restart: self.last_restart.map(at),
-                recorded: self.recorded.map(at),
+                recorded: match &self.recorded_by {
+                    Some(_) => None,
+                    None => self.recorded.or(self.applied.is_some().then_some(1)).map(at),
+                },
+                other_writer: self.other_writer(),
                 track: TrackRecord::read(self.brake.as_deref(), None),
                 ..RestartFields::default()
             }

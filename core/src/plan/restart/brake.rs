@@ -14,7 +14,7 @@ use crate::{
 /// How long a decision waits for an object that pods cannot start without: long enough for
 /// `kubectl replace --force` and for an operator that deletes and creates. Not for ever: a service-account
 /// token is not watched, and so looks missing.
-const MISSING_PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
 /// How exactly the API server tells times.
 const RESOLUTION: Duration = Duration::from_secs(1);
@@ -126,9 +126,15 @@ pub(super) fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timest
     not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
 }
 
-/// Whether something that pods use may still come back.
-pub(super) fn patience(reason: WaitReason, missing_since: Timestamp, now: Timestamp) -> Result<(), Wait> {
-    not_before(reason, Some(missing_since), MISSING_PATIENCE, now)
+/// Whether something that pods use may still come back. Since when it has been missing, only the process that restarts
+/// remembers, from its first look on: no other one can say when the wait ends.
+pub(super) fn patience(
+    reason: WaitReason,
+    missing_since: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), Wait> {
+    let since = missing_since.ok_or(Wait::for_event(reason))?;
+    not_before(reason, Some(since), MISSING_PATIENCE, now)
 }
 
 /// Waits until a span has passed since a time, if there was one.

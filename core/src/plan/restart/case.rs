@@ -24,7 +24,7 @@ use crate::{
         LostRecord, PodFacts, PodsSeen, RestartResult, Rollout, RolloutFault, WaitReason, WorkloadFacts,
         World,
     },
-    names::WorkloadKey,
+    names::{Kind, WorkloadKey},
 };
 
 /// One workload, and everything that has to be known of it to decide.
@@ -100,8 +100,15 @@ impl<'w> Case<'w> {
     }
 
     /// Since when something is missing, as far as that is remembered.
-    pub(super) fn missing_since(&self) -> Timestamp {
-        self.world.memory().workload(self.key).missing_since().unwrap_or(self.now)
+    pub(super) fn missing_since(&self) -> Option<Timestamp> {
+        self.world.memory().workload(self.key).missing_since()
+    }
+
+    /// Whether an object is not there without which no new pod starts, however long ago it was recorded without it.
+    /// Service-account tokens are not watched and look missing: a pod that serves shows that it had its Secrets.
+    pub(super) fn lacks_object(&self) -> bool {
+        let serves = self.facts.available > 0 || self.facts.desired <= 0;
+        self.inputs.missing.iter().any(|object| object.kind == Kind::ConfigMap || !serves)
     }
 
     /// It runs changed content and has failed, so that others wait.
@@ -153,7 +160,7 @@ impl<'w> Case<'w> {
     /// They have to be listed.
     pub(super) fn old_pods(&self, since: Timestamp, before: Before) -> Result<OldPods<'_>, RestartState> {
         let seen = self.last_seen().ok_or(Wait::for_event(WaitReason::Facts))?;
-        Ok(OldPods { seen, stale: stale(seen, before), since, before })
+        Ok(OldPods::among(seen, since, before))
     }
 
     /// The latest list of pods for this version of the workload.
@@ -183,6 +190,13 @@ pub(super) struct OldPods<'p> {
     pub(super) since: Timestamp,
     /// They began before this.
     pub(super) before: Before,
+}
+
+impl<'p> OldPods<'p> {
+    /// Those of these pods that began before this and are to stay.
+    pub(super) fn among(seen: &'p PodsSeen, since: Timestamp, before: Before) -> Self {
+        Self { seen, stale: stale(seen, before), since, before }
+    }
 }
 
 /// Whether the owner's partition keeps all of these pods.

@@ -12,6 +12,7 @@ use super::{
     own_gates::{ADOPTING, BEGUN, DUE, Gate, OwnGate, RECORDING, Verdict, gate, missing, wait},
     soak, stage,
     state::{Failure, RestartState},
+    taken_back::undone,
     window,
 };
 use crate::{
@@ -23,6 +24,8 @@ use crate::{
 /// A gate that is asked about pods that run old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
+/// Where the record says that nothing is to be replaced, and old pods are there: after [`BEGUN`].
+pub(super) const UNDONE: &[PodGate] = &[gate!(undone: Held, Restarting, RolloutUnfinished, TakenBack)];
 /// After [`DUE`]: who comes first. This comes before pods are listed: few of the hundreds that are due have their turn.
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
 /// Then: what the pods that run old content say.
@@ -73,7 +76,11 @@ pub fn model() -> Vec<Row> {
     const TRIED: &[&str] =
         &["DisruptionBudget", "TooManyBudgets", "Refused", "TooLarge", "Forbidden", "Failed"];
     let mut model: Vec<Row> = vec![("knowing", "Case::of", KNOWN), ("trying again", "not_again_yet", TRIED)];
-    for (when, gates) in [("adopting", ADOPTING), ("recording", RECORDING), ("due", DUE), ("turn", TURN)] {
+    model.extend(rows("adopting", ADOPTING));
+    model.push(("recorded", "Case::listed", &["FactsMissing"]));
+    model.extend(rows("recorded", BEGUN));
+    model.extend(rows("recorded", UNDONE));
+    for (when, gates) in [("recording", RECORDING), ("due", DUE), ("turn", TURN)] {
         model.extend(rows(when, gates));
     }
     model.push(("pods", "Case::old_pods", &["FactsMissing"]));

@@ -24,6 +24,7 @@ mod selected;
 mod soak;
 mod stage;
 mod state;
+mod taken_back;
 mod window;
 mod workload_plan;
 
@@ -45,5 +46,5 @@ pub use restarts::{plan_workload, restarting_for};
 pub(crate) use selected::selects_pods;
 pub use selected::{SelectedPodsAction, SelectedPodsPlan, plan_selected_pods};
 pub use stage::whose_turn;
-pub use state::{Concern, Failure, RestartState};
+pub use state::{Concern, Failure, Overwritten, RestartState, TakenBack};
 pub use workload_plan::{RestartAction, WorkloadPlan};

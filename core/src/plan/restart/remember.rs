@@ -50,6 +50,8 @@ pub struct Turn {
     pub in_order: bool,
     /// The workload's circuit has opened, and no Event has reported that.
     pub circuit_opened: bool,
+    /// Somebody has taken its restart back, and no Event has reported that.
+    pub taken_back: bool,
 }
 
 /// Plans once more, and counts a restart that this comes to as under way. Both happen in one call, so that of
@@ -99,12 +101,15 @@ pub fn settle_workload(
             memory.missing(is_missing, now);
         }
         let circuit_opened = is_open(&plan.state).is_some_and(|is_open| memory.circuit(is_open));
+        let taken_back = memory.taken_back(matches!(plan.state, RestartState::TakenBack(_)));
         let goes_on = |restarted: &LastRestart| restarted.result != RestartResult::Through;
         if plan.due_since.is_some() || plan.restarted.as_ref().is_some_and(goes_on) {
             memory.goes_on();
         }
-        let is_through =
-            plan.action.is_none() && (is_settled || matches!(plan.state, RestartState::Held { .. }));
+        let went = plan.restarted.as_ref().map(|restarted| &restarted.result);
+        let is_left =
+            matches!(plan.state, RestartState::Held { .. }) || went == Some(&RestartResult::Through);
+        let is_through = plan.action.is_none() && (is_settled || is_left);
         let in_order = is_through && (memory.ended() || was_unknown);
         if acted == Acted::Nothing && is_settled {
             memory.settled(plan.state != RestartState::Unwatched);
@@ -119,7 +124,7 @@ pub fn settle_workload(
             (Acted::Failed(attempt), _) => memory.failed(attempt),
             (Acted::Nothing | Acted::Outdated, _) => {}
         }
-        Turn { in_line: ended == Some(WaitReason::Budget), in_order, circuit_opened }
+        Turn { in_line: ended == Some(WaitReason::Budget), in_order, circuit_opened, taken_back }
     });
     if plan.action.is_some() && !is_under_way {
         memory.release(workload);

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     applied::RecordDiff,
     backoff,
-    brake::Wait,
+    brake::{MISSING_PATIENCE, Wait},
     case::{Case, OldPods},
     cause::causes,
     gates,
@@ -50,6 +50,11 @@ impl Case<'_> {
     fn plan(&self) -> WorkloadPlan {
         let difference = self.difference();
         let pending = self.applied.and_then(|applied| applied.pending);
+        if let (Some(recorded @ (RecordDiff::Nothing | RecordDiff::Scope)), None) = (difference, pending)
+            && let Some(since) = self.doubted_before()
+        {
+            return self.told_by_pods(recorded, since);
+        }
         if difference == Some(RecordDiff::Nothing) && pending.is_none() {
             return self.current();
         }
@@ -87,6 +92,30 @@ impl Case<'_> {
         self.went(RestartResult::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
     }
 
+    /// The record says that all pods run the content, and only the pods can tell. Where none is older, that is recorded, so
+    /// that they are not listed for it again.
+    fn told_by_pods(&self, recorded: RecordDiff, since: Timestamp) -> WorkloadPlan {
+        let due = |plan| self.due_since(since, None, plan);
+        if let Some(plan) = self.tried() {
+            return due(plan);
+        }
+        let listed = self.listed();
+        let Some(seen) = listed.seen else { return self.hold(Wait::for_event(WaitReason::Facts).into()) };
+        let before = pods::before(since, None);
+        let pods = OldPods::among(seen, since, before);
+        if pods.stale.is_empty() {
+            return if recorded == RecordDiff::Scope { self.record(None) } else { self.replaced() };
+        }
+        let stays = own_gates::pass(own_gates::BEGUN, self, since)
+            .and_then(|()| gates::pass_pods(gates::UNDONE, self, &pods));
+        let plan = match stays {
+            Ok(()) => self.first_step(since, before).unwrap_or_else(|state| self.hold(state)),
+            Err(state) => self.hold_begun(state),
+        };
+        let recheck = plan.recheck.into_iter().chain(listed.again).min();
+        due(WorkloadPlan { recheck, ..plan })
+    }
+
     /// It runs the current content, for all we know, and something else than recorded counts now. What was
     /// still to be replaced still is.
     fn record(&self, pending: Option<Before>) -> WorkloadPlan {
@@ -104,6 +133,10 @@ impl Case<'_> {
     /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods
     /// become ready, and stayed so?
     fn current(&self) -> WorkloadPlan {
+        if self.lacks_object() {
+            let waits = self.hold(Wait::for_event(WaitReason::MissingObject).into());
+            return self.went(RestartResult::Through, waits);
+        }
         let deadline = self.deadline();
         let plan = WorkloadPlan { recheck: deadline, ..WorkloadPlan::rest(progress(self.facts, self.now)) };
         let Some(soak) = self.soak() else { return plan };
@@ -123,14 +156,15 @@ impl Case<'_> {
     /// The label says that it runs other content, or that some of its pods do: those that began before
     /// `since`.
     fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
-        self.first_step(since, pending).unwrap_or_else(|state| self.hold(state))
+        let before = pods::before(since, self.facts.restarts.recorded);
+        let before = pending.map_or(before, |pending| pending.max(before));
+        self.first_step(since, before).unwrap_or_else(|state| self.hold(state))
     }
 
-    fn first_step(&self, since: Timestamp, pending: Option<Before>) -> Result<WorkloadPlan, RestartState> {
+    fn first_step(&self, since: Timestamp, before: Before) -> Result<WorkloadPlan, RestartState> {
         own_gates::pass(own_gates::DUE, self, since)?;
         own_gates::pass(gates::TURN, self, since)?;
-        let before = pods::before(since, self.facts.restarts.recorded);
-        let pods = self.old_pods(since, pending.map_or(before, |pending| pending.max(before)))?;
+        let pods = self.old_pods(since, before)?;
         let plan = if pods.stale.is_empty() { Ok(self.replaced()) } else { self.begin(&pods) };
         if pods::is_fresh(pods.seen, since, self.now) {
             return plan;
@@ -200,7 +234,9 @@ impl Case<'_> {
             RestartState::Failed(Failure::Stage { fault, .. }) => RestartResult::Failed(fault.clone()),
             RestartState::Failed(Failure::RolloutStuck) => RestartResult::Failed(RolloutFault::Partition),
             // Nothing waits for pods that their owner holds, or for a workload that its owner has taken out.
-            RestartState::Held { .. } | RestartState::OptedOut => RestartResult::Through,
+            RestartState::Held { .. } | RestartState::TakenBack(_) | RestartState::OptedOut => {
+                RestartResult::Through
+            }
             RestartState::Paused => return self.hold(state),
             _ => RestartResult::UnderWay,
         };
@@ -249,6 +285,9 @@ impl Case<'_> {
                 WaitReason::RolloutUnfinished => {
                     again(LOOK_AGAIN_ANYWAY).into_iter().chain(self.deadline()).min()
                 }
+                WaitReason::MissingObject | WaitReason::AbsentObject if self.missing_since().is_none() => {
+                    Some(at_after(self.now, MISSING_PATIENCE))
+                }
                 _ => wait.until,
             },
             RestartState::Restarting => again(LOOK_AGAIN_ANYWAY),
@@ -274,12 +313,18 @@ impl Case<'_> {
                 self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
             }
         };
+        let so_far = &self.facts.restarts.track;
         let track = match self.world.lost_record(self.key).is_some() {
             // Whether a rollout that was taken back would have become ready is not known.
-            true => self.facts.restarts.track.clone(),
+            true => so_far.clone(),
             // Before its deadline, or after it was complete.
-            false if self.is_known_to_fail() => self.facts.restarts.track.clone().failed(),
+            false if self.is_known_to_fail() => so_far.clone().failed(),
             false => backoff::track(self.facts, self.now),
+        };
+        let track = match self.doubted_before() {
+            // What is ready are old pods, too.
+            Some(_) => TrackRecord { last_good: so_far.last_good.clone(), ..track },
+            None => track,
         };
         backoff::one_more(track, &self.pace, last, self.now)
     }

@@ -28,7 +28,9 @@ pub enum RestartState {
         /// How many pods below it run old content.
         old: usize,
     },
-    /// A restart is due, and its rollouts are paused: it restarts when they are resumed.
+    /// Somebody took a restart back before all pods were replaced, or overwrote its record: old pods stay.
+    TakenBack(TakenBack),
+    /// A restart is due, or old pods are left of one, and its rollouts are paused: it goes on when they are resumed.
     Paused,
     /// A restart is due, and its own annotation says that nobody restarts it.
     OptedOut,
@@ -42,6 +44,30 @@ pub enum RestartState {
     Unwatched,
     /// It runs the current content.
     Current,
+}
+
+/// Why pods run older content, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// How many pods began before the content that the record names.
+    pub old: usize,
+    /// What somebody changed.
+    pub what: Overwritten,
+    /// The field manager, other than ours, that last wrote it.
+    pub manager: Option<String>,
+    /// Whether it did so after our restart. managedFields name no manager that only removed fields, so that nobody may have.
+    pub is_traced: bool,
+}
+
+/// What somebody changed, so that pods with older content stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwritten {
+    /// The pod template, which was ours to change for the restart.
+    Template,
+    /// The update strategy, which is `OnDelete` now.
+    Strategy,
+    /// The label `copyrator.dev/applied`: it was copied, restored, or kept in Git.
+    Record,
 }
 
 /// Why something could not be restarted, or failed when it was.
@@ -102,6 +128,7 @@ impl RestartState {
             Self::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => "Unknown",
             Self::Waiting(_) => "Waiting",
             Self::Held { .. } => "Held",
+            Self::TakenBack(_) => "TakenBack",
             Self::Paused => "Paused",
             // Users look for this word.
             Self::OptedOut => "Suspended",
@@ -123,6 +150,7 @@ impl RestartState {
             Self::Unrecorded => "Recorded",
             Self::Unauthorized(_)
             | Self::Held { .. }
+            | Self::TakenBack(_)
             | Self::Paused
             | Self::OptedOut
             | Self::Due
@@ -137,16 +165,17 @@ impl RestartState {
             Self::Failed(_) => 0,
             Self::Unauthorized(_) => 1,
             Self::Waiting(wait) if wait.is_stopped() => 2,
-            Self::Held { .. } => 3,
-            Self::Paused => 4,
-            Self::OptedOut => 5,
-            Self::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => 6,
-            Self::Due => 7,
-            Self::Waiting(_) => 8,
-            Self::Restarting => 9,
-            Self::Unrecorded => 10,
-            Self::Unwatched => 11,
-            Self::Current => 12,
+            Self::TakenBack(_) => 3,
+            Self::Held { .. } => 4,
+            Self::Paused => 5,
+            Self::OptedOut => 6,
+            Self::Waiting(wait) if wait.reason.ended_by() == Ending::Knowledge => 7,
+            Self::Due => 8,
+            Self::Waiting(_) => 9,
+            Self::Restarting => 10,
+            Self::Unrecorded => 11,
+            Self::Unwatched => 12,
+            Self::Current => 13,
         }
     }
 
@@ -156,6 +185,7 @@ impl RestartState {
             Self::Failed(_)
             | Self::Unauthorized(_)
             | Self::Held { .. }
+            | Self::TakenBack(_)
             | Self::Paused
             | Self::OptedOut
             | Self::Due => Concern::Worrying,
@@ -202,10 +232,12 @@ mod tests {
         use Concern::{Settled, UnderWay, Worrying};
         let waits = |reason| RestartState::Waiting(Wait::for_event(reason));
         let monitor = NamespacedName::new("shop", "web");
+        let taken_back = TakenBack { old: 1, what: Overwritten::Template, manager: None, is_traced: false };
         let worst_first = [
             (RestartState::Failed(Failure::RolloutStuck), "Failed RolloutStuck", Worrying),
             (RestartState::Unauthorized(monitor), "Unauthorized Unauthorized", Worrying),
             (waits(WaitReason::StageStopped), "Stopped StageStopped", Worrying),
+            (RestartState::TakenBack(taken_back), "TakenBack TakenBack", Worrying),
             (RestartState::Held { partition: 1, old: 1 }, "Held Held", Worrying),
             (RestartState::Paused, "Paused Paused", Worrying),
             (RestartState::OptedOut, "Suspended Suspended", Worrying),

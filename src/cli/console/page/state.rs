@@ -134,6 +134,7 @@ fn of_workload(state: &RestartState) -> (Shape, String) {
         RestartState::Failed(_)
         | RestartState::Unauthorized(_)
         | RestartState::Held { .. }
+        | RestartState::TakenBack(_)
         | RestartState::Paused
         | RestartState::OptedOut
         | RestartState::Due => in_lower_case(Shape::Bad),

@@ -1,0 +1,91 @@
+//! Whether pods run older content than the record says: a restart that somebody took back, paused or overwrote before
+//! its last pod was replaced. The record is what we wrote; the pods are what runs.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    case::{Case, OldPods, is_held},
+    own_gates::{Verdict, wait},
+    state::{Overwritten, RestartState, TakenBack},
+};
+use crate::model::{PodsSeen, Rollout, WaitReason};
+
+/// A workload may change every second while it rolls out: its pods are listed again no sooner.
+const AGAIN_AT_ONCE: SignedDuration = SignedDuration::from_secs(10);
+/// A list of pods for the latest version of a workload counts for so long, a little less than a sweep takes to come again.
+const AGAIN_ANYWAY: SignedDuration = SignedDuration::from_mins(55);
+
+/// A list of pods, as far as it decides.
+pub(super) struct Listed<'w> {
+    /// The list, where there is one that counts.
+    pub(super) seen: Option<&'w PodsSeen>,
+    /// When the pods are to be listed again, since the workload has changed after the list.
+    pub(super) again: Option<Timestamp>,
+}
+
+impl Case<'_> {
+    /// The time before which a pod began that runs older content, where nothing but the pods can tell. `None` where all
+    /// of them run the recorded content: our record is of a time when no old pod was left, or the controller replaces
+    /// all pods by the template of our restart.
+    pub(super) fn doubted_before(&self) -> Option<Timestamp> {
+        let (restarts, changed) = (&self.facts.restarts, self.content.changed_at);
+        let Some(recorded) = restarts.recorded else { return changed };
+        let restart = restarts.last_restart.filter(|restart| *restart >= recorded)?;
+        let replaces_all =
+            matches!(self.facts.rollout, Rollout::Complete | Rollout::Unfinished | Rollout::Stuck);
+        let is_vouched_for = replaces_all && self.facts.is_stamped();
+        (!is_vouched_for).then(|| changed.map_or(restart, |changed| changed.min(restart)))
+    }
+
+    /// The latest list of its pods. Another version of the workload may have other pods, so that its pods are listed
+    /// again.
+    pub(super) fn listed(&self) -> Listed<'_> {
+        let Some(seen) = self.world.pods(self.key) else { return Listed { seen: None, again: None } };
+        let age = self.now.duration_since(seen.at).abs();
+        let is_latest = seen.resource_version.as_ref() == Some(&self.facts.resource_version);
+        let counts_for = if is_latest { AGAIN_ANYWAY } else { AGAIN_AT_ONCE };
+        let again = seen.at.checked_add(AGAIN_AT_ONCE).ok().filter(|_| !is_latest);
+        Listed { seen: Some(seen).filter(|_| age <= counts_for), again }
+    }
+
+    /// Why old pods stay, where the record says that nothing is to be replaced.
+    pub(super) fn taken_back(&self, old: usize) -> TakenBack {
+        let restarts = &self.facts.restarts;
+        let what = match (restarts.recorded, self.facts.rollout) {
+            (None, _) => Overwritten::Record,
+            (Some(_), Rollout::OnDelete) if self.facts.is_stamped() => Overwritten::Strategy,
+            (Some(_), _) => Overwritten::Template,
+        };
+        let writer = restarts.other_writer.as_ref().filter(|_| what != Overwritten::Strategy);
+        let is_traced = writer
+            .is_some_and(|writer| what == Overwritten::Record || restarts.last_restart <= Some(writer.at));
+        TakenBack { old, what, manager: writer.map(|writer| writer.manager.clone()), is_traced }
+    }
+
+    /// When the record was last written, by whomever: a `restart-now` from before that was said of another restart.
+    fn last_record(&self) -> Option<Timestamp> {
+        let restarts = &self.facts.restarts;
+        let by_other = restarts.other_writer.as_ref().filter(|_| restarts.recorded.is_none());
+        restarts.last_restart.max(by_other.map(|writer| writer.at))
+    }
+}
+
+/// Old pods stay until their owner, or somebody who says `restart-now`, has them replaced. The reconciler does not
+/// repeat the restart: whoever took it back may have wanted the old pods.
+pub(super) fn undone(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
+    if case.is_nudged(pods.since, case.last_record()) {
+        return Ok(());
+    }
+    if case.facts.is_stamped()
+        && let Rollout::Partitioned(partition) = case.facts.rollout
+    {
+        return Err(match is_held(&pods.stale, partition) {
+            true => RestartState::Held { partition, old: pods.stale.len() },
+            false => RestartState::Restarting,
+        });
+    }
+    if case.facts.rollout_at(case.now) == Rollout::Unfinished {
+        return wait(WaitReason::RolloutUnfinished);
+    }
+    Err(RestartState::TakenBack(case.taken_back(pods.stale.len())))
+}
