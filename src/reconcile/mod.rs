@@ -12,6 +12,7 @@ mod drift;
 mod fetch;
 mod guard;
 mod hooks;
+mod instance_events;
 mod lag;
 mod large_spreads;
 mod metrics;
@@ -56,6 +57,7 @@ use self::{
     fetch::Fetcher,
     guard::CopyGuard,
     hooks::HooksHandler,
+    instance_events::InstanceEvents,
     lag::Lag,
     large_spreads::LargeSpreads,
     metrics::{Snapshot, Tallies},
@@ -124,6 +126,7 @@ pub(crate) struct Reconciler {
     monitors: MonitorHandler,
     statuses: StatusHandler,
     annotated: AnnotatedHandler,
+    instance_events: InstanceEvents,
     source_index: SourceIndexHandler,
     hooks: HooksHandler,
     digest_key: DigestKeyHandler,
@@ -218,6 +221,7 @@ impl Reconciler {
                 tallies: tallies.clone(),
                 large_spreads: large_spreads.clone(),
             },
+            instance_events: InstanceEvents { context: shared(), reporter: reporter.clone() },
             annotated: AnnotatedHandler {
                 context: shared(),
                 pace: pace.clone(),
@@ -361,9 +365,17 @@ impl Reconciler {
             return Again::After(wait);
         }
         match key {
-            Key::Slot(slot) => self.slots.handle(slot).await,
+            Key::Slot(slot) => {
+                let again = self.slots.handle(slot).await;
+                self.instance_events.of_slot(slot).await;
+                again
+            }
             Key::Rule(rule) => self.rules.handle(rule).await,
-            Key::Rendering(template, instance) => self.renderings.handle(template, instance).await,
+            Key::Rendering(template, instance) => {
+                let again = self.renderings.handle(template, instance).await;
+                self.instance_events.of_rendering(template, instance).await;
+                again
+            }
             Key::RuleStatus(rule) => match (rule.annotated(), rule.template()) {
                 (Some(source), _) => self.annotated.rule(key, rule, &source).await,
                 (None, Some(name)) => self.statuses.template(key, rule, name).await,

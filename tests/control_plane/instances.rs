@@ -8,6 +8,7 @@ use crate::any_kind;
 use crate::at_rest::{a_deployment_and_a_service, nothing_was_tried};
 use crate::bed::objects::{data_of, label, ours, uid, version};
 use crate::bed::{Bed, Story, eventually, private, same};
+use crate::children::{a_child_restarts_for_its_sibling, the_author_of_an_object_is_told};
 use crate::copied_custom;
 use crate::import;
 use crate::instances_rights::{
@@ -45,6 +46,8 @@ fn each_object_of_a_kind_gets_what_a_template_declares() {
     two_that_want_one_place(&bed);
     narrowed::a_label_taken_off_is_warned_of_and_what_holds_data_stays(&bed);
     narrowed::what_was_orphaned_on_request_stays(&bed);
+    a_child_restarts_for_its_sibling(&bed);
+    the_author_of_an_object_is_told(&bed);
     what_is_rendered_of_its_own_kind_is_no_instance(&bed);
     who_makes_one_chooses_values_only(&bed);
     who_makes_one_gives_pods_no_rights(&bed);

@@ -1,0 +1,66 @@
+//! Events on an object that templates are rendered for: what keeps it from having what they declare for it. Its author reads these
+//! with `kubectl describe`, and may be unable to read the namespace of the template.
+
+use super::context::{Context, now};
+use crate::{
+    act::report::{Hindrance, Reporter},
+    model::RenderedSet,
+    names::{InstanceName, NamespacedName, ObjectKey},
+    plan::copy::{ProblemReason, SlotState, plan_slot},
+};
+
+/// Reports on objects that templates are rendered for.
+pub(super) struct InstanceEvents {
+    pub(super) context: Context,
+    pub(super) reporter: Reporter,
+}
+
+impl InstanceEvents {
+    /// Reports what could not be rendered, or written into the object's status; or that there is nothing to report (any more).
+    pub(super) async fn of_rendering(&self, template: &NamespacedName, instance: &InstanceName) {
+        let Some(object) = instance.object() else { return };
+        let what = self.context.world().rendered(template, instance).and_then(unrendered);
+        let of = Hindrance { template, object: &object, what: "rendering" };
+        self.reporter.hindered(of, what.map(|what| (ProblemReason::RenderFailed.as_str(), what))).await;
+    }
+
+    /// Reports what keeps a rendered object from being written; or that there is nothing to report (any more).
+    pub(super) async fn of_slot(&self, slot: &ObjectKey) {
+        let told: Vec<_> = {
+            let world = self.context.world();
+            let declaring = world.rendered_at(slot);
+            let declaring =
+                declaring.filter_map(|(template, instance, ..)| Some((template, instance.object()?)));
+            let declaring: Vec<_> = declaring.collect();
+            if declaring.is_empty() {
+                return;
+            }
+            let plan = plan_slot(&world, slot, now());
+            if !plan.needs.is_empty() {
+                return;
+            }
+            let told = declaring.into_iter().map(|(template, object)| {
+                let what = match &plan.state {
+                    SlotState::Blocked(problem) if plan.rule.as_ref() == Some(template) => {
+                        Some((problem.reason.as_str(), format!("{slot}: {}", problem.message)))
+                    }
+                    _ => None,
+                };
+                (template.clone(), object, what)
+            });
+            told.collect()
+        };
+        let slot = slot.to_string();
+        for (template, object, what) in told {
+            let of = Hindrance { template: &template, object: &object, what: &slot };
+            self.reporter.hindered(of, what).await;
+        }
+    }
+}
+
+/// The first thing that could not be rendered. What waits for other objects is under way.
+fn unrendered(set: &RenderedSet) -> Option<String> {
+    let fault = set.faults.iter().find(|fault| !fault.waits);
+    let of_object = fault.map(|fault| format!("{}: {}", fault.id, fault.message));
+    of_object.or_else(|| Some(format!("writeStatus: {}", set.status_fault.as_ref()?.message)))
+}
