@@ -249,8 +249,8 @@ impl RenderingHandler {
         if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }
     }
 
-    /// Writes the object's status, where it is another one, or has fields that an earlier text of the template wrote; `None` where
-    /// nothing is left to do.
+    /// Writes the object's status, where it is another one, or has fields that the template wrote earlier and does not give any more;
+    /// `None` where nothing is left to do.
     async fn write_status(
         &self,
         inputs: &Inputs,
@@ -267,11 +267,11 @@ impl RenderingHandler {
             let turn = StatusTurn::of(&world, template, instance, &seen);
             let told = set.answered(&seen).and_then(|answer| answer.fault.clone());
             let is_due = told.as_ref().is_some_and(|(_, again)| *again <= now());
-            // Of a text without a value nothing is taken back.
-            let is_current =
-                set.is_written(&seen) && !is_due && !(inputs.has_left_over && set.status.is_some());
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
+            let is_current = set.is_written(&seen) && !is_due && !inputs.leaves_over(status.as_ref());
+            // An apply of an empty status would make one.
+            let status = status.filter(|status| *status != json!({}));
             (granted.clone(), granted.status?, seen, status, is_current, turn, told)
         };
         self.looked().insert((template.clone(), instance.clone()), Instant::now());

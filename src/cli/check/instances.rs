@@ -163,8 +163,10 @@ fn render_for(
         }
     }
     match template.render_status(&instance(object, namespace, &existing, &excluded)) {
-        Ok(Some(status)) => add("writeStatus", Becomes::Object(json!({"status": status}))),
-        Ok(None) => {}
+        Ok(Some(status)) if status != json!({}) => {
+            add("writeStatus", Becomes::Object(json!({"status": status})));
+        }
+        Ok(_) => {}
         Err(error) => fault("writeStatus", &error),
     }
 }

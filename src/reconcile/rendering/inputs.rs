@@ -1,6 +1,6 @@
 //! What the objects of a template are rendered from, and how.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ pub(super) struct Inputs {
     /// The kinds of the template's objects, in their order.
     kinds: Vec<Kind>,
     key: DigestKey,
-    /// Whether an earlier text of the template has written fields of the object's status that this one does not name.
-    pub(super) has_left_over: bool,
+    /// The fields of the object's status that the template has written.
+    pub(super) status_written: BTreeSet<Box<str>>,
 }
 
 impl Inputs {
@@ -46,10 +46,7 @@ impl Inputs {
         let object = compiled.instance_kind().zip(instance.object());
         let object = object.and_then(|(kind, name)| world.instance(kind, &name).cloned());
         let written = object.as_ref().and_then(|facts| facts.status_written.get(&*status_manager(template)));
-        let is_named = |field: &str| compiled.status_fields().any(|named| named == field);
-        // Where it writes no status, its author was not asked for the right to.
-        let has_left_over =
-            compiled.writes_status() && written.into_iter().flatten().any(|field| !is_named(field));
+        let status_written = written.cloned().unwrap_or_default();
         let granted = &world.settings().template_kinds;
         let kinds = compiled.objects.iter().map(|object| declared_kind(object, granted));
         Some(Self {
@@ -58,10 +55,16 @@ impl Inputs {
             namespace: instance.namespace.clone(),
             facts: world.namespaces().get(&instance.namespace)?.clone(),
             object,
-            has_left_over,
+            status_written,
             kinds: kinds.collect::<Option<_>>()?,
             key: world.key()?.clone(),
         })
+    }
+
+    /// Whether the object's status has fields that the template has written and that this new status lacks. Without a
+    /// new status nothing is taken back: rendering failed, or the author was not asked for the right to write it.
+    pub(super) fn leaves_over(&self, status: Option<&Value>) -> bool {
+        status.is_some_and(|new| self.status_written.iter().any(|field| new.get(&**field).is_none()))
     }
 
     /// Renders it from what was read of rendered objects; with it, what has not been looked for and is read.

@@ -230,19 +230,27 @@ fn what_changes_by_itself_is_no_circle_however_often_it_changes() {
 }
 
 #[test]
-fn fields_of_an_earlier_text_are_left_over() {
+fn fields_that_are_not_given_any_more_are_left_over() {
     let mut story = Story::new(&[json!({"a": "${object.spec.size}", "b": 1})]);
     let template = story.templates[0].clone();
-    let left_over = |story: &Story| Inputs::of(&story.world, &template, &of_a()).unwrap().has_left_over;
+    let left_over = |story: &Story, new: Value| {
+        Inputs::of(&story.world, &template, &of_a()).unwrap().leaves_over(Some(&new))
+    };
     let entry = |manager: &str| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:status": {"f:a": {}, "f:b": {}}}});
     let managed = json!([entry(&status_manager(&template)), entry("copyrator-status-of-another")]);
     let more = json!({"spec": story.spec, "metadata": {"managedFields": managed}});
     put(&mut story.world, ("shop", "a"), 9, more);
-    assert!(!left_over(&story));
-    story.template(0, 2, &json!({"a": "${object.spec.size}"}));
-    assert!(left_over(&story));
-    story.template(0, 3, &Value::Null);
-    assert!(!left_over(&story), "its author was not asked for the right");
-    story.template(0, 4, &json!({"a": 1, "b": "${object.spec.size}", "c": 1}));
-    assert!(!left_over(&story));
+    for (new, is_left_over) in [
+        (json!({"a": 3, "b": 1}), false),
+        (json!({"a": 3}), true),
+        (json!({}), true),
+        (json!({"a": 1, "b": null, "c": 1}), false),
+    ] {
+        assert_eq!(left_over(&story, new.clone()), is_left_over, "{new}");
+    }
+    let inputs = Inputs::of(&story.world, &template, &of_a()).unwrap();
+    assert!(
+        !inputs.leaves_over(None),
+        "its author was not asked for the right, or an expression has no value"
+    );
 }

@@ -131,7 +131,7 @@ impl CompiledTemplate {
     }
 
     /// Renders the fields that `writeStatus` writes, without those that read what is not there, or not yet;
-    /// `None` where there is none.
+    /// `None` where the template has no `writeStatus`.
     ///
     /// # Errors
     /// The first expression that has no value, or reads what could not be read: a field that is left out is taken back.
@@ -149,7 +149,7 @@ impl CompiledTemplate {
                 DependencyState::Excluded | DependencyState::WaitingFor(_) => {}
             }
         }
-        Ok((!written.is_empty()).then(|| written.into()))
+        Ok(Some(written.into()))
     }
 
     /// Evaluates these expressions for an instance. Only what they read is made a value of.

@@ -65,17 +65,6 @@ impl CompiledTemplate {
         self.status.is_some()
     }
 
-    /// The fields of a status that it writes.
-    pub fn status_fields(&self) -> impl Iterator<Item = &str> {
-        let (fields, literal) = match &self.status {
-            Some(Node::Fields(fields)) => (Some(fields), None),
-            Some(Node::Literal(value)) => (None, value.as_object()),
-            _ => (None, None),
-        };
-        let fields = fields.into_iter().flatten().map(|(name, _)| name.as_str());
-        fields.chain(literal.into_iter().flat_map(|fields| fields.keys().map(String::as_str)))
-    }
-
     /// The fields of a status that it writes, each with the fields of the same status that its value comes from, read by its own
     /// expressions or by those of objects that these read. A template that writes a status reads neither all of the object nor all of
     /// its status.

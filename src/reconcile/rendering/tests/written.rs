@@ -229,3 +229,32 @@ async fn fields_that_nobody_else_owns_are_written_beside_one_that_somebody_owns(
     assert!(story.put(json!({"spec": {"size": 3}, "status": {"a": 9, "b": 4}})));
     assert_eq!(story.patches().await, 2, "it is tried again");
 }
+
+#[tokio::test]
+async fn a_field_that_has_no_value_any_more_is_taken_back_and_the_last_one_too() {
+    let status = json!({"a": "${object.spec.?a}", "b": "${object.spec.?b}"});
+    let mut story = Story::new("status", status, |body| stored(1, body["status"].clone()));
+    let manager = crate::marks::status_manager(&story.template);
+    let managers = |written: Value| json!([{"manager": manager, "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": written}}]);
+    story.put(json!({"spec": {"a": 1, "b": 2}}));
+    assert_eq!(story.patches().await, 1);
+    for (spec, before, is_written) in [
+        (json!({"a": 1, "b": 2}), json!({"f:a": {}, "f:b": {}}), None),
+        (json!({"a": 1}), json!({"f:a": {}, "f:b": {}}), Some(json!({"a": 1}))),
+        (json!({"a": 1}), json!({"f:a": {}}), None),
+        (json!({}), json!({"f:a": {}}), Some(Value::Null)),
+        (json!({}), json!({}), None),
+    ] {
+        let there: serde_json::Map<String, Value> = before
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|field| (field[2..].to_owned(), if field == "f:a" { json!(1) } else { json!(2) }))
+            .collect();
+        story.put(json!({"spec": spec, "status": there, "metadata": {"managedFields": managers(before)}}));
+        assert_eq!(story.patches().await, usize::from(is_written.is_some()), "{spec}");
+        if let Some(written) = is_written {
+            assert_eq!(story.patches.lock().unwrap().last().unwrap().1["status"], written, "{spec}");
+        }
+    }
+}
