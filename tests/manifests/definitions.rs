@@ -1,7 +1,7 @@
 //! The definitions: described, bounded, small, and the same bytes each time.
 
 use copyrator::crds;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::documents;
 
@@ -61,6 +61,15 @@ fn every_list_and_map_of_a_spec_is_bounded() {
             let map = schema["additionalProperties"].is_object();
             assert!(!map || schema["maxProperties"].is_i64(), "{path} has no maxProperties");
         });
+    }
+}
+
+/// `kubectl wait`, Flux and Argo CD take an object for current whose status speaks of its generation, or has no `observedGeneration`.
+#[test]
+fn an_object_that_nobody_has_looked_at_yet_says_so() {
+    for (name, version) in schemas() {
+        let status = &version["schema"]["openAPIV3Schema"]["properties"]["status"];
+        assert_eq!(status["default"], json!({ "observedGeneration": -1 }), "{name}");
     }
 }
 

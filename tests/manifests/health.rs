@@ -80,6 +80,12 @@ fn argo_cd_sees_each_state_as_it_is() {
         // A monitor whose circuit is open watches all the same.
         (json!({}), vec![ready, ("Stalled", "True", "CircuitOpen", 2)], "Degraded", "says Stalled"),
         (json!({}), vec![ready, ("Degraded", "True", "Conflict", 2)], "Degraded", "says Degraded"),
+        (
+            json!({}),
+            vec![("Ready", "False", "Incomplete", 2), ("Degraded", "True", "Conflict", 2)],
+            "Degraded",
+            "says Degraded",
+        ),
         (json!({}), vec![ready, ("Degraded", "True", "Violations", 2)], "Healthy", "says Ready"),
         // Mended, and not looked at again yet.
         (

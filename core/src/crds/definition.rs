@@ -1,8 +1,8 @@
 //! The CustomResourceDefinitions, from the Rust types in [`crate::api`].
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
 use kube::CustomResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     bounds::bound,
@@ -27,7 +27,17 @@ pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
 /// The definitions, in the order in which they are installed.
 fn definitions() -> [CustomResourceDefinition; 4] {
     let all = [CopyratorRule::crd(), ConfigMonitor::crd(), ConfigPolicy::crd(), CopyratorTemplate::crd()];
-    all.map(labelled).map(bounded)
+    all.map(labelled).map(bounded).map(unobserved)
+}
+
+/// An object that Copyrator has not looked at yet says so: tools that wait compare `status.observedGeneration` with the generation.
+fn unobserved(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    let properties = schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()?.properties.as_mut());
+    for status in properties.filter_map(|properties| properties.get_mut("status")) {
+        status.default = Some(JSON(json!({ "observedGeneration": -1 })));
+    }
+    definition
 }
 
 /// A label that every install has, so that people find the objects that belong to Copyrator.

@@ -226,7 +226,7 @@ fn status(
     // Named objects that do not exist yet are waited for.
     let reconciling = match stopped {
         None if pending > 0 => Some((true, Reason::Copying, copying())),
-        None if !ready.0 && !is_stalled => Some((true, ready.1, ready.2.clone())),
+        None if !ready.0 && count.desired == 0 => Some((true, ready.1, ready.2.clone())),
         _ => None,
     };
     let said = Conditions { ready, authorized, is_stalled, reconciling, degraded };
@@ -258,8 +258,9 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
 }
 
 /// Reason and message where nothing is under way. `AllCopied` only if there is a source and every copy
-/// exists. `Ready` is `False` where a rule copies nothing because its named sources do not exist; sources
-/// that a glob or selector may match later are as declared, and so is a namespace that does not exist yet.
+/// exists. `Ready` is `False` where a rule copies nothing because its named sources do not exist, or because each
+/// copy has a problem; sources that a glob or selector may match later are as declared, and so is a namespace that
+/// does not exist yet.
 fn settled(
     facts: &RuleFacts,
     status: &CopyratorRuleStatus,
@@ -274,7 +275,7 @@ fn settled(
         (_, 0) => (true, Reason::NoTarget, vec![NO_TARGET.to_owned()]),
         (_, desired) => {
             let reason = if status.current == desired { Reason::AllCopied } else { Reason::Incomplete };
-            (true, reason, vec![format!("{} of {desired} copies are in order", status.current)])
+            (status.current > 0, reason, vec![format!("{} of {desired} copies are in order", status.current)])
         }
     };
     said.extend(not_found);

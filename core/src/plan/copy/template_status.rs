@@ -254,8 +254,9 @@ fn located(problem: &Problem) -> String {
     }
 }
 
-/// Reason and message where nothing is under way.
+/// Reason and message where nothing is under way. `Ready` is `False` where objects are declared and none is in order.
 fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
+    let is_ready = status.current > 0 || status.desired == 0;
     let (reason, mut said) = match (status.sources, status.desired, kind) {
         (0, _, None) => {
             (Reason::NoInstance, "spec.forEach selects no namespace that takes objects".to_owned())
@@ -282,7 +283,7 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
             ));
         }
     }
-    (true, reason, said)
+    (is_ready, reason, said)
 }
 
 /// Whether the template reads anything in other namespaces than its own.

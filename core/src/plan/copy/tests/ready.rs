@@ -51,6 +51,22 @@ fn a_named_namespace_that_does_not_exist_yet_is_as_declared() {
     assert_eq!(message, "namespace shpo does not exist");
 }
 
+/// Tools that wait for `Ready` go on when it is `True`.
+#[test]
+fn where_copies_are_wanted_and_none_is_in_order_it_is_not_ready() {
+    let mut world = world();
+    secret(&mut world, "home", "app", json!({}));
+    secret(&mut world, "shop", "app", json!({}));
+    let it = granted(&mut world, json!({}));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions, ["Ready=False Incomplete", "Authorized=True Allowed", "Degraded=True Conflict"]);
+    assert_eq!(message, "0 of 1 copies are in order");
+    // One of two is being written.
+    world.set_namespace("web".into(), NamespaceFacts::default());
+    let it = granted(&mut world, json!({"spec": {"targets": [{"names": ["shop", "web"]}]}}));
+    assert_eq!(said(&world, &it).0[0], "Ready=True Copying");
+}
+
 /// If some copies cannot be written, the rule is `Degraded`; if none can, because our account lacks a right,
 /// it is not `Ready`.
 #[test]
