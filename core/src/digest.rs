@@ -24,6 +24,8 @@ pub struct Fingerprint {
     pub annotations: BTreeMap<String, String>,
     /// The ClusterRole that a RoleBinding names; `None` of one that names a Role, and of other kinds.
     pub role: Option<Box<str>>,
+    /// Who keeps the object, such as a Helm release, as far as the object says.
+    pub keeper: Option<Box<str>>,
 }
 
 impl Fingerprint {

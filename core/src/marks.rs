@@ -56,13 +56,13 @@ pub const SOURCE: &str = "copyrator.dev/source";
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
 /// Annotation of a copy: digest of everything that we wrote.
 pub const DIGEST: &str = "copyrator.dev/digest";
-/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m` or `Retain`; with `/object` behind it where this holds for
-/// the one object of its template.
+/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m`, `Retain` or `Adopted`; with `/object` behind it where
+/// this holds for the one object of its template.
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
-/// Annotation of a copy, but for those of ConfigMaps and Secrets by rules: that very object, in clear text ([`in_clear`]). A controller
-/// that copies labels and annotations of it to another object copies this, too, which then says that the marks belong to another object.
+/// Annotation of a copy: that very object, in clear text ([`in_clear`]). Who copies labels and annotations of it to another object, or
+/// restores it elsewhere, copies this, too, which then says that the marks belong to another object.
 pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
@@ -298,7 +298,7 @@ impl CopyMarks {
         self.mark == wanted.mark && self.same_but_for_place(wanted)
     }
 
-    /// The same without the proof, which differs for each copy. A copy may say which object it is without need.
+    /// The same without the proof, which differs for each copy, and whether the copy names itself or not.
     pub fn same_but_for_place(&self, wanted: &Self) -> bool {
         let SharedMarks {
             rule,
@@ -308,11 +308,10 @@ impl CopyMarks {
             on_removal,
             own_removal,
             definition: _,
-            names_itself,
+            names_itself: _,
         } = &**self;
-        (*names_itself || !wanted.names_itself)
-            && (rule, source, source_uid, digest)
-                == (&wanted.rule, &wanted.source, &wanted.source_uid, &wanted.digest)
+        (rule, source, source_uid, digest)
+            == (&wanted.rule, &wanted.source, &wanted.source_uid, &wanted.digest)
             && (on_removal, own_removal) == (&wanted.on_removal, &wanted.own_removal)
     }
 }
@@ -433,9 +432,6 @@ mod tests {
             |place, all: &BTreeMap<String, String>| CopyMarks::read(place, |key| all.get(key).cloned());
         let here = (Kind::Deployment, "shop", "web");
         assert_eq!((read(here, &named), read(here, &unnamed)), (Some(marks(true)), Some(marks(false))));
-        for (there, wanted, is_same) in [(true, true, true), (false, true, false), (true, false, true)] {
-            assert_eq!(marks(there).same_but_for_removal(&marks(wanted)), is_same, "{there}, {wanted}");
-        }
         for place in [
             (Kind::Deployment, "shop", "other"),
             (Kind::Deployment, "other", "web"),

@@ -10,6 +10,7 @@ use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::{RESTART, never_carried},
+    model::{Owner, keeper},
     names::Kind,
     paths::flatten,
 };
@@ -35,6 +36,8 @@ pub struct Content {
     pub values: BTreeMap<String, Value>,
     /// The ClusterRole that a RoleBinding names.
     pub role: Option<Box<str>>,
+    /// Who keeps it, as far as it says.
+    pub keeper: Option<Box<str>>,
 }
 
 /// The value of one key.
@@ -68,6 +71,7 @@ impl Content {
             keys: self.values.iter().map(|(key, value)| (key.clone(), print(value))).collect(),
             annotations: self.annotations.clone(),
             role: self.role.clone(),
+            keeper: self.keeper.clone(),
         }
     }
 }
@@ -92,7 +96,24 @@ pub(super) struct RawMeta {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     #[serde(default)]
-    pub(super) annotations: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+impl RawMeta {
+    /// Who keeps the object, and its annotations without those that are left out.
+    pub(super) fn keeper_and_annotations(
+        self,
+        is_left_out: fn(&str) -> bool,
+    ) -> (Option<Box<str>>, BTreeMap<String, String>) {
+        let Self { mut annotations, labels, owner_references, .. } = self;
+        let keeper = keeper(&labels, &annotations, &owner_references);
+        annotations.retain(|key, _| !is_left_out(key));
+        (keeper, annotations)
+    }
 }
 
 /// Decodes an object as the API server writes it; `None` where it is no such object.
@@ -105,14 +126,14 @@ pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
 
 fn decode_leaves(kind: Kind, text: &str) -> Option<Content> {
     let Json::Object(object) = serde_json::from_str(text).ok()? else { return None };
-    let RawMeta { uid, resource_version, mut annotations } =
-        RawMeta::deserialize(object.get("metadata")?).ok()?;
+    let metadata = RawMeta::deserialize(object.get("metadata")?).ok()?;
+    let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
     // A template may ask for the restarts of a workload; rules copy none.
-    annotations.retain(|key, _| !never_carried(key) || key == RESTART);
+    let (keeper, annotations) = metadata.keeper_and_annotations(|key| never_carried(key) && key != RESTART);
     let leaf = |(path, text): (String, String)| (path, Value { bytes: text.into_bytes(), binary: false });
     let values = flatten(&object).into_iter().map(leaf).collect();
     let role = object.get("roleRef").and_then(cluster_role).filter(|_| kind == Kind::RoleBinding);
-    Some(Content { uid, resource_version, annotations, type_: None, immutable: false, values, role })
+    Some(Content { uid, resource_version, annotations, type_: None, immutable: false, values, role, keeper })
 }
 
 /// The ClusterRole that a `roleRef` names.
@@ -134,16 +155,8 @@ fn decode_data(kind: DataKind, text: &str) -> Option<Content> {
     for (key, value) in binary_data {
         values.insert(key, Value { bytes: STANDARD.decode(value).ok()?, binary: true });
     }
-    let mut annotations = metadata.annotations;
-    annotations.retain(|key, _| !never_carried(key));
     let type_ = type_.filter(|_| kind == DataKind::Secret);
-    Some(Content {
-        uid: metadata.uid,
-        resource_version: metadata.resource_version,
-        annotations,
-        type_,
-        immutable,
-        values,
-        role: None,
-    })
+    let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
+    let (keeper, annotations) = metadata.keeper_and_annotations(never_carried);
+    Some(Content { uid, resource_version, annotations, type_, immutable, values, role: None, keeper })
 }

@@ -51,16 +51,18 @@ impl<'de> Visitor<'de> for Object<'_> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        let mut metadata = metadata.ok_or_else(|| A::Error::missing_field("metadata"))?;
-        metadata.annotations.retain(|key, _| !never_carried(key));
+        let metadata = metadata.ok_or_else(|| A::Error::missing_field("metadata"))?;
+        let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
+        let (keeper, annotations) = metadata.keeper_and_annotations(never_carried);
         Ok(Fingerprint {
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
+            uid,
+            resource_version,
             type_: type_.filter(|_| kind == DataKind::Secret),
             immutable,
             keys,
-            annotations: metadata.annotations,
+            annotations,
             role: None,
+            keeper,
         })
     }
 }

@@ -129,6 +129,7 @@ fn world(monitor: Value, applied: &str) -> World {
         resource_version: "1".into(),
         labels: Default::default(),
         deletion: None,
+        created: Timestamp::UNIX_EPOCH,
         owners: 0,
         changed_at: now() - jiff::SignedDuration::from_secs(60),
         content_fields: 0,
@@ -147,6 +148,7 @@ fn world(monitor: Value, applied: &str) -> World {
         keys: [("k".to_owned(), print)].into(),
         annotations: BTreeMap::new(),
         role: None,
+        keeper: None,
     };
     world.assume_fingerprint(&object, print);
     let workload = json!({

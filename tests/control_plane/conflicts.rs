@@ -101,6 +101,40 @@ fn adopt_takes_over_only_what_is_the_same() {
     story.until("ConfigMap", &other, "app", [("k", "else")]);
 }
 
+/// `helm upgrade` fails without its marks, and a controller makes its object anew.
+#[test]
+fn what_somebody_keeps_is_not_adopted_and_what_was_adopted_is_given_back() {
+    let story = Story::new(peaceful(), "kept");
+    let (helm, free) = (story.target("helm"), story.target("free"));
+    let mut theirs = config_map(&helm, "app", [("k", "v")]);
+    theirs["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "Helm" });
+    theirs["metadata"]["annotations"] = json!({ "meta.helm.sh/release-name": "web" });
+    let theirs = story.admin().create(&theirs).ok();
+    let adopted = story.admin().create(&config_map(&free, "app", [("k", "v")])).ok();
+    story.admin().create(&config_map(&story.home, "app", [("k", "v")])).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["conflictPolicy"] = "Adopt".into();
+    rule["spec"]["deletionGrace"] = "0s".into();
+    story.admin().create(&rule).ok();
+    until_managed(&story, &free);
+    let degraded = story.until_condition("CopyratorRule", "rule", "Degraded", "True", "Conflict");
+    assert!(degraded["status"].to_string().contains("Helm release web"), "{}", degraded["status"]);
+    story.admin().merge("ConfigMap", &story.home, "app", &json!({ "data": { "k": "new" } })).ok();
+    story.until("ConfigMap", &free, "app", [("k", "new")]);
+
+    story.admin().delete("CopyratorRule", &story.home, "rule").ok();
+    eventually("what was adopted is given back", || {
+        let object = story.admin().get("ConfigMap", &free, "app").ok_or("it is gone")?;
+        let is_free = annotation(&object, "copyrator.dev/mark").is_none()
+            && object["metadata"]["labels"]["copyrator.dev/rule"].is_null();
+        if is_free { Ok(()) } else { Err(object["metadata"].to_string()) }
+    });
+    let still = story.until("ConfigMap", &free, "app", [("k", "new")]);
+    assert_eq!(still["metadata"]["uid"], adopted["metadata"]["uid"]);
+    let still = story.admin().get("ConfigMap", &helm, "app").expect("the release's object is gone");
+    assert_eq!(version(&still), version(&theirs));
+}
+
 #[test]
 fn overwrite_takes_over_with_every_foreign_key() {
     let story = Story::new(peaceful(), "overwritten");
@@ -115,7 +149,12 @@ fn overwrite_takes_over_with_every_foreign_key() {
     story.admin().create(&rule).ok();
     until_managed(&story, &target);
     let copy = story.until("ConfigMap", &target, "app", [("k", "v")]);
-    assert_eq!(annotation(&copy, "copyrator.dev/object"), None, "the copy says that it is another object");
+    let itself = format!("configmaps/{target}/app");
+    assert_eq!(
+        annotation(&copy, "copyrator.dev/object"),
+        Some(&*itself),
+        "the copy says that it is another object"
+    );
 }
 
 #[test]
@@ -146,7 +185,7 @@ fn two_sources_of_one_name_are_reported_and_one_wins() {
     let story = Story::new(peaceful(), "same-name");
     let target = story.target("z");
     let (first, second) = (story.bystander("a"), story.bystander("b"));
-    for (namespace, value) in [(&second, "second"), (&first, "first")] {
+    for (namespace, value) in [(&first, "first"), (&second, "second")] {
         story.admin().create(&config_map(namespace, "app", [("from", value)])).ok();
     }
     let mut rule = story.rule("ConfigMap", &["app"]);
@@ -184,11 +223,7 @@ fn a_monitor_does_not_take_a_config_map_for_its_own() {
     story.admin().create(&ours("ConfigMonitor", &story.home, "watching", spec)).ok();
     eventually("the monitor reports", || {
         let monitor = story.admin().get("ConfigMonitor", &story.home, "watching").ok_or("it is gone")?;
-        if monitor["status"]["observedGeneration"].is_null() {
-            Err(monitor["status"].to_string())
-        } else {
-            Ok(())
-        }
+        if monitor["status"]["observedGeneration"] != 1 { Err(monitor["status"].to_string()) } else { Ok(()) }
     });
     let still = story.admin().get("ConfigMap", &story.home, "app").expect("it stays");
     assert_eq!(version(&still), version(&made), "a watched ConfigMap was written");

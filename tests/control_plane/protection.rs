@@ -106,8 +106,17 @@ fn a_tenant_cannot_forge_a_copy() {
     for part in ["labels", "annotations"] {
         forged["metadata"][part] = copy["metadata"][part].clone();
     }
-    let refusal = bed.bob.create(&forged).refused();
-    assert!(refusal.contains("copyrator.dev/rule"), "{refusal}");
+    // Pasted as it is, it says that it is another object: nobody keeps it, and nothing guards it.
+    bed.bob.create(&forged).ok();
+    bed.bob.merge("ConfigMap", &target, "forged", &json!({ "data": { "k": "mine" } })).ok();
+    bed.bob.delete("ConfigMap", &target, "forged").ok();
+    forged["metadata"]["annotations"]["copyrator.dev/object"] = format!("configmaps/{target}/forged").into();
+    let mut silent = forged.clone();
+    silent["metadata"]["annotations"].as_object_mut().expect("a map").remove("copyrator.dev/object");
+    for forged in [forged, silent] {
+        let refusal = bed.bob.create(&forged).refused();
+        assert!(refusal.contains("copyrator.dev/rule"), "{refusal}");
+    }
     let marks = json!({ "metadata": { "labels": copy["metadata"]["labels"] } });
     bed.bob.merge("ConfigMap", &target, "own", &marks).refused();
     // A user who is granted the verb may.

@@ -6,13 +6,15 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator::{
     digest::{DigestKey, Fingerprint, KeyPrint},
     marks::never_carried,
-    model::WriteFault,
+    model::{Owner, WriteFault, keeper},
     names::{Kind, ObjectKey},
     paths::{child, managed, place},
     plan::copy::Version,
     testing::Outcome,
 };
 use serde_json::{Value, json};
+
+use super::acting::at;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
@@ -157,7 +159,7 @@ impl Stored {
         json!({"metadata": {
             "ownerReferences": owners, "finalizers": finalizers,
             "name": &*key.name, "namespace": &*key.namespace, "uid": uid, "resourceVersion": resource_version,
-            "creationTimestamp": "1970-01-01T00:00:00Z", "deletionTimestamp": gone, "labels": self.labels(), "annotations": self.annotations(),
+            "creationTimestamp": at(self.uid as i64), "deletionTimestamp": gone, "labels": self.labels(), "annotations": self.annotations(),
             "managedFields": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
         }})
     }
@@ -179,6 +181,8 @@ impl Stored {
             _ => None,
         });
         let mut annotations = self.annotations();
+        let owner = self.owned.then(|| Owner { kind: "Pod".into(), name: "none".into(), ..Owner::default() });
+        let keeper = keeper(&self.labels(), &annotations, owner.as_slice());
         annotations.retain(|key, _| !never_carried(key));
         let type_ = self.values.get(&Field::Type).map(|value| String::from_utf8(value.clone()).unwrap());
         Fingerprint {
@@ -189,6 +193,7 @@ impl Stored {
             keys: keys.collect(),
             annotations,
             role: self.cluster_role(),
+            keeper,
         }
     }
 

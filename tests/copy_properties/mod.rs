@@ -179,11 +179,17 @@ fn what_a_status_says_is_so() {
                 let status = rule_status(&operator.world, rule, at(cluster.now)).unwrap();
                 let is = |word: &str| status.conditions.iter().any(|condition| condition.type_ == word);
                 prop_assert_eq!(status.current, current, "{}", rule);
-                // What is named and not there is waited for.
+                // What is named and not there is waited for; where nothing is in order of what is wanted, that is said.
                 let waits = status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "False");
-                prop_assert!(!waits || status.sources == 0, "{}: {:?}", rule, status.conditions);
+                let is_nothing = status.desired > 0 && current == 0;
                 prop_assert!(
-                    is("Reconciling") == waits && !is("Stalled"),
+                    is_nothing == waits || (waits && status.sources == 0),
+                    "{}: {:?}",
+                    rule,
+                    status.conditions
+                );
+                prop_assert!(
+                    is("Reconciling") == (waits && !is_nothing) && !is("Stalled"),
                     "{}: {:?}",
                     rule,
                     status.conditions

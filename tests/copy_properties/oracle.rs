@@ -22,13 +22,23 @@ use super::{
 pub struct Wish<'c> {
     pub name: &'c NamespacedName,
     pub rule: &'c Rule,
-    source: &'c ObjectKey,
+    /// Everything that it would copy there, the oldest first.
+    sources: Vec<&'c ObjectKey>,
 }
 
 impl Wish<'_> {
     /// What the copy would hold.
     pub fn content(&self, cluster: &Cluster) -> Fields {
-        self.rule.wants(&cluster.server.objects[self.source])
+        self.rule.wants(&cluster.server.objects[self.source(None)])
+    }
+
+    /// What is copied: what the copy that is there was made of, else the oldest.
+    fn source(&self, copy: Option<&Stored>) -> &ObjectKey {
+        let annotations = copy.map(Stored::annotations).unwrap_or_default();
+        let is_its = annotations.get(marks::RULE) == Some(&self.name.to_string());
+        let named = annotations.get(marks::SOURCE).filter(|_| is_its);
+        let has_it = |source: &&&ObjectKey| named == Some(&source.named().to_string());
+        self.sources.iter().find(has_it).unwrap_or(&self.sources[0])
     }
 }
 
@@ -57,6 +67,12 @@ impl Cluster {
         let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed)
             && self.server.allows(name);
         self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
+    }
+
+    /// Has been refused what it declares, so that it gives its copies up to a rule that may.
+    fn is_refused(&self, name: &NamespacedName) -> bool {
+        let acts = self.rules.get(name).is_some_and(|rule| !rule.suspend && !rule.broken);
+        acts && self.is_inert(name) && self.server.answers.get(name) != Some(&Answer::Unasked)
     }
 
     /// Takes no free slot from another rule; a rule that has not been asked about yet is waited for.
@@ -92,10 +108,12 @@ impl Cluster {
                     && copy_of(key, object).is_none()
                     && rule.slot(key, &slot.namespace) == *slot
             };
-            let (source, _) = self.server.objects.iter().find(is_it)?;
-            (!rule.broken && rule.takes(&slot.namespace, namespace)).then_some((name, source))
+            let mut sources: Vec<_> = self.server.objects.iter().filter(is_it).map(|(key, _)| key).collect();
+            sources.sort_by_key(|key| self.server.objects[*key].uid);
+            let is_wish = !sources.is_empty() && !rule.broken && rule.takes(&slot.namespace, namespace);
+            is_wish.then_some((name, sources))
         };
-        let wish = |(name, rule)| wish((name, rule)).map(|(name, source)| Wish { name, rule, source });
+        let wish = |(name, rule)| wish((name, rule)).map(|(name, sources)| Wish { name, rule, sources });
         self.rules.iter().filter_map(wish).collect()
     }
 
@@ -139,6 +157,8 @@ impl Cluster {
         }
         let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.broken);
         let held = wishes.iter().find(|wish| Some(wish.name) == holder.as_ref());
+        let may_none = wishes.iter().all(|wish| self.is_inert(wish.name));
+        let held = held.filter(|held| may_none || !self.is_refused(held.name));
         let first =
             wishes.iter().min_by_key(|wish| (self.stands_back(wish.name), wish.rule.created, wish.name));
         let winner = held.or(first)?;
@@ -150,7 +170,8 @@ impl Cluster {
             let same = was.map(|object| &object.values) == there.map(|object| &object.values);
             return (!same).then(|| format!("{} writes nothing, and yet it was written", winner.name));
         }
-        let source = &self.server.objects[winner.source];
+        let of = winner.source(was);
+        let source = &self.server.objects[of];
         let wanted = winner.rule.wants(source);
         let Some(object) = there else {
             return Some(format!("{} wants it, and it is not there", winner.name));
@@ -160,7 +181,7 @@ impl Cluster {
             let stays = match winner.rule.conflict {
                 "Refuse" => true,
                 _ if self.is_source(slot, object) => true,
-                "Adopt" => !same,
+                "Adopt" => !same || object.owned,
                 _ => false,
             };
             return (!stays || holder.is_some()).then(|| format!("{} should have it", winner.name));
@@ -173,7 +194,7 @@ impl Cluster {
             (rule != *winner.name, "belongs to another rule"),
             (!same, "has other content"),
             (!carries, "lacks a label or annotation"),
-            (!says(marks::SOURCE, winner.source.named().to_string()), "names another source"),
+            (!says(marks::SOURCE, of.named().to_string()), "names another source"),
             (!says(marks::SOURCE_UID, source.uid.to_string()), "names another source's UID"),
             (
                 object.labels().get(marks::RULE_LABEL) != Some(&marks::rule_label(winner.name)),
@@ -187,7 +208,7 @@ impl Cluster {
             (object.owned, "has an owner, with whom it would go"),
         ];
         let fault = faults.iter().find(|(is_wrong, _)| *is_wrong)?.1;
-        Some(format!("{} {fault}; {} wants a copy of {}", object.text(), winner.name, winner.source))
+        Some(format!("{} {fault}; {} wants a copy of {of}", object.text(), winner.name))
     }
 
     /// An orphaned copy is gone, let go, or has some time left.

@@ -97,7 +97,7 @@ pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rul
         grace: None,
         suspend: false,
         broken,
-        created: 0,
+        created: object.uid as i64,
     };
     let kind = if key.kind == Kind::Secret { "secret" } else { "configmap" };
     Some((NamespacedName::new(key.namespace.clone(), format!("{kind}:{}", key.name)), rule))

@@ -77,6 +77,7 @@ impl Simulation {
             keys: [("x".to_owned(), KeyPrint { digest, size: 1, binary: false })].into(),
             annotations: Default::default(),
             role: None,
+            keeper: None,
         };
         self.world.assume_fingerprint(&key, print);
     }

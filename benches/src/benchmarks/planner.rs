@@ -254,6 +254,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) {
         keys: ["ca.crt", "password", "url", "user"].map(|name| (name.to_owned(), key.clone())).into(),
         annotations: [].into(),
         role: None,
+        keeper: None,
     };
     world.assume_fingerprint(&ObjectKey::new(Kind::Secret, namespace, name), print);
 }

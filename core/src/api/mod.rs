@@ -31,7 +31,7 @@ pub use policy::{
 pub use resource_type::ResourceType;
 pub use rule::{
     ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, CopyratorRuleStatus, DataKind,
-    DeletionPolicy, KeyShape, Kind, MetaShape, SourceSpec, TargetTerm,
+    DeletionPolicy, KeyShape, Kind, MetaShape, Prefer, SourceSpec, TargetTerm,
 };
 pub use span::{Span, SpanError};
 pub use template::{

@@ -54,7 +54,10 @@ pub struct CopyratorRuleSpec {
     /// How a copy differs from its source. By default only its namespace does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<CopyShape>,
-    /// What to do if an object that Copyrator did not make is in the way.
+    /// What to do if an object that Copyrator did not make is in the way. `Refuse` leaves it alone and reports `Conflict`.
+    /// `Adopt` takes it over if its content is the same and no controller or tool, such as Helm, keeps it; when no rule wants it
+    /// any more, Copyrator takes its marks off and does not delete it. `Overwrite` replaces its content, whoever keeps it; from
+    /// then on it is a copy like any other, which is deleted when no rule wants it any more.
     #[serde(default)]
     pub conflict_policy: ConflictPolicy,
     /// What happens to an orphaned copy: one that no rule asks for any more.
@@ -101,6 +104,18 @@ pub struct SourceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
+    /// Which object is copied if several give their copies one name, such as ConfigMaps with hashed names of which `copy.name`
+    /// leaves the hash out: `Newest` copies the one that was created last. Default: the object that was copied first stays the
+    /// source while it exists, and the others are reported as `DuplicateName`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<Prefer>,
+}
+
+/// Which of several objects is copied whose copies get one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "a doc comment on a variant makes its schema unstructural")]
+pub enum Prefer {
+    Newest,
 }
 
 /// The kinds of objects that Copyrator writes. Rules copy [most of those that have a name here](Kind::is_copied).

@@ -57,7 +57,10 @@ pub struct CopyratorTemplateSpec {
     /// How often to render again what may depend on the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync: Option<Span>,
-    /// What to do if an object that Copyrator did not make is in the way.
+    /// What to do if an object that Copyrator did not make is in the way. `Refuse` leaves it alone and reports `Conflict`.
+    /// `Adopt` takes it over if its content is the same and no controller or tool, such as Helm, keeps it; when no template wants it
+    /// any more, Copyrator takes its marks off and does not delete it. `Overwrite` replaces its content, whoever keeps it; from
+    /// then on it is an object of the template like any other, which is deleted when no template wants it any more.
     #[serde(default)]
     pub conflict_policy: ConflictPolicy,
     /// What happens to a rendered object that is no longer wanted.

@@ -116,6 +116,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         resource_version: PLANNED.into(),
         labels: Arc::new(intent.labels.iter().collect()),
         deletion: None,
+        created: kept.map_or(now, |facts| facts.created),
         owners: Owner::hash(&intent.owner),
         // In whole seconds, as the API server writes its own.
         changed_at: Timestamp::from_second(now.as_second()).unwrap_or(now),
@@ -133,6 +134,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         keys: intent.content.clone(),
         annotations: intent.annotations.clone(),
         role: None,
+        keeper: None,
     };
     world.set_object(slot.clone(), Some(facts));
     world.assume_fingerprint(slot, print);

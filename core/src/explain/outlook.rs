@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{difference::Difference, fields};
 use crate::{
-    marks::CopyMarks,
+    marks::{CopyMarks, OnRemoval},
     model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
     plan::{
@@ -227,7 +227,15 @@ fn written(
     let (reason, message) = if write.anew {
         (Reason::Replace, "no update makes it right: it is deleted and made anew".to_owned())
     } else if write.take_over.is_some() {
-        (Reason::TakeOver, "an object that Copyrator did not make is taken over".to_owned())
+        let keeper = world.fingerprint(slot).and_then(|print| print.keeper.as_deref());
+        let whose = keeper.map(|keeper| format!(" from {keeper}")).unwrap_or_default();
+        let later = match write.intent.marks.on_removal {
+            Some(OnRemoval::Adopted) => {
+                "; when no rule wants it any more, it is given back without our marks, and not deleted"
+            }
+            _ => "",
+        };
+        (Reason::TakeOver, format!("an object that Copyrator did not make is taken over{whose}{later}"))
     } else {
         (Reason::Differs, String::new())
     };

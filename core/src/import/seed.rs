@@ -51,8 +51,8 @@ pub(super) fn draft(rule: &SeedRule) -> Draft {
     if rule.sources.len() > 1 {
         findings.push(differs(
             "namespace",
-            "two sources of one name are not copied over each other: that of the alphabetically \
-            first namespace counts, the other is reported",
+            "two sources of one name are not copied over each other: the one that is copied first counts, the other is \
+            reported",
         ));
     }
     findings.extend([

@@ -142,8 +142,8 @@ pub struct MetadataFields {
 }
 
 impl MetadataFields {
-    /// Labels and annotations. The definition is no content of a copy, and copies that an earlier version
-    /// wrote do not have it.
+    /// Labels and annotations. The definition is no content of a copy; copies that an earlier version wrote do not have
+    /// it, nor do all of them say which object they are.
     fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.names_but(|_| false)
     }
@@ -156,7 +156,9 @@ impl MetadataFields {
     fn names_but(&self, is_left_out: fn(&str) -> bool) -> impl Iterator<Item = String> + '_ {
         let counts = move |key: &&String| !is_left_out(key);
         let labels = self.labels.0.iter().filter(counts).map(|key| format!("label/{key}"));
-        let annotations = self.annotations.0.iter().filter(counts).filter(|key| *key != marks::DEFINITION);
+        let annotations = self.annotations.0.iter().filter(counts);
+        let annotations =
+            annotations.filter(|key| ![marks::DEFINITION, marks::OBJECT].contains(&key.as_str()));
         labels.chain(annotations.map(|key| format!("annotation/{key}")))
     }
 

@@ -29,7 +29,7 @@ use serde::{
 use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, World},
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World},
     names::{Kind, ObjectKey},
     validate::misspelt_annotations,
 };
@@ -228,10 +228,11 @@ impl<F: Fields> Metadata<F> {
         })
     }
 
-    /// Annotations of an object that is kept whole are kept, too, and no generation counts their changes.
-    fn examined(&self, kind: Kind) -> Examined {
+    /// No generation counts changes of annotations. Of an object that is kept whole each of them matters; else those that
+    /// we wrote: whoever changes one takes it from our apply.
+    fn examined(&self, kind: Kind, ownership: &Ownership) -> Examined {
         let edition = match self.generation {
-            generation if generation > 0 && !kind.is_whole() => generation.to_string(),
+            generation if generation > 0 && !kind.is_whole() => format!("{generation}-{:?}", ownership.ours),
             generation => format!("{generation}-{}", edition(&self.managed_fields)),
         };
         Examined { edition: edition.into(), drift: Drift::Unexamined }
@@ -246,12 +247,13 @@ impl<F: Fields> Metadata<F> {
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
-        let examined =
-            marks.as_deref().filter(|_| kind.data().is_none()).map(|_| Box::new(self.examined(kind)));
+        let examined = ownership.as_deref().filter(|_| kind.data().is_none());
+        let examined = examined.map(|ownership| Box::new(self.examined(kind, ownership)));
         ObjectFacts {
             uid: self.uid.into(),
             resource_version: self.resource_version.into(),
             deletion: self.deletion_timestamp.map(|since| Box::new(deletion(since, self.finalizers))),
+            created: self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
             owners: Owner::hash(&self.owner_references),
             changed_at: changed_at.unwrap_or(Timestamp::UNIX_EPOCH),
             content_fields: marks::field_set(content),
@@ -425,6 +427,27 @@ mod tests {
         let owned = facts.ownership.as_deref().unwrap();
         assert_eq!((owned.foreign.len(), owned.others.len()), (64, 16));
         assert!(format!("{facts:?}").len() < 16_000, "{}", format!("{facts:?}").len());
+    }
+
+    /// A Deployment counts generations, and no change of an annotation moves its own.
+    #[test]
+    fn a_declared_annotation_that_somebody_changes_is_a_doubt() {
+        let deployment = |ours: serde_json::Value, theirs: serde_json::Value| {
+            let entry = |manager: &str, operation: &str, owned: serde_json::Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:annotations": owned}}});
+            let marks = json!({marks::RULE: "home/template:kit", marks::SOURCE: "home/template:kit", marks::MARK: "m"});
+            let object = json!({"metadata": {"name": "web", "uid": "u", "resourceVersion": "1", "generation": 3, "annotations": marks,
+                "managedFields": [entry(marks::COPY_MANAGER, "Apply", ours), entry("kubectl-annotate", "Update", theirs)]}});
+            serde_json::from_value::<Slim<Deployment>>(object).unwrap().facts
+        };
+        let mut known = deployment(json!({"f:team": {}}), json!({}));
+        known.set_drift(Drift::None);
+        for (ours, theirs, drift) in [
+            (json!({"f:team": {}}), json!({"f:theirs": {}}), Drift::None),
+            (json!({}), json!({"f:team": {}}), Drift::Possible),
+            (json!({}), json!({}), Drift::Possible),
+        ] {
+            assert_eq!(after(&known, deployment(ours, theirs.clone()), at(9)).drift(), drift, "{theirs}");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum OnRemoval {
     Delete(Duration),
     /// It stays, as an ordinary object.
     Retain,
+    /// The same, whatever its rule says later: it was there before the rule, which adopted it.
+    Adopted,
 }
 
 impl OnRemoval {
@@ -50,8 +52,10 @@ impl OnRemoval {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        if text == "Retain" {
-            return Some(Self::Retain);
+        match text {
+            "Retain" => return Some(Self::Retain),
+            "Adopted" => return Some(Self::Adopted),
+            _ => {}
         }
         let grace = Span::new(text.strip_prefix("Delete/")?).get().ok()?;
         Some(Self::Delete(grace))
@@ -60,6 +64,7 @@ impl OnRemoval {
     fn write(self) -> String {
         match self {
             Self::Retain => "Retain".into(),
+            Self::Adopted => "Adopted".into(),
             Self::Delete(grace) => format!("Delete/{}", Span::from(grace)),
         }
     }
@@ -74,6 +79,7 @@ mod tests {
     fn what_one_object_says_of_its_removal_is_read_back() {
         for (word, is_own, text) in [
             (OnRemoval::Retain, false, "Retain"),
+            (OnRemoval::Adopted, false, "Adopted"),
             (OnRemoval::Retain, true, "Retain/object"),
             (OnRemoval::Delete(Duration::from_secs(300)), true, "Delete/5m/object"),
         ] {

@@ -47,6 +47,7 @@ mod tests {
             keys: keys.into_iter().map(key).collect(),
             annotations: BTreeMap::new(),
             role: None,
+            keeper: None,
         }
     }
 

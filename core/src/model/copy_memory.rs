@@ -15,13 +15,15 @@ const DUE: Timestamp = Timestamp::MIN;
 pub struct SlotMemory {
     attempt: Option<Box<Attempt>>,
     repairs: Option<Repairs>,
+    spread: Option<Spread>,
     not_kept: Option<Box<NotKept>>,
     /// What its last examination found, where that was a difference.
     differed: Option<Box<Differed>>,
 }
 
 impl SlotMemory {
-    pub(super) const NOTHING: &Self = &Self { attempt: None, repairs: None, not_kept: None, differed: None };
+    pub(super) const NOTHING: &Self =
+        &Self { attempt: None, repairs: None, spread: None, not_kept: None, differed: None };
 
     /// The last attempt to write the copy, if it failed.
     pub fn attempt(&self) -> Option<&Attempt> {
@@ -31,6 +33,16 @@ impl SlotMemory {
     /// The recent writes, so that a fight with another writer is noticed.
     pub fn repairs(&self) -> Option<&Repairs> {
         self.repairs.as_ref()
+    }
+
+    /// The latest time that the copy followed its source, if that was recently.
+    pub fn spread(&self) -> Option<Spread> {
+        self.spread
+    }
+
+    /// The copy followed its source.
+    pub fn followed(&mut self, spread: Spread) {
+        self.spread = Some(spread);
     }
 
     /// What the API server does not keep of the object.
@@ -99,9 +111,14 @@ impl SlotMemory {
         (self.not_kept, self.differed) = (None, None);
     }
 
-    /// Drops the recent writes if they are over.
-    pub(super) fn expire(&mut self, is_over: impl FnOnce(&Repairs) -> bool) {
+    /// Drops the recent writes if they are over, and the latest spread if the source has calmed down.
+    pub(super) fn expire(
+        &mut self,
+        is_over: impl FnOnce(&Repairs) -> bool,
+        is_calm: impl FnOnce(&Spread) -> bool,
+    ) {
         self.repairs.take_if(|repairs| is_over(repairs));
+        self.spread.take_if(|spread| is_calm(spread));
     }
 }
 
@@ -132,20 +149,14 @@ impl StatusMemory {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMemory {
     unread: Option<(WriteFault, String)>,
-    spread: Option<Spread>,
 }
 
 impl SourceMemory {
-    pub(super) const NOTHING: &Self = &Self { unread: None, spread: None };
+    pub(super) const NOTHING: &Self = &Self { unread: None };
 
     /// Why its content could not be read the last time, and a message.
     pub fn unread(&self) -> Option<&(WriteFault, String)> {
         self.unread.as_ref()
-    }
-
-    /// Its latest spread, if the object has changed recently.
-    pub fn spread(&self) -> Option<&Spread> {
-        self.spread.as_ref()
     }
 
     /// Its content was read.
@@ -161,15 +172,5 @@ impl SourceMemory {
     /// It has changed, and may be readable now.
     pub(super) fn changed(&mut self) {
         self.unread = None;
-    }
-
-    /// A copy of it was written in this spread.
-    pub(super) fn spreads(&mut self, spread: Spread) {
-        self.spread = Some(spread);
-    }
-
-    /// Drops the latest spread if the source has calmed down.
-    pub(super) fn expire(&mut self, is_calm: impl FnOnce(&Spread) -> bool) {
-        self.spread.take_if(|spread| is_calm(spread));
     }
 }

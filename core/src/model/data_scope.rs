@@ -348,6 +348,7 @@ mod tests {
             resource_version: "1".into(),
             labels: Default::default(),
             deletion: None,
+            created: jiff::Timestamp::UNIX_EPOCH,
             owners: 0,
             changed_at: Timestamp::UNIX_EPOCH,
             content_fields: 0,

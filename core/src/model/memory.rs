@@ -74,11 +74,6 @@ impl Memory {
         at(&mut self.sources, object, |source| source.unreadable(why));
     }
 
-    /// A copy of this source was written in this spread.
-    pub fn spreads(&mut self, source: &ObjectKey, spread: Spread) {
-        at(&mut self.sources, source, |source| source.spreads(spread));
-    }
-
     /// What is remembered of a workload.
     pub fn workload(&self, workload: &WorkloadKey) -> &RestartMemory {
         self.workloads.get(workload).unwrap_or(RestartMemory::NOTHING)
@@ -180,9 +175,8 @@ impl Memory {
         is_over: impl Fn(&Repairs) -> bool,
         is_calm: impl Fn(&Spread) -> bool,
     ) {
-        at_each(&mut self.slots, |_, memory| memory.expire(&is_over));
+        at_each(&mut self.slots, |_, memory| memory.expire(&is_over, &is_calm));
         self.statuses.retain(|_, memory| !is_over(memory.repairs()));
-        at_each(&mut self.sources, |_, memory| memory.expire(&is_calm));
         self.under_way.expire(now);
     }
 

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Labels;
-use crate::{marks::CopyMarks, paths::is_within};
+use crate::{
+    marks::{CopyMarks, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
+    paths::is_within,
+};
 
 /// What is known of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct ObjectFacts {
     pub labels: Arc<Labels>,
     /// Present once the object is marked for deletion.
     pub deletion: Option<Box<Deletion>>,
+    /// The object's `metadata.creationTimestamp` (1 s resolution).
+    pub created: Timestamp,
     /// Hash of the object's owners ([`Owner::hash`]): the garbage collector deletes it with them.
     pub owners: u64,
     /// An upper bound of the time of the last content change (1 s resolution): the latest managedFields time
@@ -69,6 +74,17 @@ impl ObjectFacts {
     /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
     pub fn edition(&self) -> &str {
         self.examined.as_ref().map_or(&self.resource_version, |examined| &examined.edition)
+    }
+
+    /// Whether the admission policy for copies guards the object: it has the labels of a copy, and marks that do not say that they are
+    /// of another object.
+    pub fn is_guarded(&self) -> bool {
+        self.has_labels_of_copies() && self.marks.is_some()
+    }
+
+    /// Whether it has the labels of a copy. Whoever copies an object copies them, too.
+    pub fn has_labels_of_copies(&self) -> bool {
+        self.labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && self.labels.get(RULE_LABEL).is_some()
     }
 
     /// Whether a template declares the object, and only a dry run tells whether it is as declared. All others are compared by
@@ -183,8 +199,8 @@ impl Ownership {
 /// renders to, by defaults, normalized quantities and what others write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// What changes with each change but of the status: `metadata.generation`; of a kind without one, or that is kept whole, a
-    /// hash of managedFields, too.
+    /// What changes with each change but of the status: `metadata.generation` with the fields that our apply owns; of a kind
+    /// without a generation, or that is kept whole, a hash of managedFields, too.
     pub edition: Box<str>,
     /// Whether the object differs from what is declared.
     pub drift: Drift,

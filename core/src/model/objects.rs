@@ -280,6 +280,7 @@ mod tests {
             resource_version: version.into(),
             labels: Default::default(),
             deletion: None,
+            created: jiff::Timestamp::UNIX_EPOCH,
             owners: 0,
             changed_at: at(changed_at),
             content_fields: 0,
@@ -300,6 +301,7 @@ mod tests {
             keys: [("k".to_owned(), key)].into(),
             annotations: BTreeMap::new(),
             role: None,
+            keeper: None,
         }
     }
 

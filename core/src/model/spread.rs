@@ -1,25 +1,22 @@
 //! How content spreads from a source to its copies: how fast, and how much.
 
-use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::Timestamp;
 
-/// The latest spread of one source over its copies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The latest time that a copy followed its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// When the first copy got new content.
-    pub begun: Timestamp,
-    /// No copy gets new content of this source again before this much time has passed.
+    /// When the copy got new content.
+    pub at: Timestamp,
+    /// The copy does not follow its source again before this much time has passed.
     pub gap: Duration,
-    /// The contents that copies got in this spread, each as UID and digest. There are several where the
-    /// source changed during the spread.
-    pub contents: BTreeSet<String>,
 }
 
 /// Limits on how fast and how far one source spreads, and how many copies one rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpreadLimits {
-    /// Least time between two spreads of one source; it doubles while the source keeps changing.
+    /// Least time between two contents of one copy; it doubles while its source keeps changing.
     pub min_interval: Duration,
     /// Warn if the bytes of a source times its targets exceed this.
     pub warn_bytes: Bytes,

@@ -11,7 +11,9 @@ use super::{
     source_kind::source_kind,
 };
 use crate::{
-    api::{ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Problem},
+    api::{
+        ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Prefer, Problem,
+    },
     names::{Kind, ObjectKey, TemplateKind, is_namespace_name},
 };
 
@@ -26,6 +28,8 @@ pub struct CompiledRule {
     pub object_selector: Option<Selector>,
     /// The namespaces of the sources, in order and each once; empty: the rule's own namespace.
     pub source_namespaces: Vec<String>,
+    /// Which of several sources is copied whose copies get one name; `None`: the one that was copied first.
+    pub prefer: Option<Prefer>,
     /// The terms of `spec.targets`, of which one must match.
     pub targets: Vec<CompiledTarget>,
     /// Namespaces that never get a copy.
@@ -134,6 +138,7 @@ impl CompiledRule {
             names,
             object_selector,
             source_namespaces: BTreeSet::from_iter(source.namespaces.clone()).into_iter().collect(),
+            prefer: source.prefer,
             targets,
             exclude,
             shape,

@@ -39,6 +39,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         policies::check(facts, &install, &mut found);
         if install.reads_definitions() {
             held::check(facts, &install, &mut found);
+            held::stray(facts, &mut found);
         }
         if !install.is_namespaced() {
             certificates::check(facts, &install, &mut found);
@@ -61,7 +62,7 @@ pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<
     let deployments = facts.deployments.as_deref().unwrap_or_default();
     let install = Install::new(&facts.namespace, deployments);
     let is_left_out = |id: &Id| match id {
-        Id::CopiesHeld => !install.reads_definitions(),
+        Id::CopiesHeld | Id::StrayMarks => !install.reads_definitions(),
         id => install.is_namespaced() && OF_THE_CLUSTER.contains(id),
     };
     let is_looked_at = |id: &Id| {

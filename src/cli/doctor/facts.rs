@@ -174,6 +174,8 @@ pub(super) struct Facts {
     pub(super) owner: Readable<Option<ClusterRole>>,
     /// Orphaned objects that are held, of each definition that is there.
     pub(super) held: Readable<Vec<HeldCopies>>,
+    /// Objects with the labels of a copy whose marks are of another object; empty where they could not be read.
+    pub(super) stray: Vec<ObjectKey>,
     /// Objects whose annotations ask for something and have no effect, since the label beside them is
     /// missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,

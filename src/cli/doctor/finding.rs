@@ -15,6 +15,7 @@ pub(in crate::cli) enum Id {
     CrdMissing,
     CrdOld,
     CopiesHeld,
+    StrayMarks,
     PolicyMissing,
     PolicyChanged,
     RightMissing,

@@ -20,8 +20,10 @@ use kube::{
 use serde_json::Value;
 
 use super::{
-    facts::{Ca, Facts, HeldCopies, Pair, Readable, Unread},
-    foreign, held, instances, labels, leader, policies,
+    facts::{Ca, Facts, Pair, Readable, Unread},
+    foreign,
+    held::{self, Marked},
+    instances, labels, leader, policies,
     read::{get, list, unread},
     rights,
 };
@@ -83,6 +85,10 @@ pub(super) async fn gather(
         Err(unread) => (Err(unread.clone()), Err(unread)),
     };
     let namespace = namespace.to_owned();
+    let (held, stray) = match held {
+        Ok(Marked { held, stray }) => (Ok(held), stray),
+        Err(unread) => (Err(unread), Vec::new()),
+    };
     Ok(Facts {
         kinds: kinds.clone(),
         namespace,
@@ -103,6 +109,7 @@ pub(super) async fn gather(
         rights,
         owner,
         held,
+        stray,
         unlabelled,
         owned,
     })
@@ -119,7 +126,7 @@ struct Quick {
     canary: Option<Readable<Result<(), String>>>,
     ca: Readable<Ca>,
     digest_key: Readable<bool>,
-    held: Readable<Vec<HeldCopies>>,
+    held: Readable<Marked>,
 }
 
 async fn quick(client: &Client, install: &Install<'_>, server: &Readable<KubeVersion>) -> Quick {

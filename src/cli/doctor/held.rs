@@ -1,5 +1,6 @@
 //! Counts orphaned objects that stay, because their rules or templates may have been deleted with the
-//! CustomResourceDefinition: page by page, without content, and without the key that proves marks.
+//! CustomResourceDefinition, and finds objects with marks of another one: page by page, without content, and without the
+//! key that proves marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +26,9 @@ use crate::{
         AsWritten,
         object::{OfKind, Slim},
     },
-    marks::{RULE_LABEL, write_time},
+    marks::{MANAGED_BY, RULE_LABEL, write_time},
     model::ObjectFacts,
-    names::{Kind, NamespacedName},
+    names::{Kind, NamespacedName, ObjectKey},
     observe::{
         crds::{RULES, TEMPLATES, definition},
         listing::{ListError, list_declared},
@@ -43,7 +44,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     let places: Vec<&str> = places.iter().map(String::as_str).collect();
     let all = match &facts.held {
         Ok(all) => all,
-        Err(unread) => return found.unknown(&[Id::CopiesHeld], unread),
+        Err(unread) => return found.unknown(&[Id::CopiesHeld, Id::StrayMarks], unread),
     };
     for held in all.iter().filter(|held| !held.rules.is_empty()) {
         let named: Vec<String> = held.rules.keys().take(MOST_NAMED).map(NamespacedName::said).collect();
@@ -68,15 +69,40 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
+/// Names the objects with the labels of a copy whose marks are of another object.
+pub(super) fn stray(facts: &Facts, found: &mut Findings) {
+    for object in facts.stray.iter().take(MOST_NAMED) {
+        let and_more = match facts.stray.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" So do {more} more objects."),
+        };
+        let what = format!(
+            "has the labels of a copy, and its marks are missing or of another object, as in YAML that was pasted or restored elsewhere: \
+             nobody keeps it. Delete it, or take the labels off.{and_more}"
+        );
+        let ObjectKey { kind, namespace, name } = object;
+        let resource = kind.resource().qualified();
+        let fix = format!("kubectl label {resource} {name} -n {namespace} {RULE_LABEL}- {MANAGED_BY}-");
+        found.warning(Id::StrayMarks, object.to_string(), what, fix);
+    }
+}
+
 /// What is there of the kind that a definition defines.
 struct There {
     held: HeldCopies,
     names: BTreeSet<NamespacedName>,
 }
 
-/// Counts the objects, of these kinds beside ConfigMaps and Secrets, for each definition that is there; that one is not is
+/// What was found on the way: how many objects each definition holds, and objects with marks of another one.
+#[derive(Default)]
+pub(super) struct Marked {
+    pub(super) held: Vec<HeldCopies>,
+    pub(super) stray: Vec<ObjectKey>,
+}
+
+/// Looks at the objects, of these kinds beside ConfigMaps and Secrets, for each definition that is there; that one is not is
 /// another finding.
-pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Vec<HeldCopies>> {
+pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Marked> {
     let mut there: Vec<There> = Vec::new();
     there.extend(
         names::<CopyratorRule>(client, RULES, |namespace, name| NamespacedName::new(namespace, name)).await?,
@@ -87,20 +113,20 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
         })
         .await?,
     );
-    let copies = &mut there;
+    let (copies, stray) = (&mut there, &mut Vec::new());
     let mut kinds = BTreeSet::new();
     for kind in Kind::copied(copy_kinds) {
         match kind {
-            Kind::ConfigMap => count::<ConfigMap>(client, copies).await?,
-            Kind::Secret => count::<Secret>(client, copies).await?,
-            Kind::NetworkPolicy => count::<NetworkPolicy>(client, copies).await?,
-            Kind::ResourceQuota => count::<ResourceQuota>(client, copies).await?,
-            Kind::LimitRange => count::<LimitRange>(client, copies).await?,
-            Kind::PodDisruptionBudget => count::<PodDisruptionBudget>(client, copies).await?,
-            Kind::ServiceAccount => count::<ServiceAccount>(client, copies).await?,
-            Kind::Deployment => count::<Deployment>(client, copies).await?,
-            Kind::Service => count::<Service>(client, copies).await?,
-            Kind::RoleBinding => count::<RoleBinding>(client, copies).await?,
+            Kind::ConfigMap => count::<ConfigMap>(client, copies, stray).await?,
+            Kind::Secret => count::<Secret>(client, copies, stray).await?,
+            Kind::NetworkPolicy => count::<NetworkPolicy>(client, copies, stray).await?,
+            Kind::ResourceQuota => count::<ResourceQuota>(client, copies, stray).await?,
+            Kind::LimitRange => count::<LimitRange>(client, copies, stray).await?,
+            Kind::PodDisruptionBudget => count::<PodDisruptionBudget>(client, copies, stray).await?,
+            Kind::ServiceAccount => count::<ServiceAccount>(client, copies, stray).await?,
+            Kind::Deployment => count::<Deployment>(client, copies, stray).await?,
+            Kind::Service => count::<Service>(client, copies, stray).await?,
+            Kind::RoleBinding => count::<RoleBinding>(client, copies, stray).await?,
             Kind::Granted(_) => {
                 if !count_granted(client, kind, copies).await? {
                     continue;
@@ -109,7 +135,9 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
         }
         kinds.insert(kind);
     }
-    Ok(there.into_iter().map(|there| HeldCopies { kinds: kinds.clone(), ..there.held }).collect())
+    let stray = std::mem::take(stray);
+    let held = there.into_iter().map(|there| HeldCopies { kinds: kinds.clone(), ..there.held }).collect();
+    Ok(Marked { held, stray })
 }
 
 /// The names that a kind of ours has, as marks name them; `None` without its definition.
@@ -133,12 +161,21 @@ where
     Ok(Some(There { held, names: all.iter().map(name).collect() }))
 }
 
-async fn count<K>(client: &Client, there: &mut [There]) -> Readable<()>
+async fn count<K>(client: &Client, there: &mut [There], stray: &mut Vec<ObjectKey>) -> Readable<()>
 where
     K: OfKind + Clone + std::fmt::Debug + Send + 'static,
 {
     let copies = ListParams::default().labels(RULE_LABEL);
-    pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| count_one(&copy.facts, there)).await
+    pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
+        count_one(&copy.facts, there);
+        // Controllers copy labels and annotations to objects of the other kinds.
+        if K::KIND.is_whole() && copy.facts.has_labels_of_copies() && copy.facts.marks.is_none() {
+            let meta = copy.meta();
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            stray.push(ObjectKey::new(K::KIND, text(&meta.namespace), text(&meta.name)));
+        }
+    })
+    .await
 }
 
 /// The same of a kind that is known at run time only. Returns whether the API server serves it.

@@ -125,6 +125,7 @@ pub(super) fn sound() -> Facts {
         rights: Vec::new(),
         owner: Ok(Some(owner)),
         held: Ok(Vec::new()),
+        stray: Vec::new(),
         unlabelled: Ok(Vec::new()),
         owned: Vec::new(),
     };

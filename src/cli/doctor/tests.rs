@@ -190,6 +190,12 @@ fn every_fault_is_found_and_no_other() {
             "kubectl annotate configmaps,certificates.cert-manager.io -A -l copyrator.dev/rule --overwrite copyrator.dev/definition=anew",
         ),
         (
+            "a copy that was restored elsewhere",
+            |it| it.stray = vec![ObjectKey::new(Kind::Secret, "restored", "wild")],
+            &[(Warning, Id::StrayMarks)],
+            "kubectl label secrets wild -n restored copyrator.dev/rule- app.kubernetes.io/managed-by-",
+        ),
+        (
             "annotations without the label beside",
             |it| it.unlabelled = Ok(vec![ObjectKey::new(Kind::Secret, "shop", "registry")]),
             &[(Warning, Id::LabelMissing)],

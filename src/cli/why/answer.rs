@@ -12,10 +12,11 @@ use crate::{
         tree::{Origin, Seen, origin_of},
     },
     explain::{Course, Outlook, RestartOutlook, RestartReason, Restartable, on_change},
-    model::{Owner, World},
+    model::{ObjectFacts, Owner, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
         Reason,
+        copy::ProblemReason,
         restart::{RestartState, monitors_watching},
     },
     validate::{CompiledObject, WrittenField},
@@ -204,8 +205,13 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     if facts.is_none() && made_by.is_empty() {
         return None;
     }
-    let edit = edit(&made_by, object.kind)
-        .unwrap_or_else(|| "every user whom the cluster's RBAC allows it: it is not a copy".to_owned());
+    let is_guarded = facts.is_some_and(ObjectFacts::is_guarded);
+    let edit = edit(&made_by, object.kind).unwrap_or_else(|| match is_guarded {
+        true => "only users with the verb override on copies.copyrator.dev: it bears the marks of a copy, by which it is guarded, \
+                 and is none, so that nobody keeps it; have one of them delete it, or take the label copyrator.dev/rule off"
+            .to_owned(),
+        false => "every user whom the cluster's RBAC allows it: it is not a copy".to_owned(),
+    });
     Some(Why {
         exists: facts.is_some(),
         changed_at: facts.map(|facts| facts.changed_at),
@@ -253,8 +259,10 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
-    // What is refused for something in the way is not a copy of this rule.
-    let digest = marks.filter(|_| rule.is_some_and(is_its)).map(|marks| marks.digest.to_string());
+    // What is refused for something in the way is not a copy of this rule, and a source that another one keeps from the place has no
+    // copy there.
+    let has_it = rule.is_some_and(is_its) && outlook.reason != ProblemReason::DuplicateName.into();
+    let digest = marks.filter(|_| has_it).map(|marks| marks.digest.to_string());
     let declared = rule.and_then(|rule| world.declaration(rule));
     Made {
         rule: rule.map(ToString::to_string),

@@ -69,6 +69,38 @@ fn a_source_says_what_becomes_of_it_and_a_plain_object_that_it_is_one() {
 }
 
 #[test]
+fn a_copy_is_edited_at_the_source_that_it_is_made_of_and_not_at_another_one_of_its_name() {
+    let hashed = json!({ "source": { "names": ["app-?"] }, "copy": { "name": "made" } });
+    let cluster = cluster(&[config_map("platform", "app-b"), rule("hashed", "app", &hashed)])
+        .with(config_map("platform", "app-a"));
+    let text = asked(&cluster, "cm/made", "shop").expect("an answer");
+    assert_says(&text, &["edit its source, ConfigMap platform/app-b"]);
+}
+
+/// The admission policy for copies reads labels and marks, and no proof.
+#[test]
+fn what_is_guarded_as_a_copy_and_is_none_says_who_may_change_it() {
+    let pasted = |object: Option<&str>| {
+        let mut pasted = config_map("docs", "app");
+        pasted["metadata"]["labels"] =
+            json!({ "app.kubernetes.io/managed-by": "copyrator", "copyrator.dev/rule": "r" });
+        pasted["metadata"]["annotations"] = json!({ "copyrator.dev/rule": "platform/apps", "copyrator.dev/source": "platform/app",
+            "copyrator.dev/mark": "k.m" });
+        if let Some(object) = object {
+            pasted["metadata"]["annotations"]["copyrator.dev/object"] = json!(object);
+        }
+        asked(&cluster(&[namespace("docs", json!({}))]).with(pasted), "cm/app", "docs").expect("an answer")
+    };
+    for guarded in [None, Some("configmaps/docs/app")] {
+        assert_says(&pasted(guarded), &["only users with the verb override on copies.copyrator.dev"]);
+    }
+    assert_says(
+        &pasted(Some("configmaps/shop/app")),
+        &["every user whom the cluster's RBAC allows it: it is not a copy"],
+    );
+}
+
+#[test]
 fn what_is_in_the_way_is_not_called_a_copy() {
     let cluster = cluster(&[namespace("docs", json!({ "team": "blue" })), config_map("docs", "app")]);
     let text = asked(&cluster, "cm/app", "docs").expect("an answer");

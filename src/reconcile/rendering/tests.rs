@@ -20,8 +20,8 @@ use crate::{
     plan::{
         Need,
         copy::{
-            Acted, CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, settle_examined,
-            settle_slot, template_report,
+            Acted, CopyAction, Intent, SlotPlan, SlotState, as_declared, plan_slot, plan_slots,
+            settle_examined, settle_slot, template_report,
         },
         every_slot,
     },
@@ -155,6 +155,28 @@ fn what_is_made_of_a_source_is_found_by_namespace_whatever_its_kind() {
     assert_eq!(of(&world, "shop"), ["NetworkPolicy shop/deny-shop", "ResourceQuota shop/quota"]);
     assert_eq!(of(&world, "shops"), ["NetworkPolicy shops/deny-shops", "ResourceQuota shops/quota"]);
     assert_eq!(of(&world, "bank"), [""; 0]);
+}
+
+/// What a template gives for one namespace says nothing of another one that had the same until now.
+#[test]
+fn of_objects_that_were_alike_the_one_that_is_not_any_more_is_written() {
+    let mut world = world();
+    for name in ["p1", "p2", "p3"] {
+        namespace(&mut world, name, json!({"team": "blue", "pods": "10"}));
+    }
+    let kit = template(&mut world, ("kit", 1, 1), json!([quota()]));
+    settle(&mut world);
+    let mut changed = quota();
+    changed["template"]["spec"]["hard"]["pods"] =
+        json!("${namespaceObject.metadata.name == 'p2' ? '20' : '10'}");
+    template(&mut world, ("kit", 1, 2), json!([changed]));
+    render_all(&mut world);
+    let slots = every_slot(&world);
+    let written = plan_slots(&world, &slots, at(100)).filter(|(_, plan)| plan.action.is_some());
+    let written: Vec<String> = written.map(|(slot, _)| slot.to_string()).collect();
+    assert_eq!(written, ["ResourceQuota p2/quota"]);
+    let status = template_report(&world, &kit, at(100)).unwrap().status;
+    assert_eq!((status.desired, status.current), (4, 3));
 }
 
 /// What is there works, so it counts as current; and nothing is written again.
@@ -308,7 +330,7 @@ fn of_two_templates_the_older_has_the_place() {
     assert!(matches!(&actions(&world)[..], [CopyAction::Write(write)] if write.intent.marks.rule == second));
 }
 
-/// While a template may not act, was just changed, or has a fault, the place of its object is not given to another claim.
+/// While a template was not asked about yet, was just changed, or has a fault, the place of its object is not given to another claim.
 #[test]
 fn an_object_stays_with_its_template_while_that_is_not_rendered() {
     let mut world = world();
@@ -321,9 +343,16 @@ fn an_object_stays_with_its_template_while_that_is_not_rendered() {
         let plan = plans(world).remove(&slot(Kind::NetworkPolicy, "deny-shop")).unwrap();
         assert_eq!((plan.action, plan.rule.as_ref()), (None, Some(&first)));
     };
+    // One that may takes over from one that may not.
     answer(&mut world, &first, false);
     render_all(&mut world);
+    let second = NamespacedName::of_template("platform", "second");
+    assert!(matches!(&actions(&world)[..], [CopyAction::Write(write)] if write.intent.marks.rule == second));
+    answer(&mut world, &second, false);
+    render_all(&mut world);
     mine(&world);
+    answer(&mut world, &second, true);
+    render_all(&mut world);
     template(&mut world, ("first", 1, 2), json!([deny()]));
     mine(&world);
     render_all(&mut world);

@@ -9,6 +9,7 @@ impl Object {
             resource_version: "1".into(),
             labels: Default::default(),
             deletion: None,
+            created: jiff::Timestamp::UNIX_EPOCH,
             owners: 0,
             changed_at: at(self.changed),
             content_fields: 0,
@@ -34,6 +35,7 @@ impl Object {
             keys: self.keys.iter().map(|(name, value)| (name.clone(), print(value))).collect(),
             annotations: BTreeMap::new(),
             role: None,
+            keeper: None,
         };
         world.assume_fingerprint(key, print);
     }

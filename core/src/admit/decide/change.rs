@@ -413,7 +413,7 @@ impl Change {
                 Span::from(grace),
                 nouns.keep
             ),
-            OnRemoval::Retain => {
+            OnRemoval::Retain | OnRemoval::Adopted => {
                 format!(
                     "copyrator: {} {} (deletionPolicy: Retain)",
                     nouns.of(self.deleted),

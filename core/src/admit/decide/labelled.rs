@@ -120,7 +120,7 @@ impl Relabelled {
                 self.graces.insert(grace);
                 true
             }
-            OnRemoval::Retain => false,
+            OnRemoval::Retain | OnRemoval::Adopted => false,
         }
     }
 

@@ -5,11 +5,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
+    preferred::preferred,
     targets::{is_named, takes_copies, targets},
     templates::{is_of, is_rendered, not_granted_objects, not_read_kind, owner, selects, unknown_kind},
 };
 use crate::{
-    api::{ConflictPolicy, DeletionPolicy},
+    api::{ConflictPolicy, DeletionPolicy, Prefer},
     digest::Fingerprint,
     marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
     model::{
@@ -32,8 +33,7 @@ pub struct Claim<'w> {
     pub wants: Wants<'w>,
     /// The object that the rule wants to copy there; of a template, its name among rules.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, up to a limit. The source in the
-    /// alphabetically first namespace wins.
+    /// Further objects that the rule would copy to the same slot, up to a limit; none where the rule says which of them it prefers.
     pub duplicates: Vec<ObjectKey>,
 }
 
@@ -281,12 +281,17 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
             return None;
         }
         let elsewhere = source_namespaces(rule, compiled).filter(|other| **other != *slot.namespace);
-        let mut sources = elsewhere
+        let sources: Vec<_> = elsewhere
             .flat_map(|namespace| sources_giving(world, rule, compiled, namespace, &slot.name))
-            .map(|(source, _)| source.clone());
-        let source = sources.next()?;
-        let (facts, duplicates) = (world.rules().get(rule)?, sources.take(MOST_DUPLICATES).collect());
-        Some(Claim { rule, wants: Wants::Copy { facts, compiled }, source, duplicates })
+            .collect();
+        let source = preferred(world, rule, compiled, slot, &sources)?;
+        let others = sources.iter().map(|(other, _)| *other).filter(|other| *other != source);
+        let duplicates = match compiled.prefer {
+            None => others.take(MOST_DUPLICATES).cloned().collect(),
+            Some(Prefer::Newest) => Vec::new(),
+        };
+        let facts = world.rules().get(rule)?;
+        Some(Claim { rule, wants: Wants::Copy { facts, compiled }, source: source.clone(), duplicates })
     })
 }
 

@@ -12,6 +12,7 @@ use super::{
     not_kept::{altered, loses_labels},
     problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
+    rights::is_refused,
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
     spread::{braked, follows, too_large},
     templates::is_rendered,
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     api::{ConflictPolicy, Recreate},
     digest::Fingerprint,
-    marks::Proof,
+    marks::{OnRemoval, Proof},
     model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
@@ -82,10 +83,11 @@ fn plan_as(
         .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
     let is_contested =
         |rule: &&NamespacedName| !claims.is_empty() && claims.iter().all(|claim| claim.rule != *rule);
-    let out_of_reach = holder
-        .filter(|_| !claims.is_empty())
-        .and_then(|rule| out_of_reach(world, rule))
-        .or_else(|| holder.filter(is_contested).and_then(|rule| unrendered(world, rule, slot)));
+    let out_of_reach =
+        holder.filter(|_| !claims.is_empty()).and_then(|rule| out_of_reach(world, rule)).or_else(|| {
+            let contested = holder.filter(is_contested).filter(|rule| !is_refused(world, rule));
+            contested.and_then(|rule| unrendered(world, rule, slot))
+        });
     let mut plan = match (out_of_reach, winner(world, claims, holder)) {
         (Some((rule, state)), _) => SlotPlan::rest(Some(rule), state),
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
@@ -135,7 +137,7 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
 }
 
-/// An object stays with its template while that is not rendered here as it is now: it may not act at present, was changed a
+/// An object stays with its template while that is not rendered here as it is now: it does not act at present, was changed a
 /// moment ago, or an expression has no value. Otherwise another claim would get the place in between.
 fn unrendered<'r>(
     world: &World,
@@ -148,7 +150,8 @@ fn unrendered<'r>(
 }
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
-/// free slot the oldest rule, then the alphabetically first. An inert rule does not take a free slot from one that writes. It does
+/// free slot the oldest rule, then the alphabetically first. A rule whose identity was refused gives its copies up to one that
+/// writes. An inert rule does not take a free slot from one that writes. It does
 /// not keep an orphaned copy of another rule either: a user without permission in that namespace could keep the copy for good by
 /// writing such a rule. The reconciler waits for a rule about whose rights the API server has not answered yet; otherwise the
 /// response times of the API server would decide.
@@ -167,6 +170,8 @@ fn winner<'c, 'w>(
         [only] => Some(only),
         claims => claims.iter().min_by_key(|claim| (stands_back(claim), claim.created(), claim.rule)),
     };
+    let may = |claim: &Claim<'_>| claim.inert(world).is_none() && !stands_back(claim);
+    let held = held.filter(|held| !is_refused(world, held.rule) || !claims.iter().any(may));
     held.or_else(|| first().filter(|claim| holder.is_none() || !stands_back(claim)))
 }
 
@@ -203,12 +208,19 @@ fn plan_wanted(
     let owners = Owner::hash(claim.owner());
     let is_ours = existing.filter(|facts| {
         let is_doubted = facts.drift().is_doubt() || world.fingerprint(slot).is_some();
-        facts.owners == owners && proof == Some(Proof::Ours) && !is_doubted
+        facts.owners == owners
+            && proof == Some(Proof::Ours)
+            && !is_doubted
+            && names_itself(world, slot, facts)
     });
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }
-    let intent = Intent::new(world, claim, slot, print, key);
+    let on_removal = match existing.is_some_and(|facts| is_adopted(claim, facts, proof)) {
+        true => (OnRemoval::Adopted, false),
+        false => claim.on_removal(world.settings().default_grace),
+    };
+    let intent = Intent::new(world, claim, slot, (print, key), on_removal);
     alike.learn(claim, slot, &intent);
     let verdict = match existing {
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
@@ -254,7 +266,7 @@ fn plan_wanted(
                 return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
             }
             let follows = follows(existing.filter(|_| take_over.is_none() && !disown), &intent.marks);
-            if let Some(until) = braked(world, &claim.source, follows.as_ref(), now) {
+            if let Some(until) = braked(world, slot, now).filter(|_| follows) {
                 let action = unmark(existing);
                 return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
             }
@@ -281,6 +293,16 @@ fn plan_wanted(
             };
             SlotPlan { action: Some(CopyAction::Write(Box::new(write))), ..plan(state) }
         }
+    }
+}
+
+/// Whether the copy is an object that was there before its rule, and was adopted or will be. With `Overwrite`, an object is the
+/// rule's from the first write on.
+fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> bool {
+    let said = facts.marks.as_deref().and_then(|marks| marks.on_removal);
+    match proof.filter(|proof| *proof != Proof::Forged) {
+        Some(_) => claim.conflict() != ConflictPolicy::Overwrite && said == Some(OnRemoval::Adopted),
+        None => claim.conflict() == ConflictPolicy::Adopt,
     }
 }
 
@@ -339,6 +361,14 @@ enum Verdict {
     Unknown(Need),
 }
 
+/// Whether a copy says which object it is. Copies of ConfigMaps and Secrets that an earlier version wrote do not. They may wait for the
+/// sweep, which reads each of them.
+fn names_itself(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> bool {
+    let Some(marks) = facts.marks.as_deref() else { return false };
+    let may_wait = slot.kind.data().is_some() && marks.rule.template().is_none();
+    marks.names_itself || (may_wait && world.fingerprint(slot).is_none())
+}
+
 /// Whether an existing object is the intended copy: by its metadata where possible, by its content when in
 /// doubt, or where the content is known anyway.
 fn judge(
@@ -353,6 +383,7 @@ fn judge(
         return judge_foreign(world, slot, claim.conflict(), facts, intent);
     }
     let same_marks = facts.marks.as_ref().is_some_and(|marks| marks.same_but_for_removal(&intent.marks))
+        && names_itself(world, slot, facts)
         && (intent.same_labels(facts) || loses_labels(world, slot, intent));
     let ownership = facts.ownership.as_deref();
     // If our entry is missing, managedFields were emptied, and do not say who wrote what.
@@ -443,6 +474,12 @@ fn judge_foreign(
     let Some(print) = world.fingerprint(slot) else {
         return Verdict::Unknown(Need::Fingerprint(slot.clone()));
     };
+    if let (ConflictPolicy::Adopt, Some(keeper)) = (policy, &print.keeper) {
+        return blocked(&format!(
+            "the object in the way belongs to {keeper}, so that conflictPolicy Adopt leaves it: exclude the namespace, have that let \
+             the object go, or set conflictPolicy: Overwrite"
+        ));
+    }
     if policy == ConflictPolicy::Adopt && !intent.same_content(print) {
         return blocked(
             "an object that Copyrator did not make is in the way, and its content differs, so that conflictPolicy \

@@ -1,6 +1,6 @@
 //! What all copies of one source by one rule have in common: everything but their places, and their marks,
 //! which are bound to those. It is computed once for many slots, and then tells cheaply that a copy is as it
-//! should be.
+//! should be. Objects of a template are left out: each of them can have content of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,6 +24,9 @@ struct Common {
 impl CopyCache {
     /// Remembers the intent of one slot for the others.
     pub(super) fn learn(&mut self, claim: &Claim<'_>, slot: &ObjectKey, intent: &Intent) {
+        if claim.rule.template().is_some() {
+            return;
+        }
         let common = || Common {
             marks: intent.marks.clone(),
             labels: intent.labels.clone(),

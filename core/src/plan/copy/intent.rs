@@ -8,7 +8,7 @@ use std::{
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::{CopyMarks, SharedMarks, field_set, is_mark},
+    marks::{CopyMarks, OBJECT, OnRemoval, SharedMarks, field_set, is_mark},
     model::{ForeignField, ObjectFacts, OwnFields, Owner, World},
     names::{Kind, ObjectKey},
     paths::is_within,
@@ -46,8 +46,8 @@ impl Intent {
         world: &World,
         claim: &Claim<'_>,
         slot: &ObjectKey,
-        print: &Fingerprint,
-        key: &DigestKey,
+        (print, key): (&Fingerprint, &DigestKey),
+        (on_removal, own_removal): (OnRemoval, bool),
     ) -> Self {
         let (keys, mut labels, mut annotations) = match &claim.wants {
             Wants::Copy { compiled: CompiledRule { shape, .. }, .. } => {
@@ -66,7 +66,6 @@ impl Intent {
         let type_ = print.type_.clone().filter(|_| slot.kind == Kind::Secret);
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
-        let (on_removal, own_removal) = claim.on_removal(world.settings().default_grace);
         let marks = CopyMarks {
             mark: key.mark(slot, &rule).into(),
             remove_after: None,
@@ -77,8 +76,7 @@ impl Intent {
                 on_removal: Some(on_removal),
                 own_removal,
                 definition: None,
-                // Copies of these are many, and no controller makes objects with their annotations.
-                names_itself: slot.kind.data().is_none() || rule.template().is_some(),
+                names_itself: true,
                 rule,
             }),
         };
@@ -96,10 +94,11 @@ impl Intent {
         }
     }
 
-    /// The fields that our apply of this copy owns.
+    /// The fields that our apply of this copy owns, but for [`OBJECT`].
     pub fn own_fields(&self, kind: Kind) -> OwnFields {
         let labels = self.labels.keys().map(|key| format!("label/{key}"));
-        let annotations = self.annotations.keys().map(|key| format!("annotation/{key}"));
+        let annotations = self.annotations.keys().filter(|key| *key != OBJECT);
+        let annotations = annotations.map(|key| format!("annotation/{key}"));
         if !kind.is_whole() {
             return OwnFields::Names(field_set(labels.chain(annotations)));
         }

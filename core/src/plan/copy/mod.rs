@@ -14,6 +14,7 @@ mod hold;
 mod intent;
 pub(crate) mod list_order;
 mod not_kept;
+mod preferred;
 mod problem;
 mod remember;
 mod removal;

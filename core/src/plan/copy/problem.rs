@@ -146,8 +146,8 @@ impl CopyProblem {
     pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
         let message = match claim.rule.template() {
             None => format!(
-                "{other} has the same name as {}, which wins: narrow spec.source, or tell them apart in copy.name by \
-                 {{namespace}}",
+                "{other} gives its copy the same name as {}, which keeps it: narrow spec.source, tell them apart in copy.name by \
+                 {{namespace}}, or say source.prefer: Newest",
                 claim.source
             ),
             Some(_) => format!(

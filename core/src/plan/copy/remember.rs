@@ -91,15 +91,12 @@ fn failed(write: &CopyWrite, acted: Acted) -> Option<Failure> {
 
 fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<Made>, now: Timestamp) {
     let digest = &write.intent.marks.digest;
-    let spread = spread(world, write, now);
-    let memory = world.memory_mut();
-    memory.at_slot(slot, |slot| {
+    let spread = write.follows.then(|| spread(world, slot, now));
+    world.memory_mut().at_slot(slot, |slot| {
         let repairs = repaired(slot.repairs().cloned(), digest, write.replaces.is_none(), now);
         slot.written(repairs, made.map(|made| (made.not_kept, made.object)));
+        spread.into_iter().for_each(|spread| slot.followed(spread));
     });
-    if let Some(spread) = spread {
-        memory.spreads(&write.source, spread);
-    }
     // If the API server had nothing to change, no event says so.
     let known = world.object(slot).filter(|facts| {
         write.replaces.as_ref().is_some_and(|version| version.resource_version == facts.resource_version)

@@ -6,6 +6,9 @@
 //! mark counts as well, the gentler of the two, and the API server is asked whether the identity may delete
 //! there. Otherwise a user who may edit a rule could delete, or release from protection, copies that others
 //! meant to stay ([0042](../../docs/decisions/0042-a-rule-removes-what-its-identity-may-delete.md)).
+//!
+//! An object that a rule adopted was there before the rule. It is released, whatever the rule's current spec says
+//! ([0099](../../docs/decisions/0099-what-was-adopted-is-given-back.md)).
 
 use std::time::Duration;
 
@@ -86,6 +89,7 @@ pub(super) fn plan_unwanted(
             .map_or_else(|| plan(SlotState::Kept), |way| leave(way, facts, &marks.rule, remove_after, now));
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
+    let word = if own_word == OnRemoval::Adopted { own_word } else { word };
     let gentle = if was_asked { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -108,7 +112,7 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     let of_object = own_word(slot.kind, marks);
     let grace = match word {
         OnRemoval::Delete(grace) => grace,
-        OnRemoval::Retain => world.settings().default_grace,
+        OnRemoval::Retain | OnRemoval::Adopted => world.settings().default_grace,
     };
     let way = match of_object {
         Some(OnRemoval::Retain) if keeps_data(slot.kind.resource().kind) => Way::Stays(grace),
@@ -197,7 +201,7 @@ fn leave(
     let plan = |action, state| SlotPlan { action, ..SlotPlan::rest(Some(rule), state) };
     let released = || plan(Some(CopyAction::Release(version.clone())), SlotState::Kept);
     let (grace, stays) = match way {
-        Way::Said(OnRemoval::Retain) => return released(),
+        Way::Said(OnRemoval::Retain | OnRemoval::Adopted) => return released(),
         Way::Said(OnRemoval::Delete(grace)) => (grace, false),
         Way::Stays(grace) => (grace, true),
     };
@@ -396,6 +400,7 @@ mod tests {
             resource_version: "1".into(),
             labels: Default::default(),
             deletion: None,
+            created: jiff::Timestamp::UNIX_EPOCH,
             owners: 0,
             changed_at: at(0),
             content_fields: 0,

@@ -1,12 +1,15 @@
-//! What the API server last said of a right that a plan comes to need.
+//! What the API server last said of the rights of an identity.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::hold::AGAIN;
+use super::{
+    claims::{Inert, authority, inert, inert_template},
+    hold::AGAIN,
+};
 use crate::{
-    model::{Right, World},
+    model::{Declaration, RefusalReason, Right, World},
     names::NamespacedName,
     plan::is_younger,
 };
@@ -38,4 +41,19 @@ pub(super) fn heard<'w>(
         Err(refusal) if is_younger(known.asked, AGAIN, now) => Heard::No { refusal, asked: known.asked },
         _ => Heard::Nothing,
     }
+}
+
+/// Whether the identity of a rule or template may not do what that declares, as the API server has said. That the API server was not
+/// asked is no refusal.
+pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
+    let (why, authority) = match world.declaration(rule) {
+        Some(Declaration::Rule(facts)) => (inert(world, rule, facts), authority(world, rule, facts)),
+        Some(Declaration::Template(facts)) => {
+            (inert_template(world, rule, facts), authority(world, rule, facts))
+        }
+        None => return false,
+    };
+    let refusal = authority.and_then(|authority| authority.answer.as_ref().err());
+    why == Some(Inert::Unauthorized)
+        && refusal.is_some_and(|refusal| refusal.reason != RefusalReason::TooManyQuestions)
 }

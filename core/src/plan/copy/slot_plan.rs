@@ -120,9 +120,8 @@ pub struct CopyWrite {
     pub take_over: Option<Vec<ForeignField>>,
     /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,
-    /// The content that the copy has now, if the write does nothing but follow its source. Such writes count
-    /// as a spread ([`super::spread`]).
-    pub follows: Option<String>,
+    /// Whether the write does nothing but follow the source. Such writes are braked ([`super::spread`]).
+    pub follows: bool,
     /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
 }

@@ -1,15 +1,14 @@
-//! Delays a source that keeps changing, and stops one that is too large for its targets. Only copies that
+//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only copies that
 //! have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is put right at
-//! once.
+//! once. Each copy has a brake of its own, so that what changes in one namespace delays nothing in another.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{
     claims::{Claim, Wants},
     intent::carried_bytes,
-    slot_plan::CopyWrite,
     targets::targets,
 };
 use crate::{
@@ -21,52 +20,36 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// The longest gap between two spreads of a source that keeps changing.
+/// The longest gap between two contents of a copy whose source keeps changing.
 const LONGEST_GAP: Duration = Duration::from_secs(300);
 
-/// The content that a copy has, if following its source is all that the write does.
-pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> Option<String> {
-    let facts = existing?;
-    let (marks, owned) = (facts.marks.as_deref()?, facts.ownership.as_deref()?);
-    let is_as_we_wrote_it = owned.ours.is_some() && owned.foreign.is_empty() && marks.rule == wanted.rule;
-    (is_as_we_wrote_it && content(marks) != content(wanted)).then(|| content(marks))
-}
-
-/// Until when a copy with this content waits: each copy is written once a spread.
-pub(super) fn braked(
-    world: &World,
-    source: &ObjectKey,
-    carried: Option<&String>,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let spread = world.memory().source(source).spread()?;
-    // If the clock was set back, nothing waits.
-    (spread.contents.contains(carried?) && spread.begun <= now && now < end(spread)).then(|| end(spread))
-}
-
-/// The source's latest spread, once this write is done; `None` where the write does not count.
-///
-/// A copy that is still to be written belongs to the spread under way, even if that takes longer than its
-/// gap.
-pub(super) fn spread(world: &World, write: &CopyWrite, now: Timestamp) -> Option<Spread> {
-    let least = world.settings().spread_limits.min_interval;
-    let before = world.memory().source(&write.source).spread();
-    Some(next(before, least, write.follows.as_ref()?, content(&write.intent.marks), now))
-}
-
-fn next(before: Option<&Spread>, least: Duration, carried: &str, takes: String, now: Timestamp) -> Spread {
-    let Some(before) = before else {
-        return Spread { begun: now, gap: least, contents: BTreeSet::from([takes]) };
+/// Whether following its source is all that the write does.
+pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> bool {
+    let Some(facts) = existing else { return false };
+    let (Some(marks), Some(owned)) = (facts.marks.as_deref(), facts.ownership.as_deref()) else {
+        return false;
     };
-    let is_late = !before.contents.contains(carried) && before.contents.contains(&takes);
-    if now < end(before) || is_late {
-        let mut same = before.clone();
-        same.contents.insert(takes);
-        return same;
-    }
-    let doubled = before.gap.saturating_mul(2).min(LONGEST_GAP).max(least);
-    let gap = if is_calm(before, now) { least } else { doubled };
-    Spread { begun: now, gap, contents: BTreeSet::from([takes]) }
+    let is_as_we_wrote_it = owned.ours.is_some() && owned.foreign.is_empty() && marks.rule == wanted.rule;
+    let content = |marks: &CopyMarks| (marks.source_uid.clone(), marks.digest.clone());
+    is_as_we_wrote_it && content(marks) != content(wanted)
+}
+
+/// Until when this copy does not follow its source.
+pub(super) fn braked(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Timestamp> {
+    let last = world.memory().slot(slot).spread()?;
+    // If the clock was set back, nothing waits.
+    (last.at <= now && now < end(&last)).then(|| end(&last))
+}
+
+/// What is remembered of a copy that follows its source now.
+pub(super) fn spread(world: &World, slot: &ObjectKey, now: Timestamp) -> Spread {
+    next(world.memory().slot(slot).spread(), world.settings().spread_limits.min_interval, now)
+}
+
+fn next(last: Option<Spread>, least: Duration, now: Timestamp) -> Spread {
+    let last = last.filter(|last| !is_calm(last, now));
+    let gap = last.map_or(least, |last| last.gap.saturating_mul(2).min(LONGEST_GAP).max(least));
+    Spread { at: now, gap }
 }
 
 /// Whether a source has not changed for long enough to forget its latest spread.
@@ -75,12 +58,7 @@ pub fn is_calm(spread: &Spread, now: Timestamp) -> bool {
 }
 
 fn end(spread: &Spread) -> Timestamp {
-    at_after(spread.begun, spread.gap)
-}
-
-/// The content that a copy has, according to its marks.
-fn content(marks: &CopyMarks) -> String {
-    format!("{} {}", marks.source_uid, marks.digest)
+    at_after(spread.at, spread.gap)
 }
 
 /// A source that is large for so many targets.
@@ -163,11 +141,8 @@ mod tests {
         let (mut copy, mut source, mut written) = (0, 0, Vec::new());
         for second in 0..until {
             source = if changes(second) { second } else { source };
-            let may = last
-                .as_ref()
-                .is_none_or(|last| !(last.contents.contains(&copy.to_string()) && at(second) < end(last)));
-            if source != copy && may {
-                last = Some(next(last.as_ref(), least, &copy.to_string(), source.to_string(), at(second)));
+            if source != copy && last.is_none_or(|last| at(second) >= end(&last)) {
+                last = Some(next(last, least, at(second)));
                 (copy, written) = (source, [written, vec![second]].concat());
             }
         }
@@ -190,21 +165,5 @@ mod tests {
         // Two changes in a row, the second of which waits; and again when the gap of ten seconds has passed
         // twice.
         assert_eq!(spreads(|second| [1, 2, 26, 27].contains(&second), 100), [1, 6, 26, 31]);
-    }
-
-    /// Five thousand copies take longer than the gap: the late ones are not a second spread.
-    #[test]
-    fn a_spread_under_way_is_not_cut_by_its_own_brake() {
-        let least = Duration::from_secs(5);
-        let begun = next(None, least, "old", "new".into(), at(100));
-        let late = next(Some(&begun), least, "old", "new".into(), at(107));
-        assert_eq!(late, begun);
-        // Until the source changes again: then every copy is written, now.
-        let second = next(Some(&late), least, "old", "newer".into(), at(107));
-        assert_eq!((second.begun, second.gap), (at(107), Duration::from_secs(10)));
-        // Alternating between two contents does not evade the gap.
-        let both = next(Some(&begun), least, "old", "other".into(), at(101));
-        let third = next(Some(&both), least, "new", "other".into(), at(105));
-        assert_eq!((third.begun, third.gap), (at(105), Duration::from_secs(10)));
     }
 }

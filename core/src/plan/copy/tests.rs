@@ -105,6 +105,7 @@ fn secret(world: &mut World, namespace: &str, name: &str, metadata: Value) -> Ob
         keys: [].into(),
         annotations: [].into(),
         role: None,
+        keeper: None,
     };
     world.assume_fingerprint(&key, print);
     key
@@ -440,10 +441,9 @@ fn a_status_tells_of_spreads() {
         "app",
         json!({"annotations": old.annotations(&slot()), "labels": old.labels(), "managedFields": our_own}),
     );
-    let write = written(&plan_slot(&world, &slot(), at(100))).clone();
-    let mut last = spread::spread(&world, &write, at(100)).unwrap();
-    last.contents.insert(write.follows.clone().unwrap());
-    world.memory_mut().spreads(&source, last);
+    assert!(written(&plan_slot(&world, &slot(), at(100))).follows);
+    let last = spread::spread(&world, &slot(), at(100));
+    world.memory_mut().at_slot(&slot(), |memory| memory.followed(last));
     let plan = plan_slot(&world, &slot(), at(101));
     assert_eq!((&plan.state, &plan.action), (&SlotState::Braked(at(105)), &None));
     let waits = "Copying 1 copy waits until 1970-01-01T00:01:45Z, because the source keeps changing";

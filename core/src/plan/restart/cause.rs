@@ -94,6 +94,7 @@ mod tests {
                 resource_version: "1".into(),
                 labels: Default::default(),
                 deletion: None,
+                created: jiff::Timestamp::UNIX_EPOCH,
                 owners: 0,
                 changed_at: Timestamp::from_second(*second).unwrap(),
                 content_fields: 0,
@@ -151,6 +152,7 @@ mod tests {
                 .collect(),
             annotations: Default::default(),
             role: None,
+            keeper: None,
         };
         let said = |world: &World, keys: &'static [&'static str], recorded: i64| {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();

@@ -41,29 +41,34 @@ fn of_a_deployment_a_change_by_others_is_examined_before_anything_is_written() {
         let plan = plans(world).remove(&key).unwrap();
         (plan.action.is_some(), plan.needs)
     };
+    let edition = |world: &World| world.object(&key).unwrap().edition().to_owned();
     let (nothing, examine) = ((false, vec![]), (false, vec![Need::Drift(key.clone())]));
     let intent = written(&world);
     stored(&intent, "10", 1).put(&mut world, at(1));
     assert_eq!(plan(&world), nothing);
     stored(&intent, "11", 1).put(&mut world, at(2));
     assert_eq!(plan(&world), nothing, "only its status has changed");
+    let earlier = edition(&world);
 
     stored(&intent, "12", 2).put(&mut world, at(3));
     assert_eq!(plan(&world), examine);
-    world.note_drift(&key, "1", false);
+    world.note_drift(&key, &earlier, false);
     assert_eq!(plan(&world), examine, "that was an earlier edition");
-    world.note_drift(&key, "2", false);
+    let seen = edition(&world);
+    world.note_drift(&key, &seen, false);
     assert_eq!(plan(&world), nothing, "somebody wrote a field that is theirs");
     stored(&intent, "13", 2).put(&mut world, at(4));
     assert_eq!(plan(&world), nothing);
 
     stored(&intent, "14", 3).put(&mut world, at(5));
-    world.note_drift(&key, "3", true);
+    let seen = edition(&world);
+    world.note_drift(&key, &seen, true);
     assert_eq!(written(&world), intent);
     assert!(as_declared(&world, &key, at(100)).is_some_and(|write| write.intent == intent));
     stored(&intent, "15", 4).put(&mut world, at(6));
     assert_eq!(plan(&world), examine, "our own write of the same content is examined, too");
-    world.note_drift(&key, "4", false);
+    let seen = edition(&world);
+    world.note_drift(&key, &seen, false);
 
     template(&mut world, ("kit", 1, 2), web("a:2"));
     render_all(&mut world);
@@ -117,7 +122,8 @@ fn told(others: &[Value]) -> String {
         let CopyAction::Write(write) = action else { panic!("{action:?}") };
         settle_slot(&mut world, &key, action, Acted::Done(None), at(100));
         stored_with(&write.intent, (&generation.to_string(), generation), others).put(&mut world, at(100));
-        world.note_drift(&key, &generation.to_string(), true);
+        let edition = world.object(&key).unwrap().edition().to_owned();
+        world.note_drift(&key, &edition, true);
     }
     panic!("it is written for ever")
 }

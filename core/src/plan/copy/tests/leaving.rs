@@ -135,6 +135,7 @@ impl Scene {
             keys: [].into(),
             annotations: [].into(),
             role: None,
+            keeper: None,
         };
         RenderedObject {
             slot: ObjectKey::new(kind, "shop", "web"),

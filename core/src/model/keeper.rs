@@ -1,0 +1,91 @@
+//! Who visibly keeps an object: a controller or a tool that its owner references, labels or annotations name.
+
+use std::collections::BTreeMap;
+
+use super::Owner;
+use crate::{
+    marks::{MANAGED_BY, MANAGED_BY_VALUE},
+    validate::printable,
+};
+
+/// Values of [`MANAGED_BY`] on copies that a rule may adopt: ours, and those of a tool that `copyrator import` replaces.
+const OF_COPIES: [&str; 2] = [MANAGED_BY_VALUE, "kyverno"];
+/// Annotations by which a tool knows its objects, and what their values name.
+const ANNOTATIONS: [(&str, &str); 4] = [
+    ("meta.helm.sh/release-name", "Helm release"),
+    ("argocd.argoproj.io/tracking-id", "the Argo CD application of"),
+    ("objectset.rio.cattle.io/owner-name", "the Rancher object set of"),
+    ("config.k8s.io/owning-inventory", "inventory"),
+];
+/// Labels of the same use.
+const LABELS: [(&str, &str); 5] = [
+    ("argocd.argoproj.io/instance", "Argo CD application"),
+    ("kustomize.toolkit.fluxcd.io/name", "Flux Kustomization"),
+    ("helm.toolkit.fluxcd.io/name", "Flux HelmRelease"),
+    ("kapp.k14s.io/app", "kapp application"),
+    ("applyset.kubernetes.io/part-of", "the ApplySet"),
+];
+/// The longest value of an annotation that a message quotes, in bytes.
+const LONGEST: usize = 128;
+
+/// Who keeps an object, in words; `None` where nothing on it names anybody.
+pub fn keeper(
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+    owners: &[Owner],
+) -> Option<Box<str>> {
+    let named = |all: &BTreeMap<String, String>, (key, what): &(&str, &str)| {
+        all.get(*key).map(|value| format!("{what} {}", printable(value, LONGEST)))
+    };
+    let owner = owners.iter().max_by_key(|owner| owner.controller);
+    let owner = owner.map(|Owner { kind, name, .. }| format!("its owner {kind} {name}"));
+    let manager = labels.get(MANAGED_BY).filter(|by| !OF_COPIES.contains(&by.as_str()));
+    owner
+        .or_else(|| ANNOTATIONS.iter().find_map(|mark| named(annotations, mark)))
+        .or_else(|| LABELS.iter().find_map(|mark| named(labels, mark)))
+        .or_else(|| manager.map(|by| format!("{by}, by its label {MANAGED_BY}")))
+        .map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_or_a_tool_that_the_object_names_keeps_it() {
+        let map = |entry: Option<(&str, &str)>| -> BTreeMap<String, String> {
+            entry.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
+        };
+        for (label, annotation, expected) in [
+            (None, Some(("meta.helm.sh/release-name", "web")), Some("Helm release web")),
+            (
+                Some((MANAGED_BY, "Helm")),
+                Some(("meta.helm.sh/release-name", "web")),
+                Some("Helm release web"),
+            ),
+            (Some((MANAGED_BY, "Helm")), None, Some("Helm, by its label app.kubernetes.io/managed-by")),
+            (Some(("kustomize.toolkit.fluxcd.io/name", "apps")), None, Some("Flux Kustomization apps")),
+            (Some(("kapp.k14s.io/app", "1")), None, Some("kapp application 1")),
+            (None, Some(("argocd.argoproj.io/tracking-id", "a:/b")), Some("the Argo CD application of a:/b")),
+            // Copies of ours whose marks prove nothing, and those of a tool that is replaced.
+            (Some((MANAGED_BY, MANAGED_BY_VALUE)), None, None),
+            (Some((MANAGED_BY, "kyverno")), None, None),
+            (None, Some(("reflector.v1.k8s.emberstack.com/reflects", "platform/registry")), None),
+            (Some(("app", "web")), None, None),
+        ] {
+            let said = keeper(&map(label), &map(annotation), &[]);
+            assert_eq!(said.as_deref(), expected, "{label:?} {annotation:?}");
+        }
+        let owner = |kind: &str, controller| Owner {
+            kind: kind.into(),
+            name: "it".into(),
+            controller,
+            ..Owner::default()
+        };
+        let said = keeper(&map(None), &map(None), &[owner("Pod", false), owner("ExternalSecret", true)]);
+        assert_eq!(said.as_deref(), Some("its owner ExternalSecret it"));
+        let long = "x".repeat(10_000);
+        let said = keeper(&map(None), &map(Some(("meta.helm.sh/release-name", &long))), &[]).unwrap();
+        assert!(said.len() < 256, "{said}");
+    }
+}
