@@ -82,7 +82,7 @@ fn a_successor_that_is_refused_replaces_nothing() {
         object
     };
     story.admin().create(&frozen(&story.home, "1")).ok();
-    story.admin().create(&story.rule("ConfigMap", &["frozen"])).ok();
+    story.admin().create(&patient(&story, "ConfigMap", "frozen")).ok();
     let copy = story.until("ConfigMap", &target, "frozen", [("k", "1")]);
     let policy = no_content(&story, "2");
     story.admin().create(&policy[0]).ok();
@@ -123,8 +123,8 @@ fn a_full_quota_does_not_keep_an_old_object() {
     let target = story.target("a");
     let mut source = secret(&story.home, "login", [("username", "u"), ("password", "p")]);
     story.admin().create(&source).ok();
-    story.admin().create(&story.rule("Secret", &["login"])).ok();
-    story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
+    story.admin().create(&patient(&story, "Secret", "login")).ok();
+    let before = story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
     let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": "full" },
         "spec": { "hard": { "count/secrets": "1" } } });
     story.admin().create(&quota).ok();
@@ -139,9 +139,17 @@ fn a_full_quota_does_not_keep_an_old_object() {
     story.admin().create(&source).ok();
     eventually("the copy has the new type", || {
         let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone for now")?;
-        same(copy["type"].clone(), json!("kubernetes.io/basic-auth"))
+        same(copy["type"].clone(), json!("kubernetes.io/basic-auth"))?;
+        if uid(&copy) == uid(&before) { Err("it is the same".to_owned()) } else { Ok(()) }
     });
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+}
+
+/// A rule that does not delete its copies while their source is made anew.
+fn patient(story: &Story<'_>, kind: &str, name: &str) -> Value {
+    let mut rule = story.rule(kind, &[name]);
+    rule["spec"]["deletionGrace"] = "1h".into();
+    rule
 }
 
 /// Somebody's policy against creations of ConfigMaps that hold this value, and its binding.

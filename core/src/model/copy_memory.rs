@@ -72,10 +72,11 @@ impl SlotMemory {
 
     /// An object of this rule or template is gone, and with it what it held: a refused write of that rule is due at once.
     pub(super) fn freed(&mut self, rule: &NamespacedName) {
-        if let Some(last) = self.attempt.as_deref_mut().filter(|last| last.may_pass()) {
-            if last.rule.as_ref() == Some(rule) {
-                last.retry_at = DUE;
-            }
+        if let Some(last) = self.attempt.as_deref_mut()
+            && last.may_pass()
+            && last.rule.as_ref() == Some(rule)
+        {
+            last.retry_at = DUE;
         }
     }
 
