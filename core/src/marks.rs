@@ -1,6 +1,7 @@
 //! Every annotation, label and field manager of Copyrator, and the names of its Secrets. Only this file reads
 //! and writes them.
 
+mod foreign;
 mod on_removal;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 
-pub use self::on_removal::OnRemoval;
+pub use self::{foreign::never_carried, on_removal::OnRemoval};
 use crate::{
     digest::DigestKey,
     names::{Kind, NamespacedName, ObjectKey},
@@ -366,41 +367,6 @@ pub(crate) fn is_label(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, DECLARES, APPLIED, BRAKE, LAST_GOOD].contains(&key)
 }
 
-/// Labels and annotations that no copy ever gets, whatever its rule says: other tools would take the copy for
-/// theirs (ClusterSecret#146, replicator#151, config-syncer#509).
-pub fn never_carried(key: &str) -> bool {
-    const EXACT: [&str; 7] = [
-        "kubectl.kubernetes.io/last-applied-configuration",
-        // They speak of the Secrets of a ServiceAccount, which are its own in each namespace.
-        "kubernetes.io/enforce-mountable-secrets",
-        "openshift.io/internal-registry-pull-secret-ref",
-        "app.kubernetes.io/instance",
-        "app.kubernetes.io/managed-by",
-        "addonmanager.kubernetes.io/mode",
-        "config.kubernetes.io/owning-inventory",
-    ];
-    const DOMAINS: [&str; 12] = [
-        "argocd.argoproj.io",
-        "toolkit.fluxcd.io",
-        "meta.helm.sh",
-        "helm.sh",
-        "config.k8s.io",
-        "applyset.kubernetes.io",
-        "kapp.k14s.io",
-        "cli-utils.sigs.k8s.io",
-        "objectset.rio.cattle.io",
-        "velero.io",
-        "reloader.stakater.com",
-        "copyrator.dev",
-    ];
-    const SUFFIXES: [&str; 3] = [".toolkit.fluxcd.io", ".v1.mittwald.de", ".emberstack.com"];
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    EXACT.contains(&key)
-        || DOMAINS.contains(&domain)
-        || SUFFIXES.iter().any(|suffix| domain.ends_with(suffix))
-        || domain == "replicator.v1.mittwald.de"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,26 +405,6 @@ mod tests {
         ] {
             assert_eq!(read(place, &named), None, "{place:?}");
             assert!(read(place, &unnamed).is_some(), "the proof tells, where it can be verified");
-        }
-    }
-
-    #[test]
-    fn what_other_tools_track_objects_by_is_never_carried() {
-        for key in [
-            "kapp.k14s.io/app",
-            "objectset.rio.cattle.io/hash",
-            "addonmanager.kubernetes.io/mode",
-            "config.kubernetes.io/owning-inventory",
-            "config.k8s.io/owning-inventory",
-            "cli-utils.sigs.k8s.io/inventory-id",
-            "kustomize.toolkit.fluxcd.io/name",
-            "app.kubernetes.io/instance",
-        ] {
-            assert!(never_carried(key), "{key}");
-        }
-        for key in ["app.kubernetes.io/name", "example.com/kapp.k14s.io", "config.kubernetes.io/local-config"]
-        {
-            assert!(!never_carried(key), "{key}");
         }
     }
 }

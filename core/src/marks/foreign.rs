@@ -1,0 +1,200 @@
+//! Labels and annotations of other tools that no object of ours ever gets.
+
+/// Whether no copy gets this label or annotation from its source, and no rule, template or policy may set it. It holds content that the
+/// rule may leave out, makes a tool copy the copy on, or makes a tool take it for an object of its own and change or delete it
+/// (ClusterSecret#146, replicator#151, config-syncer#509). What tools read of anybody's object, such as
+/// `argocd.argoproj.io/secret-type`, is none of these.
+pub fn never_carried(key: &str) -> bool {
+    let (domain, name) = key.split_once('/').unwrap_or(("", key));
+    let is_below = |outer: &&str| {
+        domain.strip_suffix(*outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
+    };
+    EXACT.contains(&key)
+        || DOMAINS.iter().any(is_below)
+        || CONTENT.iter().any(|part| name.contains(part))
+        || (domain.is_empty() && name.starts_with("olm."))
+        || (is_below(&"toolkit.fluxcd.io") && ["name", "namespace", "checksum"].contains(&name))
+}
+
+/// In the names of annotations in which tools keep what they applied or saw last; operators choose their own domains.
+const CONTENT: [&str; 3] = ["last-applied", "last-handled", "last-known-config"];
+
+const EXACT: [&str; 49] = [
+    // They hold content.
+    "openshift.io/token-secret.value",
+    "openshift.io/token-secret.name",
+    // They speak of ServiceAccounts, which each namespace has of its own.
+    "kubernetes.io/enforce-mountable-secrets",
+    "kubernetes.io/service-account.name",
+    "kubernetes.io/service-account.uid",
+    "openshift.io/internal-registry-pull-secret-ref",
+    // Kubernetes' own tools, and Helm.
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "addonmanager.kubernetes.io/mode",
+    "kubernetes.io/cluster-service",
+    "k8s.io/cluster-service",
+    "config.kubernetes.io/owning-inventory",
+    "config.kubernetes.io/origin",
+    "control-plane.alpha.kubernetes.io/leader",
+    // Argo CD and Flux.
+    "argocd.argoproj.io/instance",
+    "argocd.argoproj.io/tracking-id",
+    "argocd.argoproj.io/installation-id",
+    "fluxcd.io/sync-checksum",
+    "fluxcd.io/sync-gc-mark",
+    // cert-manager, and what injects certificates.
+    "cert-manager.io/certificate-name",
+    "cert-manager.io/certificate-revision",
+    "cert-manager.io/issuer-name",
+    "cert-manager.io/issuer-kind",
+    "cert-manager.io/issuer-group",
+    "cert-manager.io/next-private-key",
+    "controller.cert-manager.io/fao",
+    "config.openshift.io/inject-trusted-cabundle",
+    "service.beta.openshift.io/inject-cabundle",
+    "service.beta.openshift.io/originating-service-name",
+    "service.beta.openshift.io/originating-service-uid",
+    "service.alpha.openshift.io/inject-cabundle",
+    // What copies Secrets and ConfigMaps.
+    "management.cattle.io/project-scoped-secret",
+    "management.cattle.io/project-scoped-secret-copy",
+    "secret-copier.deckhouse.io/enabled",
+    "secretgen.carvel.dev/image-pull-secret",
+    "secretgen.k14s.io/image-pull-secret",
+    "synator/sync",
+    "synator/include-namespaces",
+    "synator/exclude-namespaces",
+    "sealedsecrets.bitnami.com/managed",
+    "sealedsecrets.bitnami.com/patch",
+    // Operators that make other objects.
+    "cnrm.cloud.google.com/managed-by-kcc",
+    "crossplane.io/claim-name",
+    "crossplane.io/claim-namespace",
+    "crossplane.io/composite",
+    "crossplane.io/composition-resource-name",
+    // What restores and restarts.
+    "velero.io/backup-name",
+    "velero.io/restore-name",
+    "reloader.stakater.com/last-reloaded-from",
+];
+
+/// Domains, with all below them, in which tools keep their own account alone.
+const DOMAINS: [&str; 33] = [
+    "copyrator.dev",
+    // What applies and deploys.
+    "applyset.kubernetes.io",
+    "carto.run",
+    "cli-utils.sigs.k8s.io",
+    "config.k8s.io",
+    "configmanagement.gke.io",
+    "configsync.gke.io",
+    "fleet.cattle.io",
+    "helm.sh",
+    "internal.config.kubernetes.io",
+    "internal.kpt.dev",
+    "kapp.k14s.io",
+    "objectset.rio.cattle.io",
+    "pulumi.com",
+    "skaffold.dev",
+    "tanka.dev",
+    // Operators, and what they made.
+    "capsule.clastix.io",
+    "kopf.zalando.org",
+    "operatorframework.io",
+    "operators.coreos.com",
+    "projectcapsule.dev",
+    "trust.cert-manager.io",
+    // What makes Secrets and ConfigMaps, and copies them.
+    "clustersecret.io",
+    "clustersecret.com",
+    "emberstack.com",
+    "generate.kyverno.io",
+    "hnc.x-k8s.io",
+    "kubed.appscode.com",
+    "v1.mittwald.de",
+    "reconcile.external-secrets.io",
+    "secretgenerator.mittwald.de",
+    "secrets.hashicorp.com",
+    "secrets.infisical.com",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_tools_keep_is_never_carried() {
+        for key in [
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "kapp.k14s.io/original",
+            "objectset.rio.cattle.io/applied",
+            "banzaicloud.com/last-applied",
+            "kopf.zalando.org/last-handled-configuration",
+            "db.example.com/last-handled-configuration",
+            "openshift.io/token-secret.value",
+            "reflector.v1.k8s.emberstack.com/reflection-auto-enabled",
+            "replicator.v1.mittwald.de/replicate-to",
+            "kubed.appscode.com/sync",
+            "clustersecret.io/created-by",
+            "secrets.hashicorp.com/vso-ownerRefUID",
+            "reconcile.external-secrets.io/managed",
+            "sealedsecrets.bitnami.com/managed",
+            "generate.kyverno.io/clone-policy-name",
+            "hnc.x-k8s.io/inherited-from",
+            "meta.helm.sh/release-name",
+            "app.kubernetes.io/managed-by",
+            "app.kubernetes.io/instance",
+            "kapp.k14s.io/app",
+            "objectset.rio.cattle.io/hash",
+            "argocd.argoproj.io/tracking-id",
+            "argocd.argoproj.io/instance",
+            "kustomize.toolkit.fluxcd.io/name",
+            "helm.toolkit.fluxcd.io/namespace",
+            "cert-manager.io/certificate-name",
+            "controller.cert-manager.io/fao",
+            "olm.owner",
+            "operators.coreos.com/foo.bar",
+            "applyset.kubernetes.io/part-of",
+            "addonmanager.kubernetes.io/mode",
+            "config.kubernetes.io/owning-inventory",
+            "config.k8s.io/owning-inventory",
+            "cli-utils.sigs.k8s.io/inventory-id",
+            "crossplane.io/composite",
+            "velero.io/restore-name",
+            "copyrator.dev/mark",
+        ] {
+            assert!(never_carried(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_tools_read_of_anybodys_object_may_be_set() {
+        for key in [
+            "argocd.argoproj.io/secret-type",
+            "argocd.argoproj.io/sync-wave",
+            "cert-manager.io/cluster-issuer",
+            "cert-manager.io/allow-direct-injection",
+            "velero.io/exclude-from-backup",
+            "reloader.stakater.com/match",
+            "secret.reloader.stakater.com/reload",
+            "toolkit.fluxcd.io/tenant",
+            "reconcile.fluxcd.io/watch",
+            "external-secrets.io/type",
+            "crossplane.io/external-name",
+            "sealedsecrets.bitnami.com/cluster-wide",
+            "kustomize.toolkit.fluxcd.io/substitute",
+            "cnpg.io/reload",
+            "eks.amazonaws.com/role-arn",
+            "app.kubernetes.io/name",
+            "app.kubernetes.io/part-of",
+            "example.com/kapp.k14s.io",
+            "config.kubernetes.io/local-config",
+            "notcopyrator.dev/mark",
+            "example.com/owner",
+            "team",
+        ] {
+            assert!(!never_carried(key), "{key}");
+        }
+    }
+}
