@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     toml_text,
-    tree::{KEY_TWICE, Room, Tree, TreeSeed, Trees},
+    tree::{KEY_OF_PARTS, KEY_TWICE, Room, Tree, TreeSeed, Trees},
     walk::Walked,
 };
 use crate::{
@@ -115,6 +115,9 @@ fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
     match error {
         Error::DuplicateMappingKey { .. } => "has a key twice",
         Error::Message { msg, .. } if msg.contains(KEY_TWICE) => "has a key twice",
+        Error::Message { msg, .. } if msg.contains(KEY_OF_PARTS) => {
+            "holds {{ … }}, a template that nobody rendered, or another map or list as a key"
+        }
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }

@@ -1,8 +1,11 @@
 //! The formats that a policy can require of a value.
 
+mod byte_order_mark;
 mod docker;
 pub(super) mod document;
+mod key;
 pub(super) mod pem;
+mod pem_sections;
 mod properties;
 mod toml_text;
 mod tree;
@@ -10,7 +13,7 @@ mod walk;
 
 use copyrator_cel::{Pattern, PatternError};
 
-use self::document::Document;
+use self::{byte_order_mark::no_mark, document::Document};
 use super::{Budget, fault::Fault};
 use crate::api::Format;
 
@@ -18,6 +21,8 @@ use crate::api::Format;
 const TEXT: u64 = 30;
 const YAML: u64 = 300;
 const KEY: u64 = 2_000;
+/// The cost of computing a public key on the largest curve, in nanoseconds.
+const CURVE: u64 = 1_500_000;
 /// The cost of starting some of the parsers, in nanoseconds.
 const BEGINNING: u64 = 5_000;
 /// The cost of YAML anchors and their aliases, in nanoseconds: at most this.
@@ -29,7 +34,8 @@ pub(super) fn reading(format: Format, value: &[u8]) -> u64 {
     match format {
         Format::Yaml if value.contains(&b'&') => BEGINNING + ALIASES + YAML * bytes,
         Format::Yaml => BEGINNING + YAML * bytes,
-        Format::PemCertificate | Format::PemKey | Format::TlsPair => BEGINNING + KEY * bytes,
+        Format::PemCertificate => BEGINNING + KEY * bytes,
+        Format::PemKey | Format::TlsPair => CURVE + KEY * bytes,
         Format::Json
         | Format::Toml
         | Format::Properties
@@ -99,8 +105,9 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
     }
 }
 
-/// The value as text; a fault if it is not UTF-8.
+/// The value as text; a fault if it is not UTF-8, or begins with a byte order mark.
 pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
+    no_mark(value)?;
     std::str::from_utf8(value)
         .map_err(|error| Fault::new("is not UTF-8 text", "write text").at(value, error.valid_up_to()))
 }
@@ -209,6 +216,59 @@ mod tests {
             for value in bad {
                 assert!(!is(format, value), "{format:?} {value:?}");
             }
+        }
+    }
+
+    /// Editors on Windows write it; Java makes it part of the first key.
+    #[test]
+    fn a_byte_order_mark_is_told_of_in_every_format() {
+        for format in [
+            Format::Json,
+            Format::Yaml,
+            Format::Toml,
+            Format::Properties,
+            Format::Url,
+            Format::Integer,
+            Format::Boolean,
+            Format::Regex,
+            Format::Dockerconfigjson,
+            Format::PemCertificate,
+            Format::PemKey,
+            Format::TlsPair,
+        ] {
+            for value in [&b"\xef\xbb\xbf1"[..], b"\xff\xfe1\0", b"\xfe\xff\x001"] {
+                let fault = judged(format, value).unwrap_err();
+                assert!(fault.what.contains("begins with a byte order mark"), "{format:?}: {}", fault.what);
+                assert!(fault.fix.contains("without BOM") && fault.place.is_some(), "{format:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_document_is_judged_alike_with_and_without_a_schema() {
+        let (json, yaml) = ((Format::Json, Document::Json), (Format::Yaml, Document::Yaml));
+        let template = "holds {{ … }}, a template that nobody rendered, or another map or list as a key";
+        for ((format, document), text, says) in [
+            (yaml, "b: 1\na: {{ .Values.x }}\n", Some((template, 2))),
+            (yaml, "- {{ item }}\n", Some((template, 1))),
+            (yaml, "a: {{ toYaml .Values.x | nindent 2 }}\n", Some((template, 1))),
+            (yaml, "a: {{ lookup(\"x\") }}\n", Some((template, 1))),
+            (yaml, "? {a: 1}\n: 2\n", Some((template, 1))),
+            (yaml, "? [a, b]\n: 2\n", Some((template, 1))),
+            (yaml, "a: \"{{ .Values.x }}\"\n", None),
+            (yaml, "1: a\ntrue: b\n~: c\n1.5: d\n123456789012345678901234567890: e\n", None),
+            (yaml, "a: !Ref b\nc: !!set {d}\n", None),
+            (yaml, "a: 1\na: 2\n", Some(("has a key twice", 2))),
+            (yaml, "1: a\n\"1\": b\n", Some(("has a key twice", 0))),
+            (json, "{\"a\": 1,\n \"a\": 2}", Some(("has a key twice", 2))),
+            (json, "{\"a\": {\"a\": 1}, \"b\": [{\"a\": 1}, {\"a\": 1}]}", None),
+        ] {
+            let said = |read: Result<(), Fault>| {
+                read.err().map(|fault| (fault.what.into_owned(), fault.place.map_or(0, |at| at.line)))
+            };
+            let expected = says.map(|(what, line)| (what.to_owned(), line));
+            assert_eq!(said(judged(format, text.as_bytes())), expected, "{text}");
+            assert_eq!(said(document::read(document, text).map(drop)), expected, "{text}");
         }
     }
 

@@ -1,10 +1,9 @@
 //! Certificates, private keys, and pairs of both, in PEM.
 
 use jiff::{SignedDuration, Timestamp};
-use rustls::sign::SigningKey;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use x509_parser::{certificate::X509Certificate, error::X509Error, prelude::FromDer};
 
+use super::{key::PublicKey, pem_sections::sections};
 use crate::validate::policy::{Position, fault::Fault};
 
 /// The most certificates in a chain: each costs verifying a signature.
@@ -19,25 +18,38 @@ pub(in crate::validate::policy) struct Remaining {
     pub(in crate::validate::policy) now: Timestamp,
 }
 
+/// A certificate of a PEM text.
+pub(super) struct Certificate {
+    place: Position,
+    der: Vec<u8>,
+}
+
+impl Certificate {
+    /// `None` where it is no X.509 certificate, or is followed by something else.
+    fn parsed(&self) -> Option<X509Certificate<'_>> {
+        X509Certificate::from_der(&self.der)
+            .ok()
+            .filter(|(rest, _)| rest.is_empty())
+            .map(|(_, parsed)| parsed)
+    }
+}
+
 /// Reads every certificate of a PEM text.
-pub(super) fn certificates(value: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(value).collect();
-    let certificates = read.map_err(|_| {
-        Fault::new(
-            "holds a damaged PEM section",
-            "each section needs its BEGIN and END lines and base64 between them",
-        )
-    })?;
+pub(super) fn certificates(value: &[u8]) -> Result<Vec<Certificate>, Fault> {
+    let sections = sections(value)?.into_iter().filter(|section| section.label == "CERTIFICATE");
+    let certificates: Vec<Certificate> = sections
+        .map(|section| Certificate { place: section.place, der: section.content.unwrap_or_default() })
+        .collect();
     if certificates.is_empty() {
         return Err(Fault::new(
             "holds no certificate",
             "write PEM that begins with -----BEGIN CERTIFICATE-----",
         ));
     }
-    match certificates.iter().position(|certificate| parsed(certificate).is_none()) {
+    match certificates.iter().find(|certificate| certificate.parsed().is_none()) {
         None => Ok(certificates),
-        Some(index) => Err(Fault {
-            place: section(value, index),
+        Some(certificate) => Err(Fault {
+            place: Some(certificate.place),
             ..Fault::new(
                 "holds a PEM section that is no X.509 certificate",
                 "write the certificate as it was issued",
@@ -50,14 +62,16 @@ pub(super) fn certificates(value: &[u8]) -> Result<Vec<CertificateDer<'static>>,
 pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> Result<(), Fault> {
     let all = certificates(value)?;
     let until = asked.now.saturating_add(asked.least).unwrap_or(Timestamp::MAX).as_second();
-    let ends = |certificate| parsed(certificate).map_or(i64::MIN, |it| it.validity().not_after.timestamp());
+    let ends = |certificate: &Certificate| {
+        certificate.parsed().map_or(i64::MIN, |it| it.validity().not_after.timestamp())
+    };
     let Some(index) = all.iter().position(|certificate| ends(certificate) <= until) else { return Ok(()) };
     let what = match ends(&all[index]) <= asked.now.as_second() {
         true => "has expired".to_owned(),
         false => format!("expires sooner than the {:#} asked for", asked.least),
     };
     Err(Fault {
-        place: section(value, index),
+        place: Some(all[index].place),
         ..Fault::new(
             format!("holds a certificate (number {} of {}) that {what}", index + 1, all.len()),
             "renew it",
@@ -65,23 +79,22 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
     })
 }
 
-/// Reads the private key of a PEM text.
-pub(super) fn key(value: &[u8]) -> Result<std::sync::Arc<dyn SigningKey>, Fault> {
-    let has = |text: &str| value.windows(text.len()).any(|part| part == text.as_bytes());
-    if has("-----BEGIN ENCRYPTED PRIVATE KEY-----") || has("Proc-Type: 4,ENCRYPTED") {
+/// Reads the first private key of a PEM text. Servers do not look at others.
+pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
+    let mut sections = sections(value)?.into_iter();
+    let first = sections.find(|section| section.label.ends_with("PRIVATE KEY")).ok_or_else(|| {
+        Fault::new("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
+    })?;
+    let Some(private) = first.content.filter(|_| first.label != "ENCRYPTED PRIVATE KEY") else {
         return Err(Fault::new(
             "is an encrypted private key, which no server can use without its passphrase",
             "decrypt it: openssl pkey -in encrypted.pem -out key.pem",
         ));
-    }
-    let key = PrivateKeyDer::from_pem_slice(value).map_err(|_| {
-        Fault::new("holds no private key", "write PEM that begins with -----BEGIN … PRIVATE KEY-----")
-    })?;
-    // The parser's message may quote the key, so it is dropped.
-    rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| {
+    };
+    PublicKey::of(&first.label, &private).ok_or_else(|| {
         Fault::new(
             "is a private key that cannot be read",
-            "write an unencrypted RSA (2048 to 4096 bits), ECDSA P-256 or P-384, or Ed25519 key",
+            "write an unencrypted RSA (2048 to 16384 bits), ECDSA (P-256, P-384 or P-521) or Ed25519 key",
         )
     })
 }
@@ -94,10 +107,8 @@ pub(in crate::validate::policy) fn pair(
 ) -> Result<(), (&'static str, Fault)> {
     let chain = certificates(certificate).map_err(|fault| ("tls.crt", fault))?;
     let private = key(private).map_err(|fault| ("tls.key", fault))?;
-    let matches = parsed(&chain[0]).is_some_and(|leaf| {
-        private.public_key().is_some_and(|public| leaf.public_key().raw == public.as_ref())
-    });
-    if !matches {
+    let links: Vec<_> = chain.iter().filter_map(Certificate::parsed).collect();
+    if !links.first().is_some_and(|leaf| private.is_of(leaf)) {
         return Err((
             "tls.key",
             Fault::new(
@@ -113,14 +124,13 @@ pub(in crate::validate::policy) fn pair(
             Fault::new(what, "write the leaf and what issued it; roots belong elsewhere"),
         ));
     }
-    let links: Vec<_> = chain.iter().filter_map(parsed).collect();
     for (index, link) in links.windows(2).enumerate() {
         if !is_issued_by(&link[0], &link[1]) {
             let fault = Fault::new(
                 format!("holds a certificate (number {}) that the next one has not issued", index + 1),
                 "write the leaf first, then each certificate's issuer",
             );
-            return Err(("tls.crt", Fault { place: section(certificate, index), ..fault }));
+            return Err(("tls.crt", Fault { place: Some(chain[index].place), ..fault }));
         }
     }
     Ok(())
@@ -133,17 +143,6 @@ fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>)
             certificate.verify_signature(Some(issuer.public_key())),
             Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm)
         )
-}
-
-fn parsed<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
-    X509Certificate::from_der(certificate).ok().filter(|(rest, _)| rest.is_empty()).map(|(_, parsed)| parsed)
-}
-
-/// The position at which the certificate with this index begins.
-fn section(value: &[u8], index: usize) -> Option<Position> {
-    let text = std::str::from_utf8(value).ok()?;
-    let (offset, _) = text.match_indices("-----BEGIN CERTIFICATE-----").nth(index)?;
-    Some(Position::of_byte(value, offset))
 }
 
 #[cfg(test)]
@@ -187,7 +186,7 @@ mod tests {
             ),
             (
                 &certificate,
-                "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n",
+                "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
                 "tls.key is an encrypted private key",
             ),
             ("x", key, "tls.crt holds no certificate"),
@@ -207,8 +206,8 @@ mod tests {
         let named = |name| Authority::issue(name, SystemTime::now(), 10 * DAY).unwrap();
         let (authority, twin, stranger) = (named("test"), named("test"), named("other"));
         let leaf = authority.issue_leaf(&["a".to_owned()], &[], SystemTime::now(), DAY).unwrap();
-        let first = certificates(leaf.chain_pem.as_bytes()).unwrap().swap_remove(0);
-        let first = copyrator_certs::Certificate::from_der(first).unwrap().pem();
+        const END: &str = "-----END CERTIFICATE-----\n";
+        let first = leaf.chain_pem.split_inclusive(END).next().unwrap().to_owned();
         let check = |chain: &[&str]| told(pair(chain.concat().as_bytes(), leaf.key_pem.expose().as_bytes()));
         let (right, same_name, other) = (authority.cert_pem(), twin.cert_pem(), stranger.cert_pem());
         assert_eq!(check(&[&first]), Ok(()));

@@ -180,8 +180,11 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
     }
 }
 
+/// Tells the parser about a key that is no scalar; its error contains this text.
+pub(super) const KEY_OF_PARTS: &str = "a key of parts";
+
 /// A key as text, also where YAML reads it as another type.
-struct Key<'de>(Cow<'de, str>);
+pub(super) struct Key<'de>(pub(super) Cow<'de, str>);
 
 struct KeyVisitor;
 
@@ -218,11 +221,27 @@ impl<'de> Visitor<'de> for KeyVisitor {
         Ok(Key(key.to_string().into()))
     }
 
+    fn visit_i128<E>(self, key: i128) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
+    fn visit_u128<E>(self, key: u128) -> Result<Key<'de>, E> {
+        Ok(Key(key.to_string().into()))
+    }
+
     fn visit_f64<E>(self, key: f64) -> Result<Key<'de>, E> {
         Ok(Key(key.to_string().into()))
     }
 
     fn visit_unit<E>(self) -> Result<Key<'de>, E> {
         Ok(Key("null".into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Key<'de>, A::Error> {
+        Err(A::Error::custom(KEY_OF_PARTS))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Key<'de>, A::Error> {
+        Err(A::Error::custom(KEY_OF_PARTS))
     }
 }

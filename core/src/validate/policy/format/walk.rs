@@ -1,6 +1,10 @@
 //! Reads a JSON or YAML document to its end without keeping any of it, within the parser's depth limit.
 
-use serde::de::{Deserialize, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+use std::collections::HashSet;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::tree::{KEY_TWICE, Key};
 
 /// A document that was read to its end.
 pub(super) struct Walked;
@@ -74,12 +78,13 @@ impl<'de> Visitor<'de> for Walk {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Walked, A::Error> {
-        while map.next_entry::<Walked, Walked>()?.is_some() {}
+        let mut keys = HashSet::new();
+        while let Some(Key(key)) = map.next_key()? {
+            map.next_value::<Walked>()?;
+            if !keys.insert(key) {
+                return Err(A::Error::custom(KEY_TWICE));
+            }
+        }
         Ok(Walked)
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Walked, A::Error> {
-        let (_, variant) = data.variant::<Walked>()?;
-        variant.newtype_variant::<Walked>()
     }
 }
