@@ -8,7 +8,7 @@ use crate::{marks::never_carried, validate::printable};
 
 /// Fields of a pod's specification that are literal, wherever a kind has them, also as part of a longer name: `podSecurityContext`,
 /// `driverServiceAccount`. The last two are a claim's, which can take any volume that is there, and a binding's.
-const LITERAL: [&str; 16] = [
+const LITERAL: [&str; 22] = [
     "serviceAccountName",
     "serviceAccount",
     "automountServiceAccountToken",
@@ -23,6 +23,12 @@ const LITERAL: [&str; 16] = [
     "runtimeClassName",
     "priorityClassName",
     "nodeName",
+    "schedulerName",
+    "resourceClaims",
+    "hostAliases",
+    "dnsConfig",
+    "ephemeralContainers",
+    "volumeDevices",
     "volumeName",
     "roleRef",
 ];
@@ -30,6 +36,54 @@ const LITERAL: [&str; 16] = [
 /// instance, or a node pool for each team, is common.
 const WRITTEN: [&str; 6] =
     ["secretKeyRef", "secretRef", "imagePullSecrets", "nodeSelector", "affinity", "tolerations"];
+/// The fields of a pod's specification that expressions may give, in the kinds of Kubernetes that have one. All else is literal there:
+/// Kubernetes adds fields that give pods more.
+const OF_A_POD: [&str; 19] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "containers",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "hostname",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeSelector",
+    "os",
+    "readinessGates",
+    "resources",
+    "restartPolicy",
+    "setHostnameAsFQDN",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+];
+/// The same of a container.
+const OF_A_CONTAINER: [&str; 22] = [
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "name",
+    "ports",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeMounts",
+    "workingDir",
+];
 /// What an expression may give of a volume. All else can reach Secrets, the host or other volumes.
 const OF_A_VOLUME: [&str; 4] = ["name", "emptyDir", "configMap", "downwardAPI"];
 /// Of other volumes, the text must have this field, and its name may come from an expression.
@@ -48,6 +102,16 @@ pub(super) enum FieldContext {
     Free,
     /// Any field that is none of the others.
     Elsewhere,
+    /// In a kind of Kubernetes that makes pods, where a field `template` is that of a pod.
+    Workload,
+    /// In the template of a pod.
+    PodTemplate,
+    /// In the specification of a pod.
+    Pod,
+    /// In a list of containers of it.
+    Containers,
+    /// One entry of that list.
+    Container,
     /// In a list of volumes.
     Volumes,
     /// One entry of a list of volumes.
@@ -59,10 +123,27 @@ pub(super) enum FieldContext {
 }
 
 impl FieldContext {
+    /// Where the fields of an object stand.
+    pub(super) fn of_object(object: &Value) -> Self {
+        let group =
+            object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+        match (group, object["kind"].as_str().unwrap_or_default()) {
+            (None, "ConfigMap" | "Secret") => Self::Free,
+            (Some("apps"), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+            | (Some("batch"), "Job" | "CronJob")
+            | (None, "ReplicationController" | "PodTemplate") => Self::Workload,
+            _ => Self::Elsewhere,
+        }
+    }
+
     /// Where the value of this field stands.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
             Self::Free | Self::Keys => Self::Free,
+            Self::Workload if name == "template" => Self::PodTemplate,
+            Self::Workload if ["spec", "jobTemplate"].contains(&name) => Self::Workload,
+            Self::PodTemplate if name == "spec" => Self::Pod,
+            Self::Pod if name.ends_with("ontainers") => Self::Containers,
             Self::Metadata if ["labels", "annotations"].contains(&name) => Self::Keys,
             _ if name == "metadata" => Self::Metadata,
             _ if name.ends_with("olumes") => Self::Volumes,
@@ -74,6 +155,7 @@ impl FieldContext {
     pub(super) fn item(self) -> Self {
         match self {
             Self::Volumes => Self::Volume,
+            Self::Containers => Self::Container,
             Self::Free => Self::Free,
             _ => Self::Elsewhere,
         }
@@ -84,7 +166,11 @@ impl FieldContext {
         match self {
             Self::Free | Self::Keys | Self::Metadata => false,
             Self::Volume => name != CLAIM && !OF_A_VOLUME.contains(&name),
-            Self::Elsewhere | Self::Volumes => is_of_literal(name),
+            Self::Pod => !OF_A_POD.contains(&name),
+            Self::Container => !OF_A_CONTAINER.contains(&name),
+            Self::Elsewhere | Self::Workload | Self::PodTemplate | Self::Containers | Self::Volumes => {
+                is_of_literal(name)
+            }
         }
     }
 
@@ -95,7 +181,7 @@ impl FieldContext {
             Self::Metadata => !METADATA.contains(&name),
             Self::Keys => never_carried(name) || name.starts_with(APPARMOR),
             Self::Volume => !OF_A_VOLUME.contains(&name),
-            Self::Elsewhere | Self::Volumes => is_of_literal(name) || WRITTEN.contains(&name),
+            _ => self.is_literal(name) || WRITTEN.contains(&name),
         }
     }
 }
@@ -136,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_gives_pods_more_rights_is_found_at_any_depth() {
-        use FieldContext::{Elsewhere, Free, Keys, Metadata, Volume, Volumes};
+        use FieldContext::{Container, Elsewhere, Free, Keys, Metadata, Pod, Volume, Volumes, Workload};
         for (context, value, found) in [
             (Elsewhere, json!({"replicas": 3, "secret": "of a custom resource"}), None),
             (
@@ -164,6 +250,33 @@ mod tests {
                 Some("[0].valueFrom.secretKeyRef"),
             ),
             (Elsewhere, json!({"tolerations": []}), Some(".tolerations")),
+            (Elsewhere, json!({"podSchedulerName": "a"}), Some(".podSchedulerName")),
+            (Elsewhere, json!({"priority": 1, "fieldOfTomorrow": 1}), None),
+            (Pod, json!({"fieldOfTomorrow": 1}), Some(".fieldOfTomorrow")),
+            (Pod, json!({"hostAliases": []}), Some(".hostAliases")),
+            (Pod, json!({"nodeSelector": {}}), Some(".nodeSelector")),
+            (Pod, json!({"containers": [{"privileged": true}]}), Some(".containers[0].privileged")),
+            (
+                Pod,
+                json!({"containers": [{"ports": [{"hostPort": 1}]}]}),
+                Some(".containers[0].ports[0].hostPort"),
+            ),
+            (Pod, json!({"restartPolicy": "Always", "volumes": [{"name": "a", "emptyDir": {}}]}), None),
+            (
+                Container,
+                json!({"name": "a", "image": "b", "env": [], "args": [], "resources": {"limits": {}}}),
+                None,
+            ),
+            (
+                Workload,
+                json!({"spec": {"replicas": 1, "template": {"metadata": {"labels": {"a": "b"}}}}}),
+                None,
+            ),
+            (
+                Workload,
+                json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {"resourceClaims": []}}}}}}),
+                Some(".spec.jobTemplate.spec.template.spec.resourceClaims"),
+            ),
             (Elsewhere, json!({"metadata": {"labels": {"nodeName": "a"}}}), None),
             (Elsewhere, json!({"metadata": {"finalizers": ["a/b"]}}), Some(".metadata.finalizers")),
             (

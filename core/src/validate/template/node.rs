@@ -95,9 +95,7 @@ impl<'c> Compiler<'c> {
 
     /// Compiles an object; `at` is its field.
     pub(super) fn object(&mut self, at: &str, object: &Value) -> Node {
-        let holds_data =
-            object["apiVersion"] == "v1" && (object["kind"] == "ConfigMap" || object["kind"] == "Secret");
-        self.node(at, object, if holds_data { FieldContext::Free } else { FieldContext::Elsewhere })
+        self.node(at, object, FieldContext::of_object(object))
     }
 
     /// Compiles an expression that must be true or false; it stands without `${}`.
