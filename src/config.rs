@@ -8,7 +8,7 @@ use crate::{
     cluster::Target,
     hooks::Endpoint,
     model::SpreadLimits,
-    names::{Kind, TemplateKind},
+    names::{Kind, OF_KUBERNETES, TemplateKind},
 };
 
 /// The configuration of `copyrator serve`.
@@ -90,6 +90,6 @@ impl Config {
 
 /// Namespaces that are never targets: Kubernetes' own, ours, and those configured.
 pub(crate) fn system_namespaces(ours: &str, configured: &BTreeSet<String>) -> BTreeSet<String> {
-    let own = ["kube-system", "kube-public", "kube-node-lease", ours].map(str::to_owned);
-    own.into_iter().chain(configured.iter().cloned()).collect()
+    let own = OF_KUBERNETES.into_iter().chain([ours]).map(str::to_owned);
+    own.chain(configured.iter().cloned()).collect()
 }

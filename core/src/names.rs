@@ -2,6 +2,7 @@
 
 mod granted;
 mod instance;
+mod name_kind;
 
 use std::{fmt, sync::Arc};
 
@@ -9,8 +10,13 @@ pub use granted::{GrantedKinds, TooManyKinds};
 pub(crate) use instance::is_of_kubernetes;
 pub use instance::{InstanceKind, InstanceName, NoTemplateKind, StatusPlace, TemplateKind, rendered_kind};
 
+pub use name_kind::{ALIKE, NameKind, NameState};
+
 pub use crate::api::Kind;
 use crate::api::WorkloadKind;
+
+/// The namespaces of Kubernetes itself, which never take copies.
+pub const OF_KUBERNETES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
 /// What the names of templates begin with among those of rules.
 const TEMPLATE: &str = "template:";
@@ -121,13 +127,4 @@ impl fmt::Display for WorkloadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }
-}
-
-/// Whether a namespace can have this name: of up to 63 characters, as RFC 1123 has it.
-pub fn is_namespace_name(name: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    name.len() <= 63
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && edge(name.bytes().next())
-        && edge(name.bytes().last())
 }

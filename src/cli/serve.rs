@@ -7,6 +7,7 @@ use copyrator_certs::Times;
 use super::{
     arguments::{
         CopyKinds, InstallNamespace, TemplateKinds, UsageError, duration, endpoint, namespaces, non_empty,
+        trusted_writers,
     },
     console::{ConsoleArgs, ConsoleError, serve_in_cluster},
     terminal::{Exit, Threads, block_on, fail},
@@ -236,7 +237,8 @@ impl Args {
             let message = "names in certificates say nothing unless --client-ca says whose these are".into();
             return Err(UsageError::Value { flag: "client-names", message });
         }
-        let namespaces = namespaces(self.namespaces)?;
+        let system_namespaces = namespaces("system-namespaces", self.system_namespaces)?;
+        let namespaces = namespaces("namespaces", self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
         // Such processes serve no templates, and no kind that is known at run time only.
@@ -277,8 +279,8 @@ impl Args {
             max_rollouts: self.max_rollouts,
             sweep_interval: sweep_interval(&self.sweep_interval)?,
             deletion_grace: duration("deletion-grace", &self.deletion_grace)?,
-            system_namespaces: non_empty(self.system_namespaces).collect::<BTreeSet<String>>(),
-            trusted_writers: non_empty(self.trusted_writers).collect(),
+            system_namespaces,
+            trusted_writers: trusted_writers(self.trusted_writers)?,
             reconciler_account: self.reconciler_account,
             read_definitions: self.read_definitions,
             annotations: self.annotations,

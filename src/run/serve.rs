@@ -329,6 +329,7 @@ async fn answer(
             trusted: config.trusted_writers.iter().collect(),
             template_kinds: config.template_kinds.clone(),
             default_grace: config.deletion_grace,
+            system_namespaces: config.system_namespaces(),
         }),
         shedding: Shedding::new(config.max_in_flight),
         metrics: webhook::Metrics::default(),

@@ -9,6 +9,7 @@ mod operator;
 mod oracle;
 mod others;
 mod overlooked;
+mod patterns;
 mod policies;
 mod queue;
 mod rules;
@@ -264,7 +265,7 @@ fn a_rule_that_writes_nothing_keeps_its_copies() {
                     continue;
                 };
                 let is_taken = cluster.wishes(key).iter().any(|wish| !cluster.is_inert(wish.name));
-                if !is_taken || before.rules[&rule].broken {
+                if !is_taken || before.rules[&rule].is_broken() {
                     let new = cluster.server.objects.get(key).map(|new| &new.values);
                     prop_assert_eq!(new, Some(&old.values), "{} of {}", key, rule);
                 }

@@ -66,25 +66,25 @@ impl Cluster {
     pub fn is_inert(&self, name: &NamespacedName) -> bool {
         let may = self.server.answers.get(name).is_none_or(|answer| *answer == Answer::Allowed)
             && self.server.allows(name);
-        self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken || !may)
+        self.rules.get(name).is_some_and(|rule| rule.suspend || rule.is_broken() || !may)
     }
 
     /// Has been refused what it declares, so that it gives its copies up to a rule that may.
     fn is_refused(&self, name: &NamespacedName) -> bool {
-        let acts = self.rules.get(name).is_some_and(|rule| !rule.suspend && !rule.broken);
+        let acts = self.rules.get(name).is_some_and(|rule| !rule.suspend && !rule.is_broken());
         acts && self.is_inert(name) && self.server.answers.get(name) != Some(&Answer::Unasked)
     }
 
     /// Takes no free slot from another rule; a rule that has not been asked about yet is waited for.
     fn stands_back(&self, name: &NamespacedName) -> bool {
         let is_unasked = self.server.answers.get(name) == Some(&Answer::Unasked);
-        let writes_nothing = self.rules.get(name).is_some_and(|rule| rule.suspend || rule.broken);
+        let writes_nothing = self.rules.get(name).is_some_and(|rule| rule.suspend || rule.is_broken());
         writes_nothing || (self.is_inert(name) && !is_unasked)
     }
 
     /// Some rule copies it, or may mean to that nobody understands.
     pub fn is_source(&self, key: &ObjectKey, object: &Stored) -> bool {
-        let copies = |(name, rule): (&NamespacedName, &Rule)| match rule.broken {
+        let copies = |(name, rule): (&NamespacedName, &Rule)| match rule.is_broken() {
             // What an object's own annotations say is of that object alone, whatever they mean.
             true => {
                 rule.annotated.as_ref().map_or_else(|| rule.looks_in(name, &key.namespace), |own| own == key)
@@ -110,7 +110,7 @@ impl Cluster {
             };
             let mut sources: Vec<_> = self.server.objects.iter().filter(is_it).map(|(key, _)| key).collect();
             sources.sort_by_key(|key| self.server.objects[*key].uid);
-            let is_wish = !sources.is_empty() && !rule.broken && rule.takes(&slot.namespace, namespace);
+            let is_wish = !sources.is_empty() && !rule.is_broken() && rule.takes(&slot.namespace, namespace);
             is_wish.then_some((name, sources))
         };
         let wish = |(name, rule)| wish((name, rule)).map(|(name, sources)| Wish { name, rule, sources });
@@ -155,7 +155,7 @@ impl Cluster {
         if before.wishers(slot) != self.wishers(slot) {
             return None;
         }
-        let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.broken);
+        let is_frozen = |rule: &NamespacedName| self.rules.get(rule).is_some_and(|rule| rule.is_broken());
         let held = wishes.iter().find(|wish| Some(wish.name) == holder.as_ref());
         let may_none = wishes.iter().all(|wish| self.is_inert(wish.name));
         let held = held.filter(|held| may_none || !self.is_refused(held.name));

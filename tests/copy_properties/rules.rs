@@ -7,9 +7,12 @@ use copyrator::{
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use super::copy_model::{
-    server::Namespace,
-    stored::{Field, Fields, Stored},
+use super::{
+    copy_model::{
+        server::Namespace,
+        stored::{Field, Fields, Stored},
+    },
+    patterns::{self, any_pattern, is_of_a_namespace},
 };
 
 pub const RULES: [&str; 4] = ["home/one", "home/two", "a/three", "b/four"];
@@ -25,6 +28,8 @@ pub struct Rule {
     pub from: &'static [&'static str],
     pub targets: Vec<Target>,
     pub exclude: &'static [&'static str],
+    /// One more entry of `excludeTargets`. One that no namespace's name can match makes the rule invalid.
+    pub pattern: Option<String>,
     pub shape: Shape,
     pub conflict: &'static str,
     pub retain: bool,
@@ -91,6 +96,7 @@ pub fn declared(key: &ObjectKey, object: &Stored) -> Option<(NamespacedName, Rul
         from: &[],
         targets: said.into_iter().flatten().collect(),
         exclude: &[],
+        pattern: None,
         shape: Shape::Plain,
         conflict: "Refuse",
         retain: false,
@@ -129,7 +135,8 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
         3 => select(&[Shape::KeyLeftOut, Shape::Labels, Shape::Public][..]),
     ];
     let source = (rarely(5), select(&NAMES[..]), rarely(5), select(&FROM[..]));
-    let target = (select(&TARGETS[..]), select(&EXCLUDED[..]), shape);
+    let pattern = prop_oneof![7 => Just(None), 1 => any_pattern().prop_map(Some)];
+    let target = (select(&TARGETS[..]), select(&EXCLUDED[..]), pattern, shape);
     let policy = (
         select(&["Refuse", "Adopt", "Overwrite"][..]),
         rarely(4),
@@ -140,7 +147,7 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
     );
     (source, target, policy).prop_map(|(source, target, policy)| {
         let (secret, names, labelled, from) = source;
-        let (targets, exclude, shape) = target;
+        let (targets, exclude, pattern, shape) = target;
         let (conflict, retain, grace, suspend, broken, created) = policy;
         let kind = if secret { Kind::Secret } else { Kind::ConfigMap };
         let shape =
@@ -160,6 +167,7 @@ pub fn any_rule() -> impl Strategy<Value = Rule> {
             grace,
             suspend,
             broken,
+            pattern,
             created,
         }
     })
@@ -195,13 +203,18 @@ impl Rule {
         json!({
             "source": {"kind": self.kind.to_string(), "names": self.names, "objectSelector": selector, "namespaces": self.from},
             "targets": targets.collect::<Vec<_>>(),
-            "excludeTargets": self.exclude,
+            "excludeTargets": self.exclude.iter().copied().chain(self.pattern.as_deref()).collect::<Vec<_>>(),
             "copy": shape,
             "conflictPolicy": self.conflict,
             "deletionPolicy": if self.retain { "Retain" } else { "Delete" },
             "deletionGrace": if self.broken { Some("soon".to_owned()) } else { grace },
             "suspend": self.suspend,
         })
+    }
+
+    /// Whether it is invalid, so that it writes and removes nothing.
+    pub fn is_broken(&self) -> bool {
+        self.broken || self.pattern.as_deref().is_some_and(|pattern| !is_of_a_namespace(pattern))
     }
 
     pub fn takes(&self, name: &str, namespace: &Namespace) -> bool {
@@ -212,7 +225,8 @@ impl Rule {
             Target::Blue => is_blue,
             Target::BlueOf(names) => is_blue && matches(names, name),
         });
-        is_named && !matches(self.exclude, name)
+        let is_excluded = self.pattern.as_deref().is_some_and(|pattern| patterns::matches(pattern, name));
+        is_named && !is_excluded && !matches(self.exclude, name)
     }
 
     /// Whether it copies an object that is not a copy.

@@ -234,6 +234,45 @@ async fn nobody_gets_through_a_template_what_they_may_not_do_alone() {
     assert!(message.contains("may not impersonate serviceaccounts \"stamper\""), "{message}");
 }
 
+/// The write is no mistake of form, but does less than its author means.
+#[tokio::test]
+async fn what_can_never_be_is_warned_of() {
+    let app = Cluster::new().app();
+    let mut rule = recorded("rule-create");
+    rule["request"]["object"]["spec"]["targets"] = json!([{"names": ["kube-system", "shop", "platform"]}]);
+    rule["request"]["object"]["spec"]["source"]["kind"] = json!("Secret");
+    rule["request"]["object"]["spec"]["copy"] = json!({"keys": {"include": ["ca.crt"]}});
+    let mut template = recorded("template-create");
+    template["request"]["object"]["spec"]["forEach"] = json!({"namespaces": [{"names": ["kube-public"]}]});
+    let mut annotated = recorded("secret-create");
+    let metadata = &mut annotated["request"]["object"]["metadata"];
+    metadata["annotations"] = json!({"copyrator.dev/copy-to": "kube-node-lease,shop"});
+    metadata["labels"] = json!({"copyrator.dev/declares": "true"});
+    let never = "never takes anything from Copyrator";
+    let home = "is the namespace of the sources, and takes no copies of them";
+    for (path, review, said) in [
+        (
+            "/validate/own-kinds",
+            &rule,
+            &[
+                ("kube-system", never),
+                ("platform", home),
+                ("copies of a Secret of type kubernetes.io/tls are Opaque", ""),
+            ][..],
+        ),
+        ("/validate/own-kinds", &template, &[("kube-public", never)]),
+        ("/validate/annotations", &annotated, &[("kube-node-lease", never), ("shop", home)]),
+    ] {
+        let warnings = app.send_value(path, review).await.warnings();
+        for (what, why) in said {
+            assert!(
+                warnings.iter().any(|one| one.starts_with(format!("copyrator: {what} {why}").trim_end())),
+                "{what} {why}: {warnings:?}"
+            );
+        }
+    }
+}
+
 /// What the operator does not act on yet is no template that does nothing.
 #[tokio::test]
 async fn a_template_with_what_is_not_served_yet_is_refused() {

@@ -232,7 +232,11 @@ async fn nothing_of_a_secrets_documents_is_in_an_answer() {
         ("a.toml", "'swordfish' = 1\n'swordfish' = 2", "line 2 column 1: is not valid TOML, has a key twice"),
         ("b.properties", "a=\\u00swordfish", "line 1 column 3: has \\u without four"),
         ("b.properties", "swordfish=1\nswordfish=2", "line 2 column 1: has a key twice"),
-        ("c.key", "-----BEGIN PRIVATE KEY-----\nswordfish\n-----END PRIVATE KEY-----", "no private key"),
+        (
+            "c.key",
+            "-----BEGIN PRIVATE KEY-----\nswordfish\n-----END PRIVATE KEY-----",
+            "line 1 column 1: holds a damaged PEM section",
+        ),
         (
             ".dockerconfigjson",
             r#"{"auths":{"swordfish.io":{"auth":"swordfish"}}}"#,

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::marks::{AUTHOR, AUTHOR_GROUPS};
+use crate::{
+    marks::{AUTHOR, AUTHOR_GROUPS},
+    names::NameKind,
+    validate::name_fault,
+};
 
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
@@ -103,6 +107,22 @@ impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
 }
 
 impl TrustedWriters {
+    /// What is wrong with an entry of the list: only ServiceAccounts act in other namespaces than their own.
+    pub fn fault(entry: &str) -> Option<String> {
+        let form = || {
+            format!(
+                "{entry:?} is no ServiceAccount; write system:serviceaccount:NAMESPACE:NAME, or the same with @NAMESPACE"
+            )
+        };
+        let Some(account) = entry.strip_prefix(ACCOUNT_PREFIX) else { return Some(form()) };
+        let (account, only) =
+            account.rsplit_once('@').map_or((account, None), |(account, only)| (account, Some(only)));
+        let Some((home, name)) = account.split_once(':') else { return Some(form()) };
+        let namespaces = only.into_iter().chain([home]);
+        let fault = namespaces.into_iter().find_map(|name| name_fault(name, NameKind::Namespace));
+        fault.or_else(|| name_fault(name, NameKind::Object)).map(|fault| format!("{entry:?}: {fault}"))
+    }
+
     fn contains(&self, user: &str, namespace: &str) -> bool {
         self.0
             .iter()

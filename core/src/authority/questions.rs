@@ -12,6 +12,7 @@ use crate::{
     api::{ConfigMonitorSpec, CopyratorRuleSpec, ResourceType, StrategyType, TargetTerm, WorkloadKind},
     model::Right,
     names::Kind,
+    validate::is_literal,
 };
 
 /// Whether a subject has one right, in the terms of a SubjectAccessReview.
@@ -177,13 +178,6 @@ pub(super) fn question(
         name,
         namespace: namespace.into(),
     }
-}
-
-/// Whether an entry of a list of names is a literal name, as the validator understands it.
-fn is_literal(entry: &str) -> bool {
-    let mut problems = Vec::new();
-    let globs = crate::validate::Globs::compile("", &[entry.to_owned()], &mut problems);
-    problems.is_empty() && globs.literals().is_some()
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use super::finding::{Finding, Level, Origin, Tool, differs, none};
 use super::imported::{Imported, Made, Proposal};
 use super::monitors::{self, MonitorDraft};
-use super::names::{Names, is_key, is_name, is_namespace};
+use super::names::Names;
 use super::targets::{MOST, listed, matches, without_system};
 use super::templates::{self, TemplateDraft};
 use crate::{
     api::{ConflictPolicy, CopyShape, CopyratorRule, CopyratorRuleSpec, SourceSpec, TargetTerm},
-    names::Kind,
+    names::{Kind, NameKind},
     validate::CompiledRule,
 };
 
@@ -247,11 +247,11 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
         .map(String::as_str)
         .chain(rule.copy_name())
         .chain(rule.name.as_deref());
-    if !is_namespace(&rule.namespace) {
+    if !NameKind::Namespace.is_name(&rule.namespace) {
         Err("its namespace is not a namespace's name")
-    } else if !named.into_iter().all(is_name) {
+    } else if !named.into_iter().all(|name| NameKind::Object.is_name(name)) {
         Err("a name in it is not an object's name")
-    } else if !keys.clone().all(|key| is_key(key)) || keys.count() > MOST {
+    } else if !keys.clone().all(|key| NameKind::DataKey.is_name(key)) || keys.count() > MOST {
         Err("it has more than 64 keys, or one that is not a key")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
         Err("it has more than 64 targets or exclusions: choose the namespaces by label")

@@ -4,16 +4,15 @@
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Origin, Tool, differs, none},
-    names::is_name,
     options::Options,
-    pattern::Anchoring,
     read::ClusterSecret,
     targets::{named, patterns},
 };
 use crate::{
     api::{KeyShape, MetaShape},
     marks::never_carried,
-    names::Kind,
+    names::{Kind, NameKind},
+    validate::Anchoring,
 };
 
 /// What a ClusterSecret asks for.
@@ -89,8 +88,8 @@ fn source(
     let home = options.source_namespace.as_deref();
     // A command that users paste into a shell contains nothing but names.
     let name = &secret.name;
-    let shell_name = if is_name(name) { name.as_str() } else { "NAME" };
-    let place = home.filter(|home| is_name(home)).unwrap_or("SOURCE-NAMESPACE");
+    let shell_name = if NameKind::Object.is_name(name) { name.as_str() } else { "NAME" };
+    let place = home.filter(|home| NameKind::Object.is_name(home)).unwrap_or("SOURCE-NAMESPACE");
     let type_ = secret.type_.as_deref().unwrap_or("Opaque");
     let also = match home {
         Some(_) => "the rule below copies it",

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
     imported::{Made, Proposal},
-    names::{Names, is_name, is_namespace},
+    names::Names,
     workload::AnnotatedWorkload,
 };
 use crate::{
     api::{ConfigMonitor, ConfigMonitorSpec, DataKind, WatchTerm, WorkloadName, Workloads},
-    names::Kind,
+    names::{Kind, NameKind},
     validate::CompiledMonitor,
 };
 
@@ -167,11 +167,10 @@ fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     let refused = |message: &str| none("monitor", format!("no monitor is made: {message}"));
     let watch = &monitor.spec.watch;
     let lists = watch.iter().flat_map(|term| [Some(&term.names), term.keys.as_ref()]).flatten();
-    let named = monitor.spec.workloads.iter().filter_map(|workloads| workloads.names.as_ref()).flatten();
-    let mut names = named.map(|workload| workload.name.as_str()).chain(monitor.name.as_deref());
-    let bounds = if !is_namespace(&monitor.namespace) {
+    let mut names = monitor.name.as_deref().into_iter();
+    let bounds = if !NameKind::Namespace.is_name(&monitor.namespace) {
         Some("its namespace is not a namespace's name")
-    } else if !names.all(is_name) {
+    } else if !names.all(|name| NameKind::Object.is_name(name)) {
         Some("a name in it is not an object's name")
     } else if watch.len() > MOST || lists.clone().any(|list| list.len() > MOST) {
         Some("it has more than 64 objects with keys of their own, or more than 64 keys of one")

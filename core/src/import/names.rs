@@ -1,29 +1,10 @@
-//! Names that Kubernetes accepts, and names that are still free.
+//! Names that are still free.
 
 use std::collections::BTreeSet;
 
 use kube::core::ObjectMeta;
 
 use super::finding::Tool;
-
-/// Whether Kubernetes accepts this as an object's name (RFC 1123).
-pub(super) fn is_name(text: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    text.len() <= 253
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
-        && edge(text.bytes().next())
-        && edge(text.bytes().last())
-}
-
-/// Whether Kubernetes accepts this as a key of a ConfigMap or Secret.
-pub(super) fn is_key(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-}
-
-/// Whether Kubernetes accepts this as a namespace's name.
-pub(super) fn is_namespace(text: &str) -> bool {
-    is_name(text) && text.len() <= 63 && !text.contains('.')
-}
 
 /// The names that this import has given out, by namespace.
 #[derive(Debug, Default)]

@@ -6,14 +6,13 @@
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Finding, Origin, Tool, differs, none},
-    pattern::Anchoring,
     read::{AnnotatedObject, ImportInput},
     targets::{both, labelled, matches, named, patterns},
 };
 use crate::{
     api::{DeletionPolicy, TargetTerm},
     names::NamespacedName,
-    validate::Selector,
+    validate::{Anchoring, Selector},
 };
 
 const ALLOWED: &str = "reflector.v1.k8s.emberstack.com/reflection-allowed";

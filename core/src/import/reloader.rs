@@ -6,7 +6,6 @@
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
-    pattern::{Anchoring, globs},
     read::{AnnotatedObject, ImportInput},
     targets::matches,
     texts::Texts,
@@ -14,7 +13,8 @@ use super::{
 };
 use crate::{
     api::{Span, WorkloadKind},
-    names::Kind,
+    names::{Kind, NameKind},
+    validate::{Anchoring, can_match, globs},
 };
 
 const AUTO: &str = "reloader.stakater.com/auto";
@@ -165,7 +165,7 @@ impl WatchList<'_> {
                 return;
             }
         };
-        for glob in globs {
+        for glob in globs.into_iter().filter(|glob| can_match(glob, NameKind::Object)) {
             let ignored = self.found.objects.iter().filter(|one| {
                 one.kind == about.kind
                     && one.namespace == self.workload.namespace

@@ -5,13 +5,13 @@
 use super::{
     assemble::{Draft, DraftRule},
     finding::{Finding, Origin, Tool, differs, none},
-    pattern::Anchoring,
     read::{AnnotatedObject, ImportInput},
     targets::{labelled, matches, named, patterns},
 };
 use crate::{
     api::{DeletionPolicy, MetaShape},
     names::{Kind, NamespacedName},
+    validate::Anchoring,
 };
 
 const TO: &str = "replicator.v1.mittwald.de/replicate-to";

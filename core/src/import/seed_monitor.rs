@@ -5,16 +5,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::{
     finding::{Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft},
-    names::is_name,
     workload::SeedMonitor,
 };
-use crate::api::{ConfigMonitorSpec, DataKind, Strategy, StrategyType, WatchTerm, Workloads};
+use crate::{
+    api::{ConfigMonitorSpec, DataKind, Strategy, StrategyType, WatchTerm, Workloads},
+    names::NameKind,
+};
 
 /// What a monitor of the first Copyrator asks for.
 pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
     let origin = Origin::new(Tool::SeedMonitor, "ConfigMonitor", &monitor.namespace, &monitor.name);
     let mut findings = Vec::new();
-    let config_map = monitor.config_map.as_deref().filter(|name| is_name(name));
+    let config_map = monitor.config_map.as_deref().filter(|name| NameKind::Object.is_name(name));
     if config_map.is_none() {
         findings.push(none("spec.configMap", "names no ConfigMap: write spec.watch by hand"));
     }

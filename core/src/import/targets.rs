@@ -2,17 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use super::{
-    finding::{Finding, differs, none},
-    pattern::{Anchoring, globs},
-};
+use super::finding::{Finding, differs, none};
 use crate::{
     api::TargetTerm,
-    validate::{Globs, parse_selector},
+    names::{NameKind, OF_KUBERNETES},
+    validate::{Anchoring, Globs, can_match, globs, parse_selector},
 };
-
-/// The namespaces that never get copies.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
 /// The term that selects every namespace.
 pub(super) fn everywhere() -> TargetTerm {
@@ -51,7 +46,15 @@ pub(super) fn patterns<'a>(
     let mut all = Vec::new();
     for pattern in patterns {
         match globs(pattern, anchoring) {
-            Ok(globs) => all.extend(globs),
+            Ok(globs) => {
+                let (some, none): (Vec<_>, Vec<_>) =
+                    globs.into_iter().partition(|glob| can_match(glob, NameKind::Namespace));
+                if some.is_empty() && !none.is_empty() {
+                    let told = format!("the pattern {pattern:?} can match the name of no namespace, and is left out");
+                    findings.push(differs(about, told));
+                }
+                all.extend(some);
+            }
             Err(why) => findings.push(none(
                 about,
                 format!(
@@ -73,14 +76,16 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     let mut kept = Vec::new();
     for mut term in terms {
         if let Some(names) = &mut term.names {
-            for name in SYSTEM.iter().filter(|name| names.iter().any(|one| one == *name)) {
+            for name in OF_KUBERNETES.iter().filter(|name| names.iter().any(|one| one == *name)) {
                 findings.push(none("targets", format!("{name} never takes copies, even if named")));
             }
-            names.retain(|name| !SYSTEM.contains(&name.as_str()));
+            names.retain(|name| !OF_KUBERNETES.contains(&name.as_str()));
             if names.is_empty() {
                 continue;
             }
-            wide |= SYSTEM.iter().any(|name| Globs::compile("names", names, &mut Vec::new()).matches(name));
+            wide |= OF_KUBERNETES.iter().any(|name| {
+                Globs::compile("names", names, NameKind::Namespace, &mut Vec::new()).matches(name)
+            });
         } else {
             wide = true;
         }
@@ -201,7 +206,7 @@ pub(super) fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
 
 /// Whether a glob matches a name.
 pub(super) fn matches(glob: &str, name: &str) -> bool {
-    Globs::compile("names", &[glob.to_owned()], &mut Vec::new()).matches(name)
+    Globs::compile("names", &[glob.to_owned()], NameKind::Object, &mut Vec::new()).matches(name)
 }
 
 /// Whether `outer` matches everything that `inner` matches. Only decided for `prefix*`; otherwise false.

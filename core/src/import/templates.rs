@@ -8,7 +8,7 @@ use super::{
     expressions::all_of,
     finding::{Finding, Level, Origin, Tool, differs, none},
     imported::{Made, Proposal},
-    names::{Names, is_name, is_namespace},
+    names::Names,
     targets::{MOST, listed, named, without_system},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         Problem, TargetTerm, TemplateObject,
     },
     marks::never_carried,
-    names::Kind,
+    names::{Kind, NameKind},
     validate::CompiledTemplate,
 };
 
@@ -194,7 +194,7 @@ fn checked(
     if objects.is_empty() {
         return None;
     }
-    let Some(home) = draft.home.clone().filter(|home| is_namespace(home)) else {
+    let Some(home) = draft.home.clone().filter(|home| NameKind::Namespace.is_name(home)) else {
         let told = "no template is made, since a template is in a namespace, and this is in none: pass --source-namespace \
             NAMESPACE (or -n), where you will apply it";
         findings.push(none("metadata.namespace", told));
@@ -226,7 +226,7 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     let of_objects = draft.instances.iter().filter_map(|of_kind| of_kind.names.as_ref()).flatten();
     let names = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten();
     let mut globs = names.chain(&draft.exclude).chain(of_objects.clone());
-    if !is_name(&draft.stem) {
+    if !NameKind::Object.is_name(&draft.stem) {
         Some("its name would not be an object's name")
     } else if draft.terms.len() > MOST || draft.exclude.len() > MOST {
         Some("it has more than 64 terms or exclusions: choose the namespaces by label")

@@ -5,10 +5,9 @@
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
     monitors::{DraftMonitor, MonitorDraft, Watched, behaviour},
-    names::is_name,
     workload::AnnotatedWorkload,
 };
-use crate::names::Kind;
+use crate::names::{Kind, NameKind};
 
 const UPDATE: &str = "wave.pusher.com/update-on-config-change";
 const EXTRA: [(&str, Kind); 2] =
@@ -82,7 +81,7 @@ fn extra(
 ) {
     let (namespace, name) = entry.split_once('/').unwrap_or((&workload.namespace, entry));
     if entry.is_empty() {
-    } else if !is_name(name) {
+    } else if !NameKind::Object.is_name(name) {
         findings.push(none(annotation, format!("{entry:?} is not a name, and watches nothing")));
     } else if namespace == workload.namespace {
         watched.all(kind, name);

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use super::{
     finding::{Tool, is_of_interest},
-    names::{is_key, is_name},
     texts::{Texts, texts},
 };
-use crate::{api::WorkloadKind, intake::workload::references, model::Reference};
+use crate::{api::WorkloadKind, intake::workload::references, model::Reference, names::NameKind};
 
 /// A Deployment, StatefulSet or DaemonSet that carries annotations of a restarting tool, or that such a tool
 /// has written to.
@@ -88,10 +87,10 @@ impl AnnotatedWorkload {
 /// Keeps a reference if an object of its name can exist. Another text must not be read as a glob.
 fn existing(mut reference: Reference) -> Option<Reference> {
     if let Some(keys) = &mut reference.keys {
-        keys.retain(|key| is_key(key));
+        keys.retain(|key| NameKind::DataKey.is_name(key));
     }
     let has_keys = reference.keys.as_ref().is_none_or(|keys| !keys.is_empty());
-    (has_keys && is_name(&reference.name)).then_some(reference)
+    (has_keys && NameKind::Object.is_name(&reference.name)).then_some(reference)
 }
 
 /// A `ConfigMonitor` of the first Copyrator.

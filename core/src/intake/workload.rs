@@ -261,7 +261,10 @@ impl Object {
             recorded,
             track: TrackRecord::read(metadata.labels.get(BRAKE), label(LAST_GOOD)),
             restart: metadata.annotation(RESTART, LONGEST),
-            unknown: unknown_on_workload(metadata.annotations.iter().flatten().map(|(key, _)| &**key)),
+            unknown: unknown_on_workload(
+                metadata.annotations.iter().flatten().map(|(key, _)| &**key),
+                inner.annotations.iter().flatten().map(|(key, _)| &**key),
+            ),
             applied,
             restarted_for: inner.annotation(RESTARTED_FOR, LONGEST_RECORD),
         };

@@ -11,7 +11,7 @@ use super::{Labels, Store};
 use crate::{
     api::DataKind,
     marks::{DECLARES, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
-    names::{Kind, ObjectKey, is_namespace_name},
+    names::{Kind, NameKind, ObjectKey},
 };
 
 /// Each namespace costs two watches; for more of them, one watch of all is cheaper.
@@ -47,7 +47,7 @@ impl Span {
     /// A name that no namespace can have comes from a spec that is wrong, or from a mark that somebody forged: nothing is there.
     fn add(&mut self, namespace: &Arc<str>) {
         let Self::Some(names) = self else { return };
-        if !names.contains(namespace) && is_namespace_name(namespace) {
+        if !names.contains(namespace) && NameKind::Namespace.is_name(namespace) {
             names.insert(namespace.clone());
             if names.len() > MOST {
                 *self = Self::All;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{CompiledMonitor, CompiledRule, Globs, Selector, SpecFault, invalid, meant, parse_selector};
+use super::{
+    CompiledMonitor, CompiledRule, Globs, Selector, SpecFault, invalid, meant, parse_selector, split_outside,
+};
 use crate::{
     api::{
         ConfigMonitorSpec, CopyratorRuleSpec, DataKind, Problem, SourceSpec, Strategy, StrategyType,
@@ -14,7 +16,7 @@ use crate::{
         DECLARES_VALUE, DEFINITION, LONGEST, PODS_APPLIED, PREFIX, REMOVE_AFTER, RESTART, RESTART_PODS,
         RESTARTED_FOR, ROTATE, is_mark,
     },
-    names::{Kind, ObjectKey},
+    names::{Kind, NameKind, ObjectKey},
 };
 
 /// As many names as a term of a rule allows.
@@ -39,14 +41,15 @@ pub fn annotated_rule<'a>(
         return Some(Err(problems));
     }
     if let Some(text) = names {
-        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let names: Vec<String> =
+            split_outside(text, ('{', '}')).into_iter().map(|name| name.trim().to_owned()).collect();
         if names.len() > MOST_NAMES {
             problems.push(invalid(
                 COPY_TO,
                 format!("has {} entries, at most {MOST_NAMES} are taken", names.len()),
             ));
         }
-        Globs::compile(COPY_TO, &names, &mut problems);
+        Globs::compile(COPY_TO, &names, NameKind::Namespace, &mut problems);
         targets.push(TargetTerm { names: Some(names), namespace_selector: None });
     }
     if let Some(text) = selector {
@@ -147,8 +150,16 @@ pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, 
 /// How many annotations of a workload are told of at once.
 const MOST_TOLD: usize = 3;
 
-/// What is wrong with the annotations of a workload that have our prefix and no effect; only their keys are read.
-pub fn unknown_on_workload<'a>(keys: impl IntoIterator<Item = &'a str>) -> Option<String> {
+/// What is wrong with the annotations of a workload, and of its pod template, that have our prefix and no effect; only their keys are
+/// read.
+pub fn unknown_on_workload<'a>(
+    keys: impl IntoIterator<Item = &'a str>,
+    of_template: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let misplaced = |key: &'a str| {
+        let fix = "has no effect in the pod template; write it on the workload itself";
+        (key == RESTART).then(|| format!("annotation {key} {fix}"))
+    };
     let wrong = |key: &'a str| {
         let name = key.strip_prefix(PREFIX)?;
         if WRITTEN.contains(&key) && key != RESTART {
@@ -161,8 +172,18 @@ pub fn unknown_on_workload<'a>(keys: impl IntoIterator<Item = &'a str>) -> Optio
             format!("annotation {key} is not known{}", meant.unwrap_or_default())
         })
     };
-    let wrong: Vec<String> = keys.into_iter().filter_map(wrong).take(MOST_TOLD).collect();
+    let misplaced = of_template.into_iter().filter_map(misplaced);
+    let wrong: Vec<String> = keys.into_iter().filter_map(wrong).chain(misplaced).take(MOST_TOLD).collect();
     (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// What is wrong with annotations of ours on a Job or CronJob, which have no effect; only their keys are read.
+pub fn idle_on_jobs<'a>(kind: &str, mut keys: impl Iterator<Item = &'a str>) -> Option<String> {
+    let key = keys.find(|key| WRITTEN.contains(key))?;
+    Some(format!(
+        "annotation {key} has no effect on a {kind}: each run begins with the current content, and neither an annotation nor a \
+         ConfigMonitor ends one that runs; take it off"
+    ))
 }
 
 /// The annotations of ours that users write on ConfigMaps and Secrets.
@@ -206,10 +227,23 @@ mod tests {
                 ),
             ),
         ] {
-            assert_eq!(unknown_on_workload([key]).as_deref(), expected, "{key}");
+            assert_eq!(unknown_on_workload([key], []).as_deref(), expected, "{key}");
         }
+        let said = |key: &'static str| idle_on_jobs("CronJob", [key].into_iter()).unwrap_or_default();
+        assert!(
+            said("copyrator.dev/restart")
+                .starts_with("annotation copyrator.dev/restart has no effect on a CronJob")
+        );
+        assert_eq!(said("example.com/restart"), "");
         let many: Vec<String> = (0..100).map(|at| format!("copyrator.dev/{at}")).collect();
-        let said = unknown_on_workload(many.iter().map(String::as_str)).unwrap();
+        let misplaced = unknown_on_workload([], ["copyrator.dev/restarted-for", "copyrator.dev/restart"]);
+        assert_eq!(
+            misplaced.as_deref(),
+            Some(
+                "annotation copyrator.dev/restart has no effect in the pod template; write it on the workload itself"
+            )
+        );
+        let said = unknown_on_workload(many.iter().map(String::as_str), []).unwrap();
         assert_eq!(said.matches("is not known").count(), MOST_TOLD);
     }
 
@@ -289,6 +323,9 @@ mod tests {
         let rule = declared(Some("team-*, shop"), Some("team=blue")).unwrap().unwrap();
         assert!(rule.names.as_ref().unwrap().matches("registry") && rule.source_namespaces.is_empty());
         assert_eq!(rule.targets.len(), 2);
+        let braces = declared(Some("{kip,kia}-stg, shop"), None).unwrap().unwrap();
+        let entries: Vec<_> = braces.targets[0].names.as_ref().unwrap().entries().collect();
+        assert_eq!(entries, ["shop", "{kip,kia}-stg"]);
         let names = rule.targets[0].names.as_ref().unwrap();
         assert!(names.matches("team-a") && names.matches("shop") && !names.matches("web"));
         let selector = rule.targets[1].selector.as_ref().unwrap();
@@ -300,6 +337,16 @@ mod tests {
         for (names, selector, expected) in [
             (Some(""), None, "copyrator.dev/copy-to[0]: is empty"),
             (Some("a,"), None, "copyrator.dev/copy-to[1]: is empty"),
+            (
+                Some("^kip.*$,kia-(stg|prod)"),
+                None,
+                "write kip*; copyrator.dev/copy-to[1]: \"kia-(stg|prod)\" is no",
+            ),
+            (
+                Some("”kip,kia”"),
+                None,
+                "write kip; copyrator.dev/copy-to[1]: \"kia”\" is no name of a namespace",
+            ),
             (Some("team-["), None, "copyrator.dev/copy-to[0]: \"team-[\" is not a glob"),
             (None, Some(""), "copyrator.dev/copy-to-selector: is empty"),
             (None, Some("a b"), "copyrator.dev/copy-to-selector: \"a b\" is not a term"),

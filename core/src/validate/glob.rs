@@ -2,8 +2,8 @@
 
 use globset::{Glob, GlobMatcher};
 
-use super::invalid;
-use crate::api::Problem;
+use super::{invalid, matchable::is_matchable, meant_name::meant_name};
+use crate::{api::Problem, names::NameKind};
 
 /// A list of names and globs. It matches what any of them matches.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,81 @@ impl Matcher {
     }
 }
 
+/// An entry that a name can match.
+enum Entry {
+    /// A name that stands for itself.
+    Name,
+    Glob(Matcher),
+}
+
+/// Why a list does not take an entry.
+enum EntryFault {
+    Empty,
+    NoGlob(globset::ErrorKind),
+    /// No name can match it.
+    Misfit,
+}
+
+impl Entry {
+    fn read(entry: &str, kind: NameKind) -> Result<Self, EntryFault> {
+        if entry.is_empty() {
+            return Err(EntryFault::Empty);
+        }
+        if is_literal(entry) {
+            return if kind.is_name(entry) { Ok(Self::Name) } else { Err(EntryFault::Misfit) };
+        }
+        let glob = Glob::new(entry).map_err(|error| EntryFault::NoGlob(error.kind().clone()))?;
+        if !is_matchable(&glob, kind) {
+            return Err(EntryFault::Misfit);
+        }
+        Ok(Self::Glob(if is_plain(entry) {
+            Matcher::Plain(entry.to_owned(), entry.find('*'))
+        } else {
+            Matcher::Other(glob.compile_matcher())
+        }))
+    }
+}
+
+impl EntryFault {
+    /// What is wrong with the entry, and what to write instead.
+    fn said(&self, entry: &str, kind: NameKind) -> String {
+        match self {
+            Self::Empty => "is empty; write a name, or * for all".into(),
+            Self::NoGlob(why) => {
+                format!("{entry:?} is not a glob ({why}); * stands for any text, ? for one character")
+            }
+            Self::Misfit => {
+                let meant = meant_name(entry, kind, |other| can_match(other, kind));
+                let what = if is_literal(entry) { "is no" } else { "matches no" };
+                format!("{entry:?} {what} {}: {meant}", kind.noun())
+            }
+        }
+    }
+}
+
+/// Whether a list takes this entry: whether any name can match it.
+pub fn can_match(entry: &str, kind: NameKind) -> bool {
+    Entry::read(entry, kind).is_ok()
+}
+
+/// What is wrong with a text that must be one name, and what to write instead; `None` for a name. Globs are not taken.
+pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
+    if kind.is_name(text) {
+        return None;
+    }
+    let meant = if can_match(text, kind) {
+        "globs are not taken here; write each name".into()
+    } else {
+        meant_name(text, kind, |other| kind.is_name(other))
+    };
+    Some(format!("{text:?} is no {}: {meant}", kind.noun()))
+}
+
+/// Reports a text that must be one name and is none.
+pub(crate) fn check_name(field: &str, text: &str, kind: NameKind, problems: &mut Vec<Problem>) {
+    problems.extend(name_fault(text, kind).map(|what| invalid(field, what)));
+}
+
 /// Whether they are equal, where `?` stands for one byte, as in the regular expression engine.
 fn is_alike(glob: &[u8], name: &[u8]) -> bool {
     glob.len() == name.len() && glob.iter().zip(name).all(|(glob, name)| *glob == b'?' || glob == name)
@@ -59,27 +134,16 @@ fn is_plain(entry: &str) -> bool {
 }
 
 impl Globs {
-    /// Compiles a list, and reports each bad entry at its index below `field`.
-    pub fn compile(field: &str, entries: &[String], problems: &mut Vec<Problem>) -> Self {
+    /// Compiles a list of names and globs for names of this kind, and reports each bad entry at its index below `field`. An entry that
+    /// no name can match is bad: in an exclusion it would exclude nothing.
+    pub fn compile(field: &str, entries: &[String], kind: NameKind, problems: &mut Vec<Problem>) -> Self {
         let mut globs = Self::default();
         for (index, entry) in entries.iter().enumerate() {
-            let at = || format!("{field}[{index}]");
-            if entry.is_empty() {
-                problems.push(invalid(&at(), "is empty; write a name, or * for all"));
-            } else if is_literal(entry) {
-                globs.literals.push(entry.clone());
-            } else if is_plain(entry) {
-                globs.matchers.push(Matcher::Plain(entry.clone(), entry.find('*')));
-            } else {
-                match Glob::new(entry) {
-                    Ok(glob) => globs.matchers.push(Matcher::Other(glob.compile_matcher())),
-                    Err(error) => problems.push(invalid(
-                        &at(),
-                        format!(
-                            "{entry:?} is not a glob ({}); * stands for any text, ? for one character",
-                            error.kind()
-                        ),
-                    )),
+            match Entry::read(entry, kind) {
+                Ok(Entry::Name) => globs.literals.push(entry.clone()),
+                Ok(Entry::Glob(matcher)) => globs.matchers.push(matcher),
+                Err(fault) => {
+                    problems.push(invalid(&format!("{field}[{index}]"), fault.said(entry, kind)));
                 }
             }
         }
@@ -115,10 +179,11 @@ impl Globs {
     }
 }
 
-/// What a name must not contain to stand for itself.
+/// The characters that mean something in a glob.
 const SPECIAL: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
 
-pub(super) fn is_literal(entry: &str) -> bool {
+/// Whether an entry of a list stands for one name.
+pub(crate) fn is_literal(entry: &str) -> bool {
     !entry.contains(SPECIAL)
 }
 
@@ -176,7 +241,7 @@ mod tests {
     fn globs(entries: &[&str]) -> (Globs, Vec<Problem>) {
         let mut problems = Vec::new();
         let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
-        (Globs::compile("names", &entries, &mut problems), problems)
+        (Globs::compile("names", &entries, NameKind::RoleBinding, &mut problems), problems)
     }
 
     #[test]
@@ -198,7 +263,7 @@ mod tests {
             (&["shop", "team"], ""),
             (&["[ab]c"], ""),
             (&["é*", "éa"], "é"),
-            (&["!a"], ""),
+            (&["?a"], ""),
             (&[], ""),
         ] {
             assert_eq!(globs(entries).0.prefix(), expected, "{entries:?}");
@@ -249,5 +314,86 @@ mod tests {
         assert_eq!(text.len(), 2);
         assert!(text[0].starts_with("names[1]: \"a[\" is not a glob"), "{text:?}");
         assert!(text[1].starts_with("names[2]: is empty"), "{text:?}");
+    }
+
+    #[test]
+    fn what_no_name_can_match_is_refused_with_what_was_meant() {
+        use NameKind::{DataKey, MetadataKey, Namespace, Object};
+        for (kind, entry, expected) in [
+            (Namespace, "^.*-stg$", "a regular expression? write *-stg"),
+            (Namespace, ".*-stg", "a regular expression? write *-stg"),
+            (Namespace, "/kip.*/", "a regular expression? write kip*"),
+            (Namespace, "kia-(stg|prod)", "a regular expression? write kia-stg and kia-prod"),
+            (Namespace, "kia.*", "a regular expression? write kia*"),
+            (Namespace, "(?!kube-).*", "a regular expression? it is none that is read here"),
+            (Namespace, "!*-stg", "! excludes nothing here; write *-stg into the field that excludes"),
+            (Namespace, "Kip", "such names are in lower case; write kip"),
+            (Namespace, "KIP-*", "such names are in lower case; write kip-*"),
+            (Namespace, " kip", "blanks and quotation marks around it are read as part of it; write kip"),
+            (Namespace, "kip-* ", "write kip-*"),
+            (Namespace, "kip\u{a0}", "write kip"),
+            (Namespace, "\u{feff}kip", "write kip"),
+            (Namespace, "”kip", "write kip"),
+            (Namespace, "“kip-*”", "write kip-*"),
+            (Namespace, "'kip'", "write kip"),
+            (Namespace, "kip,kia-*", "each entry is one name; write several: kip, kia-*"),
+            (Namespace, "kip kia", "each entry is one name; write several: kip, kia"),
+            (Namespace, "shop/db", "it is one name without /; write db"),
+            (Namespace, "kip_stg", "such a name is at most 63 lower-case letters"),
+            (Namespace, "-stg", "such a name is at most 63"),
+            (Namespace, "*-", "such a name is at most 63"),
+            (Namespace, "a.b", "such a name is at most 63"),
+            (Namespace, "[A-Z]*", "such names are in lower case; write [a-z]*"),
+            (Namespace, "{kip,^kia}", "a regular expression?"),
+            (Namespace, &"n".repeat(64), "such a name is at most 63"),
+            (Namespace, &format!("*{}", "n".repeat(64)), "such a name is at most 63"),
+            (Object, "^db$", "a regular expression? write db"),
+            (Object, ".*", "a regular expression? write *"),
+            (Object, "shop/db", "write db"),
+            (Object, "a..b", "such a name is at most 253"),
+            (DataKey, r"tls\.key", "a regular expression? write tls.key"),
+            (DataKey, "config/app.yaml", "write app.yaml"),
+            (DataKey, "..", "such a name is at most 253"),
+            (MetadataKey, "App.io/x", "such names are in lower case; write app.io/x"),
+            (MetadataKey, "example.com/", "such a name is at most 63"),
+            (MetadataKey, "*/*/*", "such a name is at most 63"),
+        ] {
+            let mut problems = Vec::new();
+            let compiled = Globs::compile("names", &[entry.to_owned()], kind, &mut problems);
+            assert_eq!(compiled.entries().count(), 0, "{entry:?} is taken");
+            assert!(problems[0].message.contains(expected), "{entry:?}: {}", problems[0].message);
+            assert!(problems[0].message.starts_with(&format!("names[0]: {entry:?} ")), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_name_can_match_is_taken() {
+        use NameKind::{DataKey, MetadataKey, Namespace, Object, RoleBinding};
+        let almost = format!("{}*", "n".repeat(63));
+        for (kind, entries) in [
+            (
+                Namespace,
+                &["kip", "*", "**", "k?p", "*-stg", "team-*-[a-c]", "{kip,kia-*}", "[!a-z]*", "?", &almost][..],
+            ),
+            (Object, &["db", "*.conf", "a.*", "kube-root-ca.crt", "*.*"]),
+            (RoleBinding, &["system:*", "Admins", "a b"]),
+            (DataKey, &[".dockerconfigjson", "*.yaml", ".*", "*_*", "TLS.*", "[A-Z]*", "-*"]),
+            (
+                MetadataKey,
+                &["app.kubernetes.io/*", "*", "*/*", "team", "*.io/[A-Z]*", "example.com/a_b", "?/?"],
+            ),
+        ] {
+            for entry in entries {
+                let mut problems = Vec::new();
+                Globs::compile("names", &[(*entry).to_owned()], kind, &mut problems);
+                assert!(problems.is_empty(), "{kind:?}: {problems:?}");
+            }
+        }
+        let said = |text: &str| name_fault(text, Namespace).unwrap_or_default();
+        assert_eq!(said("kip"), "");
+        assert_eq!(
+            said("kip-*"),
+            "\"kip-*\" is no name of a namespace: globs are not taken here; write each name"
+        );
     }
 }

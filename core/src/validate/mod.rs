@@ -5,9 +5,13 @@ mod annotation;
 mod copy_name;
 mod fields;
 mod glob;
+mod matchable;
+mod meant_name;
 mod monitor;
 mod policy;
+mod regex_globs;
 mod rule;
+mod secret_type;
 mod selector;
 mod selector_text;
 mod source_kind;
@@ -18,18 +22,21 @@ mod template;
 mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
-pub use annotation::{labelling, misspelt_annotations, unknown_on_workload};
+pub use annotation::{idle_on_jobs, labelling, misspelt_annotations, unknown_on_workload};
 pub use copy_name::{CopyName, Gives};
 pub use fields::{SpecFault, unknown_fields};
-pub use glob::{Globs, NameGlob, name_glob};
+pub use glob::{Globs, NameGlob, can_match, name_fault, name_glob};
+pub(crate) use glob::{check_name, is_literal};
 pub use monitor::{CompiledMonitor, CompiledWatch, MIN_INTERVAL, QUIET_PERIOD, WorkloadChoice};
 pub use policy::{
     Candidate, CandidateError, CompiledPolicy, Finding, Judgement, Position, RequestFacts, RequestKind,
     RequestResource, RequestUser, Violation, Write, in_namespaces, policy_group, printable, requirements,
 };
+pub use regex_globs::{Anchoring, globs};
 pub use rule::{CompiledKeys, CompiledMeta, CompiledRule, CompiledShape};
 pub use selector::Selector;
 pub use selector_text::parse_selector;
+pub(crate) use selector_text::split_outside;
 pub(crate) use spelling::did_you_mean;
 pub use spelling::meant;
 pub use stage::CompiledStage;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{CompiledStage, CompiledWindow, Globs, Selector, invalid};
+use super::{CompiledStage, CompiledWindow, Globs, Selector, check_name, invalid};
 use crate::{
     api::{ConfigMonitorSpec, Problem, Span, StrategyType, WorkloadKind},
-    names::Kind,
+    names::{Kind, NameKind},
 };
 
 /// How long content must stay unchanged before a restart, by default.
@@ -75,11 +75,10 @@ impl CompiledMonitor {
             let at = format!("spec.watch[{index}]");
             CompiledWatch {
                 kind: term.kind.into(),
-                names: Globs::compile(&format!("{at}.names"), &term.names, &mut problems),
-                keys: term
-                    .keys
-                    .as_ref()
-                    .map(|keys| Globs::compile(&format!("{at}.keys"), keys, &mut problems)),
+                names: Globs::compile(&format!("{at}.names"), &term.names, NameKind::Object, &mut problems),
+                keys: term.keys.as_ref().map(|keys| {
+                    Globs::compile(&format!("{at}.keys"), keys, NameKind::DataKey, &mut problems)
+                }),
             }
         });
         let watch = watch.collect();
@@ -91,13 +90,9 @@ impl CompiledMonitor {
                     selector.clone(),
                 ),
                 (None, Some(names)) => {
-                    for one in names.iter().filter(|one| one.name.contains(['*', '?', '['])) {
-                        let what = format!(
-                            "{:?} is not the name of a workload (globs are not taken here); write the whole name, or use \
-                             podSelector",
-                            one.name
-                        );
-                        problems.push(invalid("spec.workloads.names", what));
+                    for (index, one) in names.iter().enumerate() {
+                        let at = format!("spec.workloads.names[{index}].name");
+                        check_name(&at, &one.name, NameKind::Object, &mut problems);
                     }
                     WorkloadChoice::Names(names.iter().map(|one| (one.kind, one.name.clone())).collect())
                 }
@@ -107,6 +102,9 @@ impl CompiledMonitor {
                 }
             },
         };
+        if let Some(account) = &spec.service_account_name {
+            check_name("spec.serviceAccountName", account, NameKind::Object, &mut problems);
+        }
         let mut span = |field: &str, span: &Option<Span>, default| match span.as_ref().map(Span::get) {
             None => default,
             Some(Ok(duration)) => duration,

@@ -6,15 +6,14 @@ use std::{
 };
 
 use super::{
-    CompiledTarget, CopyName, Globs, Selector, invalid,
-    selector::{is_label_key, is_label_value},
+    CompiledTarget, CopyName, Globs, Selector, check_name, invalid, selector::is_label_value,
     source_kind::source_kind,
 };
 use crate::{
     api::{
         ConflictPolicy, CopyShape, CopyratorRuleSpec, DeletionPolicy, KeyShape, MetaShape, Prefer, Problem,
     },
-    names::{Kind, ObjectKey, TemplateKind, is_namespace_name},
+    names::{Kind, NameKind, ObjectKey, TemplateKind},
 };
 
 /// The compiled spec of a `CopyratorRule`.
@@ -110,23 +109,24 @@ impl CompiledRule {
         // What else is wrong is told, too.
         let kind = source_kind(source, granted).map_err(|problem| problems.push(problem));
         let kind = kind.unwrap_or(Kind::ConfigMap);
+        let names = source.names.as_ref();
         let names =
-            source.names.as_ref().map(|names| Globs::compile("spec.source.names", names, &mut problems));
+            names.map(|names| Globs::compile("spec.source.names", names, NameKind::of(kind), &mut problems));
         let object_selector = source
             .object_selector
             .as_ref()
             .map(|selector| Selector::compile("spec.source.objectSelector", selector, &mut problems));
         for (index, namespace) in source.namespaces.iter().enumerate() {
-            if !is_namespace_name(namespace) {
-                problems.push(invalid(
-                    &format!("spec.source.namespaces[{index}]"),
-                    format!("{namespace:?} is not a namespace name; globs are not taken here"),
-                ));
-            }
+            let at = format!("spec.source.namespaces[{index}]");
+            check_name(&at, namespace, NameKind::Namespace, &mut problems);
         }
         let targets = CompiledTarget::compile("spec.targets", &spec.targets, &mut problems);
-        let exclude = Globs::compile("spec.excludeTargets", &spec.exclude_targets, &mut problems);
+        let exclude =
+            Globs::compile("spec.excludeTargets", &spec.exclude_targets, NameKind::Namespace, &mut problems);
         let shape = compile_shape(kind, spec.copy.as_ref(), &mut problems);
+        if let Some(account) = &spec.service_account_name {
+            check_name("spec.serviceAccountName", account, NameKind::Object, &mut problems);
+        }
         let grace = spec.deletion_grace.as_ref().and_then(|span| {
             span.get().map_err(|error| problems.push(invalid("spec.deletionGrace", error))).ok()
         });
@@ -156,7 +156,7 @@ fn compile_shape(kind: Kind, shape: Option<&CopyShape>, problems: &mut Vec<Probl
     let shape = shape.unwrap_or(&none);
     let name = shape.name.clone().unwrap_or_else(|| "{name}".into());
     let sample = name.replace("{name}", "a").replace("{namespace}", "a");
-    if !is_object_name(&sample) {
+    if !NameKind::of(kind).is_name(&sample) {
         problems.push(invalid(
             "spec.copy.name",
             format!("{name:?} gives no object name; the placeholders are {{name}} and {{namespace}}"),
@@ -199,11 +199,8 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
     let Some(keys) = keys else { return CompiledKeys::default() };
     let mut seen = BTreeMap::new();
     for (old, new) in &keys.rename {
-        if !is_data_key(new) {
-            problems.push(invalid(
-                &format!("spec.copy.keys.rename[{old}]"),
-                format!("{new:?} is not a key (letters, digits, - _ .)"),
-            ));
+        for key in [old, new] {
+            check_name(&format!("spec.copy.keys.rename[{old}]"), key, NameKind::DataKey, problems);
         }
         if let Some(other) = seen.insert(new, old) {
             problems
@@ -211,8 +208,11 @@ fn compile_keys(keys: Option<&KeyShape>, problems: &mut Vec<Problem>) -> Compile
         }
     }
     CompiledKeys {
-        include: keys.include.as_ref().map(|list| Globs::compile("spec.copy.keys.include", list, problems)),
-        exclude: Globs::compile("spec.copy.keys.exclude", &keys.exclude, problems),
+        include: keys
+            .include
+            .as_ref()
+            .map(|list| Globs::compile("spec.copy.keys.include", list, NameKind::DataKey, problems)),
+        exclude: Globs::compile("spec.copy.keys.exclude", &keys.exclude, NameKind::DataKey, problems),
         rename: keys.rename.clone(),
     }
 }
@@ -225,9 +225,8 @@ fn compile_meta(
 ) -> CompiledMeta {
     let Some(meta) = meta else { return CompiledMeta::default() };
     for (key, value) in &meta.set {
-        if !is_label_key(key) {
-            problems.push(invalid(&format!("{at}.set"), format!("{key:?} is not a valid key")));
-        } else if crate::marks::never_carried(key) {
+        check_name(&format!("{at}.set"), key, NameKind::MetadataKey, problems);
+        if crate::marks::never_carried(key) {
             problems.push(invalid(
                 &format!("{at}.set"),
                 format!("{key:?} belongs to another tool or to Copyrator"),
@@ -237,7 +236,8 @@ fn compile_meta(
             problems.push(invalid(&format!("{at}.set[{key}]"), format!("{value:?} is not a label value")));
         }
     }
-    CompiledMeta { set: meta.set.clone(), keep: Globs::compile(&format!("{at}.keep"), &meta.keep, problems) }
+    let keep = Globs::compile(&format!("{at}.keep"), &meta.keep, NameKind::MetadataKey, problems);
+    CompiledMeta { set: meta.set.clone(), keep }
 }
 
 impl CompiledShape {
@@ -272,19 +272,6 @@ impl CompiledMeta {
     }
 }
 
-pub(super) fn is_object_name(name: &str) -> bool {
-    name.len() <= 253
-        && name.split('.').all(|part| !part.is_empty() && is_namespace_name(&part.replace('_', "?")))
-}
-
-fn is_data_key(key: &str) -> bool {
-    !key.is_empty()
-        && key.len() <= 253
-        && key != "."
-        && !key.starts_with("..")
-        && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -299,6 +286,42 @@ mod tests {
             problems.into_iter().map(|one| one.message).collect::<Vec<_>>().join("; ")
         };
         compiled.map_or_else(messages, |_| String::new())
+    }
+
+    #[test]
+    fn every_list_of_a_rule_is_held_to_what_it_names() {
+        let spec = json!({
+            "source": {"kind": "Secret", "names": ["^db$"], "namespaces": ["a*"]},
+            "targets": [{"names": ["Shop"]}],
+            "excludeTargets": ["!b"],
+            "serviceAccountName": "ns/a",
+            "copy": {
+                "name": "x".repeat(64),
+                "keys": {"include": ["a b"], "exclude": ["/c/"], "rename": {"d*": "e f"}},
+                "labels": {"keep": ["G/h"], "set": {"argocd.argoproj.io/secret-type": "repo-creds", "/i": "a"}},
+                "annotations": {"keep": ["“j”"]},
+            },
+        });
+        let problems =
+            CompiledRule::compile(&serde_json::from_value(spec).unwrap(), &BTreeSet::new()).unwrap_err();
+        let fields: Vec<&str> = problems.iter().filter_map(|one| one.message.split(": ").next()).collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.source.names[0]",
+                "spec.source.namespaces[0]",
+                "spec.targets[0].names[0]",
+                "spec.excludeTargets[0]",
+                "spec.copy.keys.rename[d*]",
+                "spec.copy.keys.rename[d*]",
+                "spec.copy.keys.include[0]",
+                "spec.copy.keys.exclude[0]",
+                "spec.copy.labels.set",
+                "spec.copy.labels.keep[0]",
+                "spec.copy.annotations.keep[0]",
+                "spec.serviceAccountName",
+            ]
+        );
     }
 
     #[test]

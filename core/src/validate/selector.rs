@@ -4,8 +4,8 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use super::invalid;
-use crate::api::Problem;
+use super::{check_name, invalid};
+use crate::{api::Problem, names::NameKind};
 
 /// A compiled LabelSelector. An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,13 +30,13 @@ impl Selector {
     pub fn compile(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
-            check_key(&format!("{field}.matchLabels"), key, problems);
+            check_name(&format!("{field}.matchLabels"), key, NameKind::MetadataKey, problems);
             check_value(&format!("{field}.matchLabels[{key}]"), value, problems);
             requirements.push(Requirement { key: key.clone(), operator: Operator::In(vec![value.clone()]) });
         }
         for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
             let at = format!("{field}.matchExpressions[{index}]");
-            check_key(&at, &requirement.key, problems);
+            check_name(&at, &requirement.key, NameKind::MetadataKey, problems);
             for value in requirement.values.iter().flatten() {
                 check_value(&at, value, problems);
             }
@@ -104,20 +104,6 @@ fn operator(requirement: &LabelSelectorRequirement) -> Result<Operator, String> 
     }
 }
 
-/// A qualified name: an optional DNS prefix of up to 253 characters, and a name of up to 63.
-pub(crate) fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let prefix_is_fine = prefix.is_none_or(|prefix| {
-        !prefix.is_empty()
-            && prefix.len() <= 253
-            && prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
-    });
-    prefix_is_fine && !name.is_empty() && is_label_value(name)
-}
-
 /// Empty, or up to 63 characters of `[A-Za-z0-9_.-]` that begin and end with a letter or digit.
 pub(crate) fn is_label_value(value: &str) -> bool {
     let edge = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
@@ -125,12 +111,6 @@ pub(crate) fn is_label_value(value: &str) -> bool {
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         && edge(value.bytes().next())
         && edge(value.bytes().last())
-}
-
-fn check_key(at: &str, key: &str, problems: &mut Vec<Problem>) {
-    if !is_label_key(key) {
-        problems.push(invalid(at, format!("{key:?} is not a label key")));
-    }
 }
 
 fn check_value(at: &str, value: &str, problems: &mut Vec<Problem>) {

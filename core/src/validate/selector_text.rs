@@ -11,17 +11,18 @@ pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
         return Err("is empty; write labels such as team=blue".into());
     }
-    let requirements: Result<Vec<_>, String> = terms(text).into_iter().map(requirement).collect();
+    let terms = split_outside(text, ('(', ')'));
+    let requirements: Result<Vec<_>, String> = terms.into_iter().map(requirement).collect();
     Ok(LabelSelector { match_labels: None, match_expressions: Some(requirements?) })
 }
 
-/// Splits at the commas outside parentheses.
-fn terms(text: &str) -> Vec<&str> {
+/// Splits at the commas outside of brackets.
+pub(crate) fn split_outside(text: &str, (open, close): (char, char)) -> Vec<&str> {
     let (mut terms, mut from, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, one) in text.char_indices() {
         match one {
-            '(' => depth += 1,
-            ')' => depth -= 1,
+            one if one == open => depth += 1,
+            one if one == close => depth -= 1,
             ',' if depth == 0 => {
                 terms.push(&text[from..at]);
                 from = at + 1;

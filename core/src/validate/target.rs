@@ -1,7 +1,10 @@
 //! Terms that select namespaces, in rules and templates.
 
 use super::{Globs, Selector, invalid};
-use crate::api::{Problem, TargetTerm};
+use crate::{
+    api::{Problem, TargetTerm},
+    names::NameKind,
+};
 
 /// One term: a set of namespaces.
 #[derive(Clone, Debug)]
@@ -26,7 +29,9 @@ impl CompiledTarget {
                 selector: selector.map(|selector| {
                     Selector::compile(&format!("{at}.namespaceSelector"), selector, problems)
                 }),
-                names: names.map(|names| Globs::compile(&format!("{at}.names"), names, problems)),
+                names: names.map(|names| {
+                    Globs::compile(&format!("{at}.names"), names, NameKind::Namespace, problems)
+                }),
             }
         });
         compiled.collect()

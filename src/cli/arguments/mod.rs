@@ -19,4 +19,4 @@ pub(crate) use labels::{LabelArgs, Labels};
 pub(crate) use named::{Named, Sort};
 pub(crate) use output::Output;
 pub(crate) use template_kinds::TemplateKinds;
-pub(crate) use usage::{UsageError, duration, namespaces, non_empty};
+pub(crate) use usage::{UsageError, duration, namespaces, non_empty, trusted_writers};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::api::Span;
+use crate::{api::Span, authority::TrustedWriters, names::NameKind, validate::name_fault};
 
 /// An argument that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -13,24 +13,18 @@ pub(crate) enum UsageError {
     Argument { name: &'static str, message: String },
 }
 
-/// The names of `--namespaces`.
-pub(crate) fn namespaces(entries: Vec<String>) -> Result<BTreeSet<String>, UsageError> {
+/// The namespaces that a flag lists.
+pub(crate) fn namespaces(flag: &'static str, entries: Vec<String>) -> Result<BTreeSet<String>, UsageError> {
     let namespaces: BTreeSet<String> = non_empty(entries).collect();
-    let is_name = |name: &str| {
-        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let bytes = name.as_bytes();
-        let plain = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
-        plain && bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last())
-    };
-    match namespaces.iter().find(|name| !is_name(name)) {
-        Some(name) => {
-            let message = format!(
-                "{name:?} is not the name of a namespace (globs are not taken: each needs a Role of its own)"
-            );
-            Err(UsageError::Value { flag: "namespaces", message })
-        }
-        None => Ok(namespaces),
-    }
+    let fault = namespaces.iter().find_map(|name| name_fault(name, NameKind::Namespace));
+    fault.map_or(Ok(namespaces), |message| Err(UsageError::Value { flag, message }))
+}
+
+/// The accounts of `--trusted-writers`.
+pub(crate) fn trusted_writers(entries: Vec<String>) -> Result<Vec<String>, UsageError> {
+    let writers: Vec<String> = non_empty(entries).collect();
+    let fault = writers.iter().find_map(|writer| TrustedWriters::fault(writer));
+    fault.map_or(Ok(writers), |message| Err(UsageError::Value { flag: "trusted-writers", message }))
 }
 
 /// Drops empty entries: an environment variable that is set to nothing is no entry.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::report::{Finding, Judged};
+use super::report::{Finding, Judged, Level};
 use crate::{
     api::{GROUP, PolicyKind, VERSION},
     cli::arguments::manifests::Document,
-    validate::meant,
+    model::Remark,
+    validate::{idle_on_jobs, meant},
 };
 
 /// The kinds of ours that people write in files.
@@ -20,7 +21,7 @@ pub(super) struct Input {
     pub items: Vec<Item>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
-    /// Objects that were probably meant to be judged, and whose apiVersion or kind is misspelt.
+    /// Objects that were probably meant to be judged, whose apiVersion or kind is misspelt, and those whose annotations have no effect.
     pub misspelt: Vec<Judged>,
     /// The namespace of Copyrator's own objects.
     pub own_namespace: String,
@@ -106,10 +107,20 @@ impl Input {
         let text =
             |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("/apiVersion"), text("/kind"));
-        let Some(meant) = looks_like(&version, &kind) else {
-            return self.skip(if kind.is_empty() { "(no kind)" } else { &kind });
+        let annotations =
+            value.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
+        let idle = ["Job", "CronJob"].contains(&&*kind).then(|| annotations.map(|(key, _)| key.as_str()));
+        let finding = match (idle.and_then(|keys| idle_on_jobs(&kind, keys)), looks_like(&version, &kind)) {
+            (Some(idle), _) => {
+                Finding::warned("annotations", format!("{}: {idle}", Remark::MALFORMED_ANNOTATION))
+            }
+            (None, Some(meant)) => {
+                let what =
+                    format!("apiVersion {version:?}, kind {kind:?} is not known, and not judged; {meant}");
+                Finding::refused("manifest", None, what)
+            }
+            (None, None) => return self.skip(if kind.is_empty() { "(no kind)" } else { &kind }),
         };
-        let message = format!("apiVersion {version:?}, kind {kind:?} is not known, and not judged; {meant}");
         self.misspelt.push(Judged {
             file,
             line,
@@ -118,8 +129,8 @@ impl Input {
             kind,
             namespace: text("/metadata/namespace"),
             name: text("/metadata/name"),
-            allowed: false,
-            findings: vec![Finding::refused("manifest", None, message)],
+            allowed: finding.level != Level::Refused,
+            findings: vec![finding],
         });
     }
 

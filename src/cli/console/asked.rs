@@ -95,7 +95,7 @@ impl Asked {
     pub(super) fn with_namespaces(self, names: &str) -> Result<Self, Problem> {
         let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
         let names = names.split([',', ' ']).map(str::to_owned).collect();
-        let names = namespaces(names).map_err(|error| wrong(error.to_string()))?;
+        let names = namespaces("namespaces", names).map_err(|error| wrong(error.to_string()))?;
         if names.len() > NAMED {
             return Err(wrong(format!("namespaces: name {NAMED} at most")));
         }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     authority::TrustedWriters,
-    cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, non_empty},
+    cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, trusted_writers},
     config::{Config, system_namespaces},
     model::{Bytes, Settings, SpreadLimits, Store, World},
     names::{GrantedKinds, Kind, TemplateKind},
@@ -109,7 +109,7 @@ pub(crate) struct Installed {
 impl InstalledArgs {
     pub(crate) fn check(self) -> Result<Installed, UsageError> {
         let granted = GrantedKinds::default();
-        let more: BTreeSet<String> = non_empty(self.system_namespaces).collect();
+        let more = namespaces("system-namespaces", self.system_namespaces)?;
         Ok(Installed {
             account: format!(
                 "system:serviceaccount:{}:{}",
@@ -117,8 +117,8 @@ impl InstalledArgs {
             ),
             system_namespaces: system_namespaces(&self.copyrator_namespace, &more),
             namespace: self.copyrator_namespace,
-            namespaces: namespaces(self.namespaces)?.into_iter().map(Arc::from).collect(),
-            trusted: non_empty(self.trusted_writers).collect(),
+            namespaces: namespaces("namespaces", self.namespaces)?.into_iter().map(Arc::from).collect(),
+            trusted: trusted_writers(self.trusted_writers)?.into_iter().collect(),
             grace: duration("deletion-grace", &self.deletion_grace)?,
             max_bytes: self.max_spread_bytes,
             max_copies: self.max_copies_per_rule,

@@ -173,7 +173,11 @@ pub(super) async fn take_in(
 ) -> (Vec<FromFile>, Vec<Declined>) {
     let (mut taken, mut declined) = (Vec::new(), Vec::new());
     let template_kinds = world.settings().template_kinds.clone();
-    let parties = Parties { trusted: trusted.clone(), template_kinds, ..Parties::default() };
+    let settings = world.settings();
+    let system_namespaces =
+        settings.system_namespaces.iter().chain([&settings.own_namespace]).cloned().collect();
+    let parties =
+        Parties { trusted: trusted.clone(), template_kinds, system_namespaces, ..Parties::default() };
     for mut file in files {
         let known = match file.kind {
             OurKind::Rule => world.rules().get(&file.name).map(ExistingObject::of),

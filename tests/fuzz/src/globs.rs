@@ -1,6 +1,7 @@
-//! A name in the first line, then globs, one a line: what matches must match by a slow and simple matcher too.
+//! A name in the first line, then globs, one a line: what matches must match by a slow and simple matcher too, and a glob that matches a
+//! name is taken.
 
-use copyrator::validate::Globs;
+use copyrator::{names::NameKind, validate::Globs};
 
 /// The longest list and entry that are looked at. The schema of our kinds lets 64 of 253 through, but each is compiled, and more of them
 /// show nothing that these do not.
@@ -14,24 +15,36 @@ pub fn check(input: &[u8]) {
     if entries.len() > MOST.0 || entries.iter().chain([&name.to_owned()]).any(|entry| entry.len() > MOST.1) {
         return;
     }
+    for kind in [NameKind::Namespace, NameKind::Object, NameKind::DataKey, NameKind::MetadataKey] {
+        of_kind(kind, name, &entries);
+    }
+}
+
+fn of_kind(kind: NameKind, name: &str, entries: &[String]) {
     let mut problems = Vec::new();
-    let all = Globs::compile("names", &entries, &mut problems);
+    let all = Globs::compile("names", entries, kind, &mut problems);
     assert_eq!(
         all.entries().count() + problems.len(),
         entries.len(),
         "an entry is taken, or something is wrong with it"
     );
     let mut any = false;
-    for entry in &entries {
+    for entry in entries {
         let mut problems = Vec::new();
-        let one = Globs::compile("names", std::slice::from_ref(entry), &mut problems);
+        let one = Globs::compile("names", std::slice::from_ref(entry), kind, &mut problems);
         any |= one.matches(name);
-        if problems.is_empty() && is_plain(entry) && is_plain(name) {
+        if is_plain(entry) && is_plain(name) {
             let simple = matches(entry.as_bytes(), name.as_bytes());
-            assert_eq!(one.matches(name), simple, "{entry:?} on {name:?}");
+            let is_taken = problems.is_empty();
+            assert!(is_taken || !simple || !kind.is_name(name), "{entry:?} matches {name:?}, and is refused");
+            assert!(!is_taken || one.matches(name) == simple, "{entry:?} on {name:?}");
         }
-        if !entry.is_empty() && entry.chars().all(|one| one != '*' && one != '?') && is_plain(entry) {
-            assert!(one.matches(entry) && one.literals().is_some(), "{entry:?} is a name");
+        if !entry.contains(['*', '?', '[', ']', '{', '}', '\\', '!']) {
+            assert_eq!(
+                one.literals().is_some_and(|names| !names.is_empty()),
+                kind.is_name(entry),
+                "{entry:?} for {kind:?}"
+            );
         }
     }
     assert_eq!(all.matches(name), any, "a list matches what any of its entries matches");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DecideError, Decision, Parties, Verdict, foresight::Written, own_kinds};
+use super::{DecideError, Decision, Parties, Verdict, foresight::Written, never_targets, own_kinds};
 use crate::{
     admit::decode::{Operation, Review},
     api::DataKind,
@@ -100,6 +100,9 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
         copies.chain(restarts).collect()
     };
     let mut decision = own_kinds::authorized(review, parties, false, None, questions);
+    if let Some((_, compiled)) = &rule {
+        never_targets::warn(&mut decision, &compiled.targets, Some(&review.namespace), parties);
+    }
     if let (Decision::Ask(inquiry), Some((_, new))) = (&mut decision, rule) {
         let annotation = |key: &str| before.value(key);
         let old = before.declared.then(|| annotated_rule(kind, name, annotation)).flatten();

@@ -45,6 +45,8 @@ pub struct Parties {
     pub template_kinds: BTreeSet<TemplateKind>,
     /// How long the objects of a rule or template without `deletionGrace` are kept once it is deleted.
     pub default_grace: Duration,
+    /// The namespaces that never take copies, beside those of Kubernetes.
+    pub system_namespaces: BTreeSet<String>,
 }
 
 /// A write of a ConfigMap, Secret or Namespace.

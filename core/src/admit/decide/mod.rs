@@ -13,6 +13,7 @@ mod fields;
 mod foresight;
 mod in_use;
 mod labelled;
+mod never_targets;
 mod own_kinds;
 mod policies;
 mod reach;

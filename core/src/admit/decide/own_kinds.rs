@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::{
     DecideError, Decision, Denial, Inquiry, Parties, Purpose, Verdict, canary_answer, fields,
     foresight::{Foresight, Written},
+    never_targets,
 };
 use crate::{
     admit::decode::{Operation, Review},
@@ -20,7 +21,7 @@ use crate::{
         Identity, IdentityRequired, Question, Subject, impersonation, monitor_questions, rule_questions,
         template_questions,
     },
-    names::NamespacedName,
+    names::{Kind, NamespacedName},
     validate::{
         CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate, SpecFault, unknown_fields, unserved,
     },
@@ -73,6 +74,22 @@ pub(super) fn decide(
             let questions = |subject: &Subject| rule_questions(&review.namespace, (&spec, kind), subject);
             let account = spec.service_account_name.as_deref();
             let mut decision = authorized(review, parties, suspends, account, questions);
+            let home = match compiled.source_namespaces.as_slice() {
+                [] => Some(&*review.namespace),
+                [one] => Some(one.as_str()),
+                _ => None,
+            };
+            never_targets::warn(&mut decision, &compiled.targets, home, parties);
+            let types = compiled.shape.keys.types_left();
+            if let Decision::Ask(inquiry) = &mut decision
+                && compiled.shape.kind == Kind::Secret
+                && !types.is_empty()
+            {
+                inquiry.allow.warn(format!(
+                    "copyrator: copies of a Secret of type {} are Opaque, since spec.copy.keys leaves out what the type must have",
+                    types.join(" or ")
+                ));
+            }
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
                 let compile = |spec: &_| CompiledRule::compile(spec, &parties.template_kinds).ok();
@@ -124,6 +141,7 @@ pub(super) fn decide(
             };
             let account = spec.service_account_name.as_deref();
             let mut decision = authorized(review, parties, suspends, account, questions);
+            never_targets::warn(&mut decision, compiled.namespace_terms(), None, parties);
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
                 inquiry.written = (!spec.suspend).then(|| Written::template(&inquiry.of, compiled, old));

@@ -49,21 +49,23 @@ impl Intent {
         (print, key): (&Fingerprint, &DigestKey),
         (on_removal, own_removal): (OnRemoval, bool),
     ) -> Self {
-        let (keys, mut labels, mut annotations) = match &claim.wants {
+        let type_ = print.type_.as_deref().filter(|_| slot.kind == Kind::Secret);
+        let (keys, type_, mut labels, mut annotations) = match &claim.wants {
             Wants::Copy { compiled: CompiledRule { shape, .. }, .. } => {
                 let source = world.object(&claim.source).into_iter().flat_map(|source| source.labels.iter());
                 let labels = shape.labels.carried(source);
                 let all = print.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                (carried_keys(&shape.keys, print), labels, shape.annotations.carried(all))
+                let type_ = type_.map(|type_| shape.keys.copied_type(type_));
+                (carried_keys(&shape.keys, print), type_, labels, shape.annotations.carried(all))
             }
             Wants::Object { object, .. } => {
                 let keys = print.keys.keys().map(|key| (key.clone(), key.clone())).collect();
-                (keys, object.labels.clone(), print.annotations.clone())
+                (keys, type_, object.labels.clone(), print.annotations.clone())
             }
         };
         let content: BTreeMap<String, KeyPrint> =
             keys.iter().filter_map(|(from, to)| Some((to.clone(), print.keys.get(from)?.clone()))).collect();
-        let type_ = print.type_.clone().filter(|_| slot.kind == Kind::Secret);
+        let type_ = type_.map(str::to_owned);
         let shaped = Fingerprint { type_: type_.clone(), keys: content.clone(), ..print.clone() };
         let rule = claim.rule.clone();
         let marks = CopyMarks {

@@ -2,8 +2,11 @@
 
 use super::reach::restart_word;
 use crate::{
+    api::DataKind,
     marks::RESTART,
     model::{Labels, MOST_REFERENCES, Remark, WorkloadFacts},
+    names::{Kind, NameKind},
+    validate::can_match,
 };
 
 /// What the writer of a workload is to be told about it; of its annotation only where such `annotations` count.
@@ -57,11 +60,25 @@ pub fn misspelt(facts: &WorkloadFacts) -> Option<String> {
 /// What a word was probably meant to be.
 fn meant(word: &str) -> String {
     let (kind, name) = word.split_once('/').unwrap_or(("", word));
-    let name = if name.is_empty() { "NAME" } else { name };
-    match kind.to_ascii_lowercase().as_str() {
-        "configmap" | "configmaps" | "cm" => format!("\"configmap/{name}\""),
-        "secret" | "secrets" => format!("\"secret/{name}\""),
+    let kind = match kind.to_ascii_lowercase().as_str() {
+        "configmap" | "configmaps" | "cm" => Some(DataKind::ConfigMap),
+        "secret" | "secrets" => Some(DataKind::Secret),
+        _ => None,
+    };
+    let is_name = |name: &str| NameKind::Object.is_name(name);
+    let said = |kind: DataKind| Kind::from(kind).resource().singular();
+    match (kind, name.split_once('/')) {
+        (Some(kind), Some((namespace, name))) if is_name(namespace) && is_name(name) => format!(
+            "\"{}/{name}\", since a workload uses objects of its own namespace (a CopyratorRule there copies them from {namespace})",
+            said(kind)
+        ),
+        (Some(kind), None) if !is_name(name) && can_match(name, NameKind::Object) => format!(
+            "each name, or have a ConfigMonitor select them: spec.watch: [{{kind: {}, names: [{name:?}]}}]",
+            Kind::from(kind)
+        ),
+        (Some(kind), _) => format!("\"{}/{}\"", said(kind), if is_name(name) { name } else { "NAME" }),
         _ if ["yes", "on", "1", "True", "TRUE"].contains(&word) => "\"true\"".into(),
+        _ if name.is_empty() || !is_name(name) => "\"true\", \"configmap/NAME\" or \"secret/NAME\"".into(),
         _ => format!("\"true\", \"configmap/{name}\" or \"secret/{name}\""),
     }
 }
@@ -80,6 +97,27 @@ mod tests {
             (
                 "secret/b,cm/a,x",
                 Some("\"cm/a\" (and 1 more) names nothing to restart for; write \"configmap/a\""),
+            ),
+            (
+                "secret/*",
+                Some(
+                    "\"secret/*\" names nothing to restart for; write each name, or have a ConfigMonitor select them: \
+                     spec.watch: [{kind: Secret, names: [\"*\"]}]",
+                ),
+            ),
+            (
+                "cm/platform/ca",
+                Some(
+                    "\"cm/platform/ca\" names nothing to restart for; write \"configmap/ca\", since a workload uses objects of its own \
+                     namespace (a CopyratorRule there copies them from platform)",
+                ),
+            ),
+            ("Secret/DB", Some("\"Secret/DB\" names nothing to restart for; write \"secret/NAME\"")),
+            (
+                "networkpolicy/a",
+                Some(
+                    "\"networkpolicy/a\" names nothing to restart for; write \"true\", \"configmap/a\" or \"secret/a\"",
+                ),
             ),
             ("secret/", Some("\"secret/\" names nothing to restart for; write \"secret/NAME\"")),
             ("yes", Some("\"yes\" names nothing to restart for; write \"true\"")),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     model::{MonitorFacts, Refusal, WorkloadFacts, World},
-    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
+    names::{Kind, NameKind, NamespacedName, ObjectKey, WorkloadKey},
     validate::{CompiledMonitor, CompiledStage, WorkloadChoice},
 };
 
@@ -88,7 +88,8 @@ pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>
 /// The object that one word of the annotation names.
 pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
     let (kind, name) = word.trim().split_once('/')?;
-    Kind::named(kind).filter(|_| !name.is_empty()).map(|kind| (kind, name))
+    let kind = Kind::named(kind).filter(|kind| kind.data().is_some())?;
+    NameKind::Object.is_name(name).then_some((kind, name))
 }
 
 /// The workloads that restart when this object changes, or might: suspended and unauthorized monitors count

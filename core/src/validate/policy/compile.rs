@@ -9,10 +9,8 @@ use super::{
 use crate::{
     api::{Action, ConfigPolicySpec, CopiesMatch, Defaults, PolicyKind, Problem, WhileInUse},
     marks,
-    validate::{
-        invalid,
-        selector::{is_label_key, is_label_value},
-    },
+    names::NameKind,
+    validate::{check_name, invalid, selector::is_label_value},
 };
 
 /// The compiled spec of a `ConfigPolicy`.
@@ -151,9 +149,8 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
         [("spec.defaults.labels", &defaults.labels), ("spec.defaults.annotations", &defaults.annotations)];
     for (field, map) in sets {
         for (key, value) in map {
-            if !is_label_key(key) {
-                problems.push(invalid(field, format!("{key:?} is not a valid key")));
-            } else if marks::never_carried(key) {
+            check_name(field, key, NameKind::MetadataKey, problems);
+            if marks::never_carried(key) {
                 problems.push(invalid(field, format!("{key:?} belongs to another tool or to Copyrator")));
             }
             if field.ends_with("labels") && !is_label_value(value) {

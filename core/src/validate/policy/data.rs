@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     api::{DataRule, Format, Problem, Span},
+    names::NameKind,
     validate::{Globs, invalid},
 };
 
@@ -80,7 +81,7 @@ impl Data {
         Self {
             name: spec.name.clone(),
             spelled: keys.join(", "),
-            keys: Globs::compile(&format!("{at}.keys"), &keys, problems),
+            keys: Globs::compile(&format!("{at}.keys"), &keys, NameKind::DataKey, problems),
             required: spec.required,
             format: spec.format,
             schema: spec

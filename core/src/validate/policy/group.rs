@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use crate::{api::ConfigPolicySpec, digest::hex, validate::glob::is_literal};
+use crate::{api::ConfigPolicySpec, digest::hex, validate::is_literal};
 
 /// Sixteen hexadecimal digits that are equal for policies that share a hook: a digest of the `failurePolicy`,
 /// and of the namespaces as far as the API server can select them.

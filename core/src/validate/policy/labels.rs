@@ -5,7 +5,8 @@ use copyrator_cel::Pattern;
 use super::{Judgement, Violation, pattern, violation::Subject};
 use crate::{
     api::{LabelRules, Problem},
-    validate::{invalid, selector::is_label_key},
+    names::NameKind,
+    validate::check_name,
 };
 
 /// Compiled rules about labels.
@@ -18,12 +19,12 @@ pub(super) struct Labels {
 impl Labels {
     pub(super) fn compile(spec: &LabelRules, problems: &mut Vec<Problem>) -> Self {
         for (index, label) in spec.required.iter().enumerate() {
-            check_key(&format!("spec.labels.required[{index}]"), label, problems);
+            check_name(&format!("spec.labels.required[{index}]"), label, NameKind::MetadataKey, problems);
         }
         let mut patterns = Vec::new();
         for (label, text) in &spec.patterns {
             let field = format!("spec.labels.patterns[{label}]");
-            check_key(&field, label, problems);
+            check_name(&field, label, NameKind::MetadataKey, problems);
             patterns.extend(pattern::whole(&field, text, problems).map(|pattern| (label.clone(), pattern)));
         }
         Self { required: spec.required.clone(), patterns }
@@ -56,12 +57,6 @@ impl Labels {
             )
         });
         missing.chain(wrong).collect()
-    }
-}
-
-fn check_key(field: &str, label: &str, problems: &mut Vec<Problem>) {
-    if !is_label_key(label) {
-        problems.push(invalid(field, format!("{label:?} is not a label key")));
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Candidate;
 use crate::{
     api::{PolicyKind, PolicyMatch, Problem},
+    names::NameKind,
     validate::{Globs, Selector, invalid},
 };
 
@@ -23,9 +24,15 @@ impl Scope {
         if spec.kinds.is_empty() {
             problems.push(invalid("spec.match.kinds", "needs at least one of ConfigMap, Secret, Namespace"));
         }
+        let of_namespaces = spec.kinds.iter().all(|kind| *kind == PolicyKind::Namespace);
+        let named =
+            if of_namespaces && !spec.kinds.is_empty() { NameKind::Namespace } else { NameKind::Object };
         Self {
             kinds: spec.kinds.clone(),
-            names: spec.names.as_ref().map(|names| Globs::compile("spec.match.names", names, problems)),
+            names: spec
+                .names
+                .as_ref()
+                .map(|names| Globs::compile("spec.match.names", names, named, problems)),
             object_selector: spec
                 .object_selector
                 .as_ref()
@@ -34,7 +41,12 @@ impl Scope {
                 .namespace_selector
                 .as_ref()
                 .map(|selector| Selector::compile("spec.match.namespaceSelector", selector, problems)),
-            exclude: Globs::compile("spec.match.excludeNamespaces", &spec.exclude_namespaces, problems),
+            exclude: Globs::compile(
+                "spec.match.excludeNamespaces",
+                &spec.exclude_namespaces,
+                NameKind::Namespace,
+                problems,
+            ),
         }
     }
 

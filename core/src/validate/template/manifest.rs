@@ -9,11 +9,8 @@ use super::{
 use crate::{
     api::{Problem, WorkloadKind},
     marks::{PREFIX, RESTART, never_carried},
-    validate::{
-        invalid,
-        rule::is_object_name,
-        selector::{is_label_key, is_label_value},
-    },
+    names::NameKind,
+    validate::{invalid, selector::is_label_value},
 };
 
 /// Types of Secrets that hold a token, which would give the rights of an account to everybody who reads them.
@@ -115,7 +112,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
     }
     match &metadata["name"] {
         name if is_later(name) => {}
-        Value::String(name) if is_object_name(name) => {}
+        Value::String(name) if NameKind::Object.is_name(name) => {}
         _ => say("name".into(), "is not an object name: lower-case letters, digits, - and ., at most 253"),
     }
     for field in ["labels", "annotations"] {
@@ -136,7 +133,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
                     _ => "must be a text, as in \"true\"",
                 },
                 _ if never_carried(key) => NEVER_CARRIED,
-                _ if !is_label_key(key) => "is not a key of a label or annotation",
+                _ if !NameKind::MetadataKey.is_name(key) => "is not a key of a label or annotation",
                 _ if is_later(value) => continue,
                 Value::String(text) if field == "annotations" || is_label_value(text) => continue,
                 Value::String(_) => "is not a value of a label: at most 63 letters, digits, -, _ and .",
@@ -235,6 +232,27 @@ mod tests {
             assert_eq!(told(kind, "annotations", "copyrator.dev/restart-pods"), 1, "{kind}");
         }
         assert_eq!(told("Service", "annotations", RESTART), 1, "nothing restarts");
+    }
+
+    /// Services and Namespaces allow 63 characters; that is the API server's to say.
+    #[test]
+    fn a_name_is_what_most_kinds_allow() {
+        for (name, is_taken) in [
+            ("n".repeat(64), true),
+            ("n".repeat(253), true),
+            ("n".repeat(254), false),
+            ("a.b-c".to_owned(), true),
+            ("a..b".to_owned(), false),
+            ("a_b".to_owned(), false),
+        ] {
+            let faults = metadata_faults(&json!({"metadata": {"name": name}}), true);
+            assert_eq!(faults.is_empty(), is_taken, "{name}: {faults:?}");
+        }
+        let of = |labels: Value| json!({"metadata": {"name": "a", "labels": labels}});
+        let set = of(json!({"argocd.argoproj.io/secret-type": "repository"}));
+        assert_eq!(metadata_faults(&set, true), []);
+        let tracked = of(json!({"argocd.argoproj.io/instance": "a"}));
+        assert_eq!(metadata_faults(&tracked, true).len(), 1);
     }
 
     /// The author is asked about writing the object; the API server, or a webhook, asks more of the user of the request.

@@ -36,10 +36,10 @@ use self::{
     node::{Compiler, Node},
     object::pods_of,
 };
-use super::{CompiledTarget, Globs, Selector, invalid};
+use super::{CompiledTarget, Globs, Selector, check_name, invalid};
 use crate::{
     api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Span},
-    names::InstanceKind,
+    names::{InstanceKind, NameKind},
 };
 
 /// How many objects a template has at most, and how many problems are told of.
@@ -151,6 +151,9 @@ impl CompiledTemplate {
         references::sort(&mut objects, &mut problems);
         references::feedback(spec, &objects, status.as_ref(), &mut problems);
         references::takeovers(spec, &objects, &mut problems);
+        if let Some(account) = &spec.service_account_name {
+            check_name("spec.serviceAccountName", account, NameKind::Object, &mut problems);
+        }
         let grace = span("spec.deletionGrace", spec.deletion_grace.as_ref(), &mut problems);
         let resync = span("spec.resync", spec.resync.as_ref(), &mut problems);
         if resync.is_some_and(|resync| resync < SHORTEST_RESYNC) {
@@ -231,6 +234,7 @@ fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Insta
                 exclude: Globs::compile(
                     "spec.forEach.excludeNamespaces",
                     &for_each.exclude_namespaces,
+                    NameKind::Namespace,
                     problems,
                 ),
             }
@@ -248,7 +252,9 @@ fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     Instances::Objects {
         kind: InstanceKind::new(api_version.as_str(), kind.as_str()),
         namespaces: CompiledTarget::compile(&format!("{at}.namespaces"), namespaces, problems),
-        names: names.as_ref().map(|names| Globs::compile(&format!("{at}.names"), names, problems)),
+        names: names
+            .as_ref()
+            .map(|names| Globs::compile(&format!("{at}.names"), names, NameKind::Object, problems)),
         selector: object_selector
             .as_ref()
             .map(|selector| Selector::compile(&format!("{at}.objectSelector"), selector, problems)),

@@ -155,20 +155,27 @@ impl CompiledTemplate {
         self.objects.iter().filter_map(|object| declared_kind(object, granted))
     }
 
+    /// The terms that select namespaces.
+    pub fn namespace_terms(&self) -> &[CompiledTarget] {
+        let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
+            &self.instances;
+        terms
+    }
+
     /// The namespaces that the template can ever be rendered for, where it names them all literally. Its own is left
     /// out where that is the only one: the template goes with it.
     pub fn literal_namespaces(&self) -> Option<BTreeSet<String>> {
-        let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
-            &self.instances;
-        let named = terms.iter().map(|term| term.names.as_ref().and_then(Globs::literals));
+        let named = self.namespace_terms().iter().map(|term| term.names.as_ref().and_then(Globs::literals));
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
     }
 
     /// Whether the template names this namespace literally; a glob or selector does not count.
     pub fn names_namespace(&self, namespace: &str) -> bool {
-        let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
-            &self.instances;
-        let named = terms.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
+        let named = self
+            .namespace_terms()
+            .iter()
+            .filter_map(|term| term.names.as_ref())
+            .flat_map(|names| names.names());
         named.into_iter().any(|name| name == namespace)
     }
 

@@ -14,12 +14,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::cli::{
-    arguments::{
-        manifests::{self, Document},
-        namespaces, output,
+use crate::{
+    cli::{
+        arguments::{
+            manifests::{self, Document},
+            output,
+        },
+        console::{asked::Asked, door::whole, problem::Problem, seat::Seat},
     },
-    console::{asked::Asked, door::whole, problem::Problem, seat::Seat},
+    names::NameKind,
 };
 
 /// Where the API begins.
@@ -107,7 +110,7 @@ impl Call {
     ) -> Result<Self, Problem> {
         let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
         if let Some(namespace) = path.get("namespace") {
-            let named = namespaces(vec![namespace.clone()]).ok().filter(|named| !named.is_empty());
+            let named = NameKind::Namespace.is_name(namespace).then_some(());
             named.ok_or_else(|| wrong(format!("{namespace:?} is not the name of a namespace")))?;
         }
         let is_plain =

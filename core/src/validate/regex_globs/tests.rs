@@ -1,7 +1,7 @@
 use regex::Regex;
 
 use super::*;
-use crate::validate::Globs;
+use crate::{names::NameKind, validate::Globs};
 
 fn text(pattern: &str, anchoring: Anchoring) -> String {
     match globs(pattern, anchoring) {
@@ -79,7 +79,7 @@ fn globs_match_exactly_what_the_pattern_matches() {
         for anchoring in [Anchoring::Nowhere, Anchoring::Start, Anchoring::FirstMatchIsAll] {
             let Ok(globs) = globs(&pattern, anchoring) else { continue };
             let mut problems = Vec::new();
-            let ours = Globs::compile("names", &globs, &mut problems);
+            let ours = Globs::compile("names", &globs, NameKind::Object, &mut problems);
             assert!(problems.is_empty(), "{pattern:?}: {problems:?}");
             for name in &names {
                 let theirs = match anchoring {

@@ -1,0 +1,25 @@
+//! Warns of targets that never take copies, named by a rule, a template or an annotation.
+
+use super::{Decision, Parties};
+use crate::{names::OF_KUBERNETES, validate::CompiledTarget};
+
+/// Adds a warning to the verdict. `home` is the only namespace of a rule's sources, which take no copies of themselves there.
+pub(super) fn warn(decision: &mut Decision, terms: &[CompiledTarget], home: Option<&str>, parties: &Parties) {
+    let Decision::Ask(inquiry) = decision else { return };
+    let named = terms.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
+    let mut system: Vec<&str> = named.clone().map(String::as_str).collect();
+    system.retain(|name| OF_KUBERNETES.contains(name) || parties.system_namespaces.contains(*name));
+    system.dedup();
+    if !system.is_empty() {
+        inquiry.allow.warn(format!(
+            "copyrator: {} never takes anything from Copyrator (it belongs to Kubernetes or Copyrator, or is in --system-namespaces): \
+             take it out of the targets",
+            system.join(", ")
+        ));
+    }
+    if let Some(home) = home.filter(|home| named.clone().any(|name| name == home)) {
+        inquiry.allow.warn(format!(
+            "copyrator: {home} is the namespace of the sources, and takes no copies of them: take it out of the targets"
+        ));
+    }
+}

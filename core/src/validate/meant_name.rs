@@ -1,0 +1,68 @@
+//! What was meant by a text that stands in a list of names, and that no name can match.
+
+use super::regex_globs::{Anchoring, globs};
+use crate::names::NameKind;
+
+/// Quotation marks, and blanks that are not white space to Rust: people paste them with names.
+const AROUND: [char; 15] =
+    ['\u{200b}', '\u{feff}', '"', '\'', '`', '´', '“', '”', '„', '‟', '‘', '’', '‚', '«', '»'];
+
+/// What to write instead, as the end of a message. `is_fine` says what the list takes.
+pub(super) fn meant_name(text: &str, kind: NameKind, is_fine: impl Fn(&str) -> bool) -> String {
+    let fine = |text: &str| [text.to_owned(), text.to_lowercase()].into_iter().find(|one| is_fine(one));
+    let bare = text.trim_matches(|one: char| one.is_whitespace() || AROUND.contains(&one));
+    if let Some(one) = is_fine(bare).then_some(bare) {
+        return format!("blanks and quotation marks around it are read as part of it; write {one}");
+    }
+    if let Some(one) = bare.strip_prefix('!').and_then(fine) {
+        return format!(
+            "! excludes nothing here; write {one} into the field that excludes, such as excludeTargets"
+        );
+    }
+    let parts = bare.split([',', ';', ' ']).map(str::trim).filter(|part| !part.is_empty());
+    let parts: Option<Vec<String>> = parts.map(fine).collect();
+    match parts.as_deref() {
+        Some([one]) if bare.contains([',', ';', ' ']) => return format!("write {one}"),
+        Some([_, _, ..]) => {
+            return format!(
+                "each entry is one name; write several: {}",
+                parts.unwrap_or_default().join(", ")
+            );
+        }
+        _ => {}
+    }
+    if is_regex(bare) {
+        let all: Option<Vec<String>> =
+            as_globs(bare).and_then(|all| all.iter().map(|one| fine(one)).collect());
+        return match all {
+            Some(all) => format!("a regular expression? write {}", all.join(" and ")),
+            None => "a regular expression? it is none that is read here: * stands for any text, ? for one character"
+                .into(),
+        };
+    }
+    if let Some(lower) = fine(bare) {
+        return format!("such names are in lower case; write {lower}");
+    }
+    let last = bare.rsplit_once('/').filter(|_| !kind.holds('/'));
+    if let Some(name) = last.and_then(|(_, name)| fine(name)) {
+        return format!("it is one name without /; write {name}");
+    }
+    format!("such a name is {}", kind.alphabet())
+}
+
+fn is_regex(text: &str) -> bool {
+    text.contains(['^', '$', '(', ')', '|', '+', '\\'])
+        || text.contains(".*")
+        || between_slashes(text).is_some()
+}
+
+fn between_slashes(text: &str) -> Option<&str> {
+    text.strip_prefix('/').and_then(|text| text.strip_suffix('/'))
+}
+
+/// The globs that match what a regular expression over whole names matches.
+fn as_globs(regex: &str) -> Option<Vec<String>> {
+    let inner = between_slashes(regex).unwrap_or(regex);
+    let inner = inner.strip_prefix('^').unwrap_or(inner);
+    globs(inner.strip_suffix('$').unwrap_or(inner), Anchoring::FirstMatchIsAll).ok()
+}
