@@ -85,7 +85,16 @@ pub fn a_label_taken_off_is_warned_of_and_what_holds_data_stays(bed: &Bed) {
     // Kubernetes deletes what is declared with its instance, as ever.
     story.admin().delete("Memcached", &place, "deleted").ok();
     story.until_gone("ConfigMap", &place, "deleted-settings");
-    story.until_gone("PersistentVolumeClaim", &place, "deleted-files");
+    // The controller that takes this finalizer off does not run here.
+    let freed = json!({ "metadata": { "finalizers": null } });
+    eventually("the claim goes, too", || {
+        let Some(claim) = story.admin().get("PersistentVolumeClaim", &place, "deleted-files") else {
+            return Ok(());
+        };
+        same(claim["metadata"]["deletionTimestamp"].is_null(), false)?;
+        let answer = story.admin().try_merge("PersistentVolumeClaim", &place, "deleted-files", &freed);
+        Err(answer.body.to_string())
+    });
     // The claim is taken out of the template.
     until_counted(&story, "stateful", 1, 2);
     let objects = stateful(&story, "0s")["spec"]["objects"].clone();
