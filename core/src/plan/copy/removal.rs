@@ -90,7 +90,8 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    let gentle = if was_asked { word } else { word.or_gentler(own_word) };
+    // What an object says for itself is not mixed with what its template says for all: of that, the grace is left.
+    let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
     if was_asked || left.action.is_none() { left } else { allowed(world, slot, &marks.rule, left, now) }
