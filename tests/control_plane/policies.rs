@@ -143,7 +143,10 @@ fn a_namespace_is_judged_through_its_subresources_and_can_be_deleted() {
     bed.admin.merge("Namespace", "", &place, &label(json!("blue"))).ok();
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "namespace-parts" },
-        "rules": [{ "apiGroups": [""], "resources": ["namespaces", "namespaces/*"], "verbs": ["get", "patch", "update"] }],
+        "rules": [{
+            "apiGroups": [""], "verbs": ["get", "patch", "update"],
+            "resources": ["namespaces", "namespaces/status", "namespaces/finalize"],
+        }],
     });
     bed.admin.create(&role).ok();
     bed.admin.create(&binding(&place, "bob", "namespace-parts")).ok();

@@ -114,9 +114,8 @@ fn sees_copies(rules: &Value) -> bool {
 
 /// Whether expressions read who writes, or ask what that user may do.
 fn mentions_user(expressions: &Value) -> bool {
-    let all = expressions.as_array().into_iter().flatten().filter_map(|one| one["expression"].as_str());
-    let words = ["userInfo", "authorizer"];
-    all.into_iter().any(|expression| words.iter().any(|word| expression.contains(word)))
+    let mut all = expressions.as_array().into_iter().flatten().filter_map(|one| one["expression"].as_str());
+    all.any(|expression| ["userInfo", "authorizer"].iter().any(|word| expression.contains(word)))
 }
 
 /// A note about those: they judge a copy by our account, and not by the author of its rule.
