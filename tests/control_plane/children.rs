@@ -65,7 +65,7 @@ pub fn the_author_of_an_object_is_told(bed: &Bed) {
             let is_it = |event: &&Value| {
                 event["reason"] == reason && event["note"].as_str().is_some_and(|note| note.contains(part))
             };
-            if about.iter().any(|event| is_it(event)) { Ok(()) } else { Err(format!("{about:?}")) }
+            if about.iter().any(is_it) { Ok(()) } else { Err(format!("{about:?}")) }
         });
     };
     let mut plain = cache(&place, "plain", 1);

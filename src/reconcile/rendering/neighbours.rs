@@ -119,6 +119,6 @@ async fn a_template_whose_namespace_is_over_its_budget_says_so_and_is_rendered_l
     assert!(reconciler.context.world().rendered(&kit, &"shop".into()).is_some());
     assert_eq!(degraded().0, "OverBudget", "as long as it may happen again");
     let over = reconciler.context.world_mut().memory_mut().within_budget(jiff::Timestamp::MAX);
-    assert_eq!(over, [kit.clone()]);
+    assert_eq!(over, std::slice::from_ref(&kit));
     assert_ne!(degraded().0, "OverBudget");
 }

@@ -55,6 +55,8 @@ impl Processor {
 mod tests {
     use std::sync::mpsc::channel;
 
+    use tokio::task::JoinSet;
+
     use super::*;
 
     /// As many renderings of one tenant as there are workers wait for each other, and not the one of another tenant for them.
@@ -62,9 +64,9 @@ mod tests {
     async fn the_renderings_of_one_tenant_stand_in_one_line() {
         let processor = Arc::new(Processor { places: Semaphore::new(1), turns: Mutex::default() });
         let ((begin, begun), (done, order)) = (channel::<()>(), channel());
-        let run = |tenant: &str, work: Box<dyn FnOnce() + Send>| {
+        let run = |all: &mut JoinSet<_>, tenant: &str, work: Box<dyn FnOnce() + Send>| {
             let (processor, tenant) = (processor.clone(), Arc::from(tenant));
-            tokio::spawn(async move { processor.run(&tenant, work).await })
+            all.spawn(async move { processor.run(&tenant, work).await });
         };
         let waits = |tenant: &'static str, others: usize| {
             let processor = processor.clone();
@@ -77,19 +79,18 @@ mod tests {
                 }
             }
         };
-        let mut all = vec![run("loud", Box::new(move || begun.recv().unwrap()))];
+        let mut all = JoinSet::new();
+        run(&mut all, "loud", Box::new(move || begun.recv().unwrap()));
         waits("loud", 1).await;
         for number in 1..16 {
             let done = done.clone();
-            all.push(run("loud", Box::new(move || done.send("loud").unwrap())));
+            run(&mut all, "loud", Box::new(move || done.send("loud").unwrap()));
             waits("loud", number + 1).await;
         }
-        all.push(run("quiet", Box::new(move || done.send("quiet").unwrap())));
+        run(&mut all, "quiet", Box::new(move || done.send("quiet").unwrap()));
         waits("quiet", 1).await;
         begin.send(()).unwrap();
-        for one in all {
-            one.await.unwrap();
-        }
+        all.join_all().await;
         let order: Vec<&str> = order.iter().collect();
         assert_eq!((order.len(), order[0]), (16, "quiet"));
         assert!(processor.turn(&"other".into()).try_lock().is_ok());

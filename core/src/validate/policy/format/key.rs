@@ -84,7 +84,7 @@ fn ec(private: &[u8], curve: Option<ObjectIdentifier>) -> Option<PublicKey> {
         _ => return None,
     };
     let is_right = key.public_key.is_none_or(|public| *public == *bits);
-    is_right.then(|| PublicKey { algorithm: EC, bits })
+    is_right.then_some(PublicKey { algorithm: EC, bits })
 }
 
 fn bits<C: Curve>(public: &impl ToEncodedPoint<C>) -> Vec<u8>

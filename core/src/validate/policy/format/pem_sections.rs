@@ -26,22 +26,32 @@ pub(super) struct Section {
     pub(super) content: Option<Vec<u8>>,
 }
 
+/// A section whose END line has not come yet.
+struct Open<'v> {
+    /// What its BEGIN line names.
+    label: &'v [u8],
+    /// Where it begins.
+    place: Position,
+    /// The lines of its content so far.
+    lines: Vec<&'v [u8]>,
+}
+
 /// Reads all sections. Other text may stand between them.
 pub(super) fn sections(value: &[u8]) -> Result<Vec<Section>, Fault> {
     no_mark(value)?;
     let mut sections = Vec::new();
-    // The section that is being read: its label, where it begins, and its lines so far.
-    let mut open: Option<(&[u8], Position, Vec<&[u8]>)> = None;
+    let mut open: Option<Open<'_>> = None;
     for (line, place) in value.split(|byte| *byte == b'\n').zip(1..) {
         let (line, place) = (line.trim_ascii_end(), Position { line: place, column: 1 });
         open = match (open, dashed(line)) {
             (None, Dashed::No) => None,
-            (None, Dashed::Begin(label)) => Some((label, place, Vec::new())),
-            (Some((label, begin, mut lines)), Dashed::No) => {
-                lines.push(line);
-                Some((label, begin, lines))
+            (None, Dashed::Begin(label)) => Some(Open { label, place, lines: Vec::new() }),
+            (Some(mut section), Dashed::No) => {
+                section.lines.push(line);
+                Some(section)
             }
-            (Some((label, place, lines)), Dashed::End(end)) if end == label => {
+            (Some(section), Dashed::End(end)) if end == section.label => {
+                let Open { label, place, lines } = section;
                 let content = content(&lines).ok_or_else(|| damaged(place))?;
                 let label = String::from_utf8_lossy(label).into_owned();
                 sections.push(Section { label, place, content });
@@ -52,7 +62,7 @@ pub(super) fn sections(value: &[u8]) -> Result<Vec<Section>, Fault> {
         };
     }
     match open {
-        Some((_, begin, _)) => Err(damaged(begin)),
+        Some(section) => Err(damaged(section.place)),
         None => Ok(sections),
     }
 }
