@@ -21,6 +21,8 @@ use crate::{
 
 /// Bytes of all entries together; those beyond it are only counted.
 const MOST_BYTES: usize = 500 << 10;
+/// Bytes of one source's entry; a longer one is listed without what its annotations ask for.
+const LONGEST_SOURCE: usize = 2 << 10;
 /// Bytes of one template's entry; a longer one is only counted, so that it takes no other's place.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 /// The ConfigMap's key with the index.
@@ -77,49 +79,54 @@ pub struct IndexedSource {
     pub restart_pods: Option<String>,
 }
 
+impl IndexedSource {
+    /// Keeps the identity of the source, and nothing of what its annotations ask for.
+    fn without_texts(&mut self) {
+        (self.copy_to, self.copy_to_selector, self.restart_pods) = (None, None, None);
+    }
+}
+
 impl SourceIndex {
     /// The known sources whose author has the rights that they ask for.
+    ///
+    /// Namespaces have turns, so that the sources of one namespace cannot take the place of another's: a leader believes the proofs of
+    /// listed sources only.
     pub fn of(world: &World) -> Self {
         let mut index = Self::default();
         let mut bytes = 0;
         let declared = world.rules().keys().chain(world.monitors().keys());
         let declared: BTreeSet<_> = declared.filter(|name| name.annotated().is_some()).collect();
-        for name in declared {
-            let Some(source) = name.annotated() else { continue };
-            let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));
-            let monitor = world.monitors().get(name).filter(|facts| may_restart(world, name, facts));
-            if rule.is_none() && monitor.is_none() {
-                continue;
+        let mut turns = BTreeMap::<&str, usize>::new();
+        let mut granted = Vec::new();
+        for one in declared.into_iter().filter_map(|name| Some((name, source(world, name)?))) {
+            let turn = turns.entry(&one.0.namespace).or_default();
+            *turn += 1;
+            granted.push((*turn, one));
+        }
+        // The sort keeps the order within a turn, so that the same sources are left out each time.
+        granted.sort_by_key(|(turn, _)| *turn);
+        let mut listed = BTreeMap::new();
+        for (_, (name, mut one)) in granted {
+            if size(&one) > LONGEST_SOURCE {
+                one.without_texts();
+                index.omitted += 1;
             }
-            let versions = rule.map(|facts| (&facts.uid, facts.generation)).into_iter();
-            let versions: Vec<_> =
-                versions.chain(monitor.map(|facts| (&facts.uid, facts.generation))).collect();
-            let of_rule = |key| rule.and_then(|facts| facts.annotations.get(key)).cloned();
-            let one = IndexedSource {
-                kind: source.kind,
-                namespace: source.namespace.to_string(),
-                name: source.name.to_string(),
-                uid: versions.first().map(|(uid, _)| uid.to_string()).unwrap_or_default(),
-                generations: versions.iter().map(|(_, generation)| *generation).collect(),
-                copy_to: of_rule(COPY_TO),
-                copy_to_selector: of_rule(COPY_TO_SELECTOR),
-                restart_pods: monitor.and_then(|facts| facts.annotations.get(RESTART_PODS)).cloned(),
-            };
-            bytes += serde_json::to_string(&one).map_or(0, |text| text.len() + 1);
-            // In order, so that the same sources are left out each time.
-            if bytes > MOST_BYTES {
+            let size = size(&one);
+            if bytes + size > MOST_BYTES {
                 index.omitted += 1;
             } else {
-                index.sources.push(one);
+                bytes += size;
+                listed.insert(name, one);
             }
         }
+        index.sources = listed.into_values().collect();
         for (name, facts) in world.templates() {
             let Some(one) = template(world, name, facts) else { continue };
-            let size = serde_json::to_string(&one).map_or(0, |text| text.len() + 1);
-            bytes += if size > LONGEST_TEMPLATE { 0 } else { size };
-            if size > LONGEST_TEMPLATE || bytes > MOST_BYTES {
+            let size = size(&one);
+            if size > LONGEST_TEMPLATE || bytes + size > MOST_BYTES {
                 index.omitted += 1;
             } else {
+                bytes += size;
                 index.templates.push(one);
             }
         }
@@ -151,6 +158,32 @@ impl SourceIndex {
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
     }
+}
+
+/// The bytes of an entry, and of the comma after it.
+fn size(entry: &impl Serialize) -> usize {
+    serde_json::to_string(entry).map_or(0, |text| text.len() + 1)
+}
+
+/// The entry of a source that annotations declare, if its author has the rights that they ask for.
+fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
+    let source = name.annotated()?;
+    let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));
+    let monitor = world.monitors().get(name).filter(|facts| may_restart(world, name, facts));
+    let versions = rule.map(|facts| (&facts.uid, facts.generation)).into_iter();
+    let versions: Vec<_> = versions.chain(monitor.map(|facts| (&facts.uid, facts.generation))).collect();
+    let (uid, _) = versions.first()?;
+    let of_rule = |key| rule.and_then(|facts| facts.annotations.get(key)).cloned();
+    Some(IndexedSource {
+        kind: source.kind,
+        namespace: source.namespace.to_string(),
+        name: source.name.to_string(),
+        uid: uid.to_string(),
+        generations: versions.iter().map(|(_, generation)| *generation).collect(),
+        copy_to: of_rule(COPY_TO),
+        copy_to_selector: of_rule(COPY_TO_SELECTOR),
+        restart_pods: monitor.and_then(|facts| facts.annotations.get(RESTART_PODS)).cloned(),
+    })
 }
 
 /// The entry of a template that acts, or is about to.
@@ -230,8 +263,13 @@ mod tests {
         validate::{CompiledTemplate, annotated_rule},
     };
 
-    fn source(world: &mut World, name: &str, copy_to: &str, answer: Result<(), Refusal>) {
-        let key = ObjectKey::new(Kind::Secret, "shop", name);
+    fn source(
+        world: &mut World,
+        (namespace, name): (&str, &str),
+        copy_to: &str,
+        answer: Result<(), Refusal>,
+    ) {
+        let key = ObjectKey::new(Kind::Secret, namespace, name);
         let annotations = BTreeMap::from([(COPY_TO.to_owned(), copy_to.to_owned())]);
         let declared =
             annotated_rule(DataKind::Secret, name, |key| annotations.get(key).map(String::as_str)).unwrap();
@@ -265,9 +303,9 @@ mod tests {
     #[test]
     fn who_may_is_indexed_and_read_back() {
         let mut world = World::default();
-        source(&mut world, "a", "team-*", Ok(()));
+        source(&mut world, ("shop", "a"), "team-*", Ok(()));
         let no = Refusal { reason: RefusalReason::Forbidden, message: "no".into() };
-        source(&mut world, "b", "team-*", Err(no));
+        source(&mut world, ("shop", "b"), "team-*", Err(no));
         let index = SourceIndex::of(&world);
         assert_eq!((index.sources.len(), index.omitted), (1, 0));
         let data = index.to_data().unwrap();
@@ -308,8 +346,8 @@ mod tests {
         };
         put("kit", json!({}));
         put("off", json!({"suspend": true}));
-        let long: Vec<String> = (0..64).map(|number| format!("{number:0>200}")).collect();
-        put("long", json!({"forEach": {"namespaces": [{"names": long}]}}));
+        let long: Vec<String> = (0..64).map(|number| format!("{number:0>63}")).collect();
+        put("long", json!({"forEach": {"namespaces": vec![json!({"names": long}); 4]}}));
         let index = SourceIndex::of(&world);
         assert_eq!((index.templates.len(), index.omitted), (1, 1), "{index:?}");
         let IndexedTemplate { namespace, name, spec } = &index.templates[0];
@@ -325,16 +363,30 @@ mod tests {
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
     }
 
+    fn names(number: usize) -> String {
+        (0..number).map(|number| format!("{number:0>63}")).collect::<Vec<_>>().join(",")
+    }
+
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn what_does_not_fit_is_counted_and_takes_no_place_of_another_namespace() {
         let mut world = World::default();
-        let long: Vec<String> = (0..64).map(|number| format!("{number:0>63}")).collect();
         for number in 0..300 {
-            source(&mut world, &format!("source-{number}"), &long.join(","), Ok(()));
+            source(&mut world, ("a-tenant", &format!("source-{number}")), &names(28), Ok(()));
         }
+        source(&mut world, ("shop", "certificate"), "team-*", Ok(()));
         let index = SourceIndex::of(&world);
-        assert!(index.omitted > 0 && index.sources.len() + index.omitted == 300, "{}", index.omitted);
+        assert!(index.omitted > 0 && index.sources.len() + index.omitted == 301, "{}", index.omitted);
+        assert_eq!(index.sources.last().map(|one| &*one.namespace), Some("shop"));
         let size: usize = index.to_data().unwrap().values().map(String::len).sum();
         assert!(size <= MOST_BYTES + 100, "{size}");
+    }
+
+    #[test]
+    fn a_source_that_asks_for_much_is_listed_without_what_it_asks_for() {
+        let mut world = World::default();
+        source(&mut world, ("shop", "long"), &names(64), Ok(()));
+        let index = SourceIndex::of(&world);
+        assert_eq!((index.sources[0].copy_to.as_deref(), index.omitted), (None, 1));
+        assert_eq!(index.sources[0].generations, [1].into());
     }
 }
