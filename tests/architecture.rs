@@ -340,7 +340,9 @@ fn every_failure_class_has_the_tests_that_it_names() {
     let mut findings = Vec::new();
     let copiers = (1..=20).map(|class| format!("F{class}"));
     let restarters = (1..=18).map(|class| format!("R{class}"));
-    for class in copiers.chain(restarters) {
+    // What strangers found in Copyrator itself has no issue elsewhere.
+    let own = (1..=32).map(|class| format!("S{class}"));
+    for class in copiers.chain(restarters).chain(own) {
         let Some(row) = table.lines().find(|line| line.starts_with(&format!("| {class} |"))) else {
             findings.push(format!("docs/failure-classes.md: {class} is missing"));
             continue;
@@ -348,7 +350,7 @@ fn every_failure_class_has_the_tests_that_it_names() {
         let issues: Vec<&str> = issue.find_iter(row).map(|found| found.as_str()).collect();
         let tests: Vec<_> =
             named.captures_iter(row).map(|found| (found[1].to_owned(), found[2].to_owned())).collect();
-        let mut knows = false;
+        let mut knows = class.starts_with('S') && !tests.is_empty();
         for (path, name) in &tests {
             let text = fs::read_to_string(root().join(path)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
