@@ -146,7 +146,7 @@ impl Queue {
         self.add_for(tenant, key, lane);
     }
 
-    /// The same, on the account of the tenant who causes it.
+    /// The same, on the account of the tenant who causes it. A rendering is on its own tenant's account, whoever causes it.
     pub(crate) fn add_for(&self, tenant: Tenant, key: Key, lane: Lane) {
         if self.lock().add(key, lane, tenant) {
             self.wake.notify_one();
@@ -330,6 +330,11 @@ impl Inner {
         let lane = match key {
             Key::RuleStatus(_) | Key::MonitorStatus(_) => Lane::Status,
             _ => lane,
+        };
+        // The budget for expressions is held against the tenant in whose line a rendering waits.
+        let tenant = match key {
+            Key::Rendering(..) => key.tenant().cloned(),
+            _ => tenant,
         };
         if let Some(running) = self.running.get_mut(&key) {
             let sooner = running.again.take().filter(|(other, _)| *other <= lane);

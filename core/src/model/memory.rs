@@ -24,13 +24,15 @@ pub struct Memory {
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
-    /// Templates whose expressions wait until this namespace has paid for what it used, and until when that is told.
-    over_budget: BTreeMap<NamespacedName, (Arc<str>, Timestamp)>,
+    /// Templates whose expressions wait until these namespaces have paid for what they used, and until when the status tells of each.
+    over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
 }
 
 /// How long a status tells that expressions wait, after the last one that did: a namespace that uses up its budget again and again does not
 /// have a status written each time.
 const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// How many namespaces over their budget are remembered of one template. A further namespace waits too, but no status counts it.
+const MOST_OVER_BUDGET: usize = 16;
 
 impl Memory {
     /// What is remembered of a slot.
@@ -105,21 +107,38 @@ impl Memory {
         of_workloads.chain(self.monitors.values().filter_map(MonitorMemory::wait))
     }
 
-    /// The namespace that has used up its processor time for expressions, where some of this template have waited for that lately.
-    pub fn over_budget_of(&self, template: &NamespacedName) -> Option<&Arc<str>> {
-        self.over_budget.get(template).map(|(namespace, _)| namespace)
+    /// The namespaces that used up their processor time for expressions, where some of this template have waited for that lately.
+    pub fn over_budget_of(&self, template: &NamespacedName) -> impl Iterator<Item = &Arc<str>> {
+        self.over_budget.get(template).into_iter().flat_map(BTreeMap::keys)
     }
 
     /// Expressions of a template wait, since this namespace has used up its processor time. Returns whether that is news.
     pub fn over_budget(&mut self, template: &NamespacedName, namespace: &Arc<str>, now: Timestamp) -> bool {
         let until = now.saturating_add(OVER_BUDGET_FOR).unwrap_or(Timestamp::MAX);
-        let before = self.over_budget.insert(template.clone(), (namespace.clone(), until));
-        before.is_none_or(|(before, _)| before != *namespace)
+        let namespaces = self.over_budget.entry(template.clone()).or_default();
+        if let Some(known) = namespaces.get_mut(namespace) {
+            *known = until;
+            return false;
+        }
+        let has_room = namespaces.len() < MOST_OVER_BUDGET;
+        if has_room {
+            namespaces.insert(namespace.clone(), until);
+        }
+        has_room
     }
 
-    /// The templates whose expressions have not waited for so long that this is over.
+    /// Forgets namespaces whose expressions have not waited for long. Returns the templates that had such a namespace.
     pub fn within_budget(&mut self, now: Timestamp) -> Vec<NamespacedName> {
-        self.over_budget.extract_if(.., |_, (_, until)| *until < now).map(|(template, _)| template).collect()
+        let mut changed = Vec::new();
+        self.over_budget.retain(|template, namespaces| {
+            let before = namespaces.len();
+            namespaces.retain(|_, until| *until >= now);
+            if namespaces.len() < before {
+                changed.push(template.clone());
+            }
+            !namespaces.is_empty()
+        });
+        changed
     }
 
     /// The restarts of ours that are under way.
@@ -310,6 +329,32 @@ mod tests {
         assert_eq!(memory.workloads().collect::<Vec<_>>(), [(&key("removed"), &left)]);
         assert_eq!(memory.monitor(&monitor).removed(), Some(removed));
         assert!(memory.under_way().is_reserved(&key("begun"), at(8)));
+    }
+
+    /// Two namespaces over their budget took turns in the status of a template, and each turn was a warning.
+    #[test]
+    fn a_namespace_over_its_budget_is_news_once_beside_others() {
+        let (mut memory, kit) = (Memory::default(), NamespacedName::of_template("platform", "kit"));
+        let over = |memory: &Memory| -> Vec<String> {
+            memory.over_budget_of(&kit).map(ToString::to_string).collect()
+        };
+        let [bank, shop] = ["bank", "shop"].map(Arc::from);
+        assert!(memory.over_budget(&kit, &bank, at(0)));
+        assert!(memory.over_budget(&kit, &shop, at(0)));
+        for second in 1..5 {
+            let news = [&bank, &shop].map(|namespace| memory.over_budget(&kit, namespace, at(second)));
+            assert_eq!(news, [false, false]);
+            assert_eq!(over(&memory), ["bank", "shop"]);
+        }
+        assert!(!memory.over_budget(&kit, &shop, at(100)));
+        assert_eq!(memory.within_budget(at(350)), std::slice::from_ref(&kit));
+        assert_eq!(over(&memory), ["shop"]);
+        assert_eq!(memory.within_budget(at(350)), []);
+
+        let news = (0..1000).filter(|n| memory.over_budget(&kit, &format!("tenant-{n}").into(), at(360)));
+        assert_eq!((news.count(), over(&memory).len()), (MOST_OVER_BUDGET - 1, MOST_OVER_BUDGET));
+        assert_eq!(memory.within_budget(Timestamp::MAX), std::slice::from_ref(&kit));
+        assert!(memory.over_budget.is_empty());
     }
 
     /// The workloads that waited for it are looked at when it is found to be gone.

@@ -5,14 +5,19 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::tests::{answer, at, world};
+use super::{
+    instances::{put, world_with_kind},
+    tests::{answer, at, world},
+};
 use crate::{
     api::CopyratorTemplate,
     intake::{AsWritten, watched::Watched},
+    marks::{AUTHOR, AUTHOR_GROUPS},
     model::World,
     names::NamespacedName,
     plan::{Key, copy::template_report},
@@ -25,20 +30,30 @@ use crate::{
 /// How many templates the loud tenant has.
 const LOUD: usize = 100;
 
-/// Takes in a template for namespace shop.
-fn template(world: &mut World, home: &str, name: &str, text: &str) -> NamespacedName {
+/// Takes in a template of a namespace, whose author may do what it declares.
+fn template_for(
+    world: &mut World,
+    (home, name): (&str, &str),
+    for_each: Value,
+    text: &str,
+) -> NamespacedName {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": text}});
     let object = json!({
         "apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate",
         "metadata": {"namespace": home, "name": name, "uid": name, "generation": 1, "resourceVersion": "1",
-            "creationTimestamp": "1970-01-01T00:00:00Z"},
-        "spec": {"forEach": {"namespaces": [{"names": ["shop"]}]}, "objects": [{"id": "a", "template": object}]},
+            "annotations": {AUTHOR: "alice", AUTHOR_GROUPS: "[]"}, "creationTimestamp": "1970-01-01T00:00:00Z"},
+        "spec": {"forEach": for_each, "objects": [{"id": "a", "template": object}]},
     });
     serde_json::from_value::<AsWritten<CopyratorTemplate>>(object).unwrap().put(world, at(0));
     let name = NamespacedName::of_template(home, name);
     answer(world, &name, true);
     name
+}
+
+/// Takes in a template for namespace shop.
+fn template(world: &mut World, home: &str, name: &str, text: &str) -> NamespacedName {
+    template_for(world, (home, name), json!({"namespaces": [{"names": ["shop"]}]}), text)
 }
 
 fn rendering(template: &NamespacedName) -> Key {
@@ -107,7 +122,7 @@ async fn a_template_whose_namespace_is_over_its_budget_says_so_and_is_rendered_l
     };
     let (reason, message) = degraded();
     assert_eq!(reason, "OverBudget");
-    assert!(message.contains("namespace platform has used up its processor time"), "{message}");
+    assert!(message.contains("namespace platform used up the processor time"), "{message}");
 
     let status = queue.next(|| false).await;
     assert_eq!(status, Key::RuleStatus(kit.clone()), "it is told");
@@ -121,4 +136,42 @@ async fn a_template_whose_namespace_is_over_its_budget_says_so_and_is_rendered_l
     let over = reconciler.context.world_mut().memory_mut().within_budget(jiff::Timestamp::MAX);
     assert_eq!(over, std::slice::from_ref(&kit));
     assert_ne!(degraded().0, "OverBudget");
+}
+
+/// When a leader starts, its rule handler has all objects of a template rendered. They stood in the line of the template's namespace,
+/// which owes nothing, so that the objects of one tenant kept those of all others waiting.
+#[tokio::test(start_paused = true)]
+async fn two_tenants_whose_objects_one_template_is_rendered_for_have_turns() {
+    let mut world = world_with_kind();
+    for number in 0..20 {
+        put(&mut world, ("bank", &format!("loud-{number}")), 1, json!({}));
+    }
+    put(&mut world, ("shop", "quiet"), 1, json!({}));
+    let objects = json!({"objects": {"apiVersion": "cache.example.com/v1", "kind": "Memcached",
+        "namespaces": [{"names": ["bank", "shop"]}]}});
+    let kit = template_for(&mut world, ("platform", "kit"), objects, "${object.metadata.name}");
+    world.forget_rule_authority(&kit, |_| true);
+    let reconciler = reconciler(&Server::default(), &Arc::new(Oracle(Mutex::new(Some(true)))), world);
+    let (context, queue) = (&reconciler.context, reconciler.context.queue());
+    queue.open();
+    queue.expressions().charge("bank", 61.0);
+    reconciler.look_at(&Key::Rule(kit.clone())).await;
+
+    let mut taken = Vec::new();
+    while let Some(key) = queue.next(|| false).now_or_never() {
+        let again = match &key {
+            Key::Rendering(_, instance) => {
+                taken.push(instance.namespace.to_string());
+                reconciler.look_at(&key).await
+            }
+            _ => Again::OnChange,
+        };
+        queue.done(&key, again);
+    }
+    assert!(taken[..2].contains(&"shop".to_owned()), "{taken:?}");
+    let world = context.world();
+    let rendered: Vec<_> =
+        world.rendered_of(&kit).map(|(instance, _)| instance.namespace.to_string()).collect();
+    assert_eq!(rendered, ["shop"], "the other namespace is over its budget");
+    assert_eq!(queue.depth().0[Lane::OverBudget as usize], 20);
 }

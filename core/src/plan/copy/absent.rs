@@ -97,7 +97,8 @@ pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
     listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))
 }
 
-fn listed(names: &[impl ToString]) -> Option<String> {
+/// The first names in words, and how many more there are; `None` where there is no name.
+pub(super) fn listed(names: &[impl ToString]) -> Option<String> {
     let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),

@@ -8,6 +8,7 @@
 use jiff::Timestamp;
 
 use super::{
+    absent::listed,
     claims::{Inert, authority, claims_on, inert_template},
     conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
@@ -43,7 +44,7 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
             // What waits for its namespace's budget is told meanwhile.
-            None => !is_settled && world.memory().over_budget_of(template).is_none(),
+            None => !is_settled && world.memory().over_budget_of(template).next().is_none(),
             Some(why) => why == Inert::Unjudged,
         };
         if waits && speaks_of(conditions, "Ready", facts.generation) {
@@ -81,10 +82,12 @@ fn counted(
         let message = too_many_said(world, objects);
         count.add(ProblemReason::TooMany, Problem { message, ..Problem::default() });
     }
-    if let Some(namespace) = world.memory().over_budget_of(template) {
+    let over: Vec<_> = world.memory().over_budget_of(template).collect();
+    if let Some(named) = listed(&over) {
+        let word = if over.len() == 1 { "namespace" } else { "namespaces" };
         let message = format!(
-            "namespace {namespace} has used up its processor time for the expressions of templates, so what they give is late: make \
-             expressions cheaper, spec.resync longer, or templates fewer"
+            "{word} {named} used up the processor time for the expressions of templates, so what they give is late: make expressions \
+             cheaper, spec.resync longer, or templates fewer"
         );
         count.add(ProblemReason::OverBudget, Problem { message, ..Problem::default() });
     }
