@@ -6,7 +6,10 @@ use http::StatusCode;
 
 use crate::{
     access::AskError,
-    admit::{decide::DecideError, decode::DecodeError},
+    admit::{
+        decide::{DecideError, Unread},
+        decode::DecodeError,
+    },
 };
 
 /// How long receiving a body may take. The API server has the whole body before it calls; a slow body would
@@ -32,6 +35,16 @@ pub(super) enum HandleError {
     Shed,
     #[error("an internal fault; the log and the metric copyrator_admission_panics tell of it")]
     Panic,
+}
+
+/// There is no verdict about a review that was not read whole.
+impl From<Unread> for HandleError {
+    fn from(why: Unread) -> Self {
+        match why {
+            Unread::TooLarge => DecodeError::TooLarge.into(),
+            Unread::NoRoom => Self::Shed,
+        }
+    }
 }
 
 impl HandleError {

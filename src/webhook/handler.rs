@@ -2,29 +2,26 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use axum::{
-    body::{Body, Bytes},
-    extract::Request,
-    response::Response,
-};
+use axum::{body::Body, extract::Request, response::Response};
 use futures::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::{
     AdmitState, Metrics, PathLabels, ReviewLabels,
-    fault::{BODY_WITHIN, HandleError},
+    body::{Received, received},
+    fault::HandleError,
     inquiry,
     judge::{Decided, decided, undecoded},
+    shedding::Permit,
 };
 use crate::{
     access::AskError,
     admit::{
-        decide::{Decision, Denial, Purpose, UNJUDGED, Unread, Verdict},
-        decode::{BODY_LIMIT, DecodeError, check_content_type},
+        decide::{Decision, Denial, Purpose, UNJUDGED, Verdict},
+        decode::check_content_type,
         respond::respond,
     },
     api::Span,
@@ -64,10 +61,12 @@ pub(super) async fn handle(
     let start = Instant::now();
     let mut seen = Counted { operation: "none", kind: "other", verdict: "fault" };
     let _under_way = InFlight::begin(&state.metrics.in_flight);
-    let deadline = start + patience(request.uri().query());
+    let patience = patience(request.uri().query());
     let is_policed = has_policies(&purpose);
-    let work = AssertUnwindSafe(answer(&state, purpose, request, &mut seen)).catch_unwind();
-    let result = match tokio::time::timeout_at(deadline, work).await {
+    // Half of the time to wait for room; the other half is left for judging.
+    let room_until = start + patience / 2;
+    let work = AssertUnwindSafe(answer(&state, purpose, request, room_until, &mut seen)).catch_unwind();
+    let result = match tokio::time::timeout_at(start + patience, work).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(HandleError::Panic),
         Err(_) => Err(HandleError::Deadline),
@@ -98,28 +97,21 @@ async fn answer(
     state: &Arc<AdmitState>,
     purpose: Purpose,
     request: Request,
+    room_until: Instant,
     seen: &mut Counted,
 ) -> Result<Response, HandleError> {
     let (parts, body) = request.into_parts();
     check_content_type(parts.headers.get(header::CONTENT_TYPE))?;
     let length =
         parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let place = Arc::new(state.shedding.take(length).ok_or(HandleError::Shed)?);
-    // Where there is no room for the body, its beginning tells policies enough to refuse the write.
-    let why_unread = match length {
-        Some(length) if length > BODY_LIMIT as u64 => Unread::TooLarge,
-        _ if place.room < BODY_LIMIT => Unread::NoRoom,
-        _ => Unread::TooLarge,
-    };
-    if place.room < BODY_LIMIT && !has_policies(&purpose) {
-        return Err(not_read(why_unread));
-    }
-    let received = tokio::time::timeout(BODY_WITHIN, received(body, length, place.room));
-    let Received { bytes, is_whole } = received.await.map_err(|_| HandleError::SlowBody)??;
-    let Decided { uid, operation, kind, decision } = match is_whole {
-        true => decided(state, purpose, bytes, &place).await?,
-        false if has_policies(&purpose) => undecoded(state, &bytes, why_unread)?,
-        false => return Err(not_read(why_unread)),
+    let place = state.shedding.place().ok_or(HandleError::Shed)?;
+    let Received { bytes, room, unread } = received(&state.shedding, body, length, room_until).await?;
+    let permit = Arc::new(Permit { _place: place, _room: room });
+    let Decided { uid, operation, kind, decision } = match unread {
+        None => decided(state, purpose, bytes, &permit).await?,
+        // The beginning tells policies enough to refuse the write.
+        Some(why) if has_policies(&purpose) => undecoded(state, &bytes, why)?,
+        Some(why) => return Err(why.into()),
     };
     (seen.operation, seen.kind) = (operation, kind);
     let verdict = match decision? {
@@ -158,38 +150,9 @@ fn too_much_asked(namespace: &str) -> Verdict {
     Verdict::refuse(Denial::TooManyRequests, &message)
 }
 
-/// A body, or its beginning.
-struct Received {
-    bytes: Bytes,
-    is_whole: bool,
-}
-
-/// The body in one piece of memory; collecting it in pieces would need twice as much. What there is no room for
-/// is read and dropped: an HTTP/1.1 client may not see an answer that comes before it has sent everything.
-async fn received(mut body: Body, length: Option<u64>, room: usize) -> Result<Received, HandleError> {
-    let expected = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(room);
-    let (mut bytes, mut is_whole) = (Vec::with_capacity(expected), true);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| HandleError::Body)?;
-        let data = frame.data_ref().map_or(&[][..], |data| data);
-        let kept = data.len().min(room - bytes.len());
-        is_whole &= kept == data.len();
-        bytes.extend(data.iter().take(kept));
-    }
-    Ok(Received { bytes: bytes.into(), is_whole })
-}
-
 /// Whether policies judge what comes for this purpose.
 fn has_policies(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::All)
-}
-
-/// Why there is no verdict about a review that was not read whole.
-fn not_read(why: Unread) -> HandleError {
-    match why {
-        Unread::TooLarge => DecodeError::TooLarge.into(),
-        Unread::NoRoom => HandleError::Shed,
-    }
 }
 
 /// How long the caller waits, less the time for the way back.

@@ -77,6 +77,12 @@ pub(super) fn undecoded(state: &AdmitState, begin: &[u8], why: Unread) -> Result
     Ok(decided_of(review, decision))
 }
 
+/// The namespace that a review is about, by its beginning; empty where that says none.
+pub(super) fn namespace_of(begin: &[u8]) -> String {
+    let head = head_of(begin).unwrap_or_default();
+    decode(&head).map(|review| review.namespace.into_owned()).unwrap_or_default()
+}
+
 fn decided_of(review: Review<'_>, decision: Result<Decision, DecideError>) -> Decided {
     Decided {
         operation: review.operation.name(),

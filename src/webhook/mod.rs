@@ -1,6 +1,7 @@
 //! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides about it from memory
 //! and responds. This room asks the API server, counts, and refuses what is too much.
 
+mod body;
 mod fault;
 mod handler;
 pub(crate) mod inquiry;

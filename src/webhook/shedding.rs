@@ -1,20 +1,25 @@
 //! Limits the requests in flight. One more is refused at once: a queue would only make all of them too late
-//! for the API server.
+//! for the API server. Only a few large ones wait for memory, for a part of their time.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
+use futures::FutureExt as _;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
 };
 
-use crate::{
-    access::Budget,
-    admit::decode::{BODY_LIMIT, HEAD_LIMIT},
-};
+use crate::{access::Budget, admit::decode::BODY_LIMIT};
 
-/// Bytes of bodies beyond [`HEAD_LIMIT`] that may be in flight at once, so that memory stays bounded.
+/// Bytes of large bodies that may be in flight at once, so that memory stays bounded.
 const LARGE_BYTES: usize = 2 * BODY_LIMIT;
+/// Those of one namespace: half, so that its writes cannot keep out those of all others.
+const LARGE_BYTES_OF_ONE: usize = BODY_LIMIT;
 
 /// How many judgements that take many times the memory of their review run at once: each up to some 50 MiB.
 const HEAVY: usize = 2;
@@ -23,7 +28,7 @@ const HEAVY: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Shedding {
     places: Arc<Semaphore>,
-    large: Arc<Semaphore>,
+    large: Arc<Large>,
     heavy: Arc<Semaphore>,
     /// The budget for questions to the API server.
     pub(super) questions: Budget,
@@ -31,17 +36,63 @@ pub struct Shedding {
 
 /// A permit for one request, given back when dropped.
 pub(super) struct Permit {
-    /// How many bytes of the body may be kept: all, or the first [`HEAD_LIMIT`].
-    pub(super) room: usize,
-    _place: OwnedSemaphorePermit,
-    _large: Option<OwnedSemaphorePermit>,
+    pub(super) _place: OwnedSemaphorePermit,
+    pub(super) _room: Option<Room>,
+}
+
+/// A permit for the bytes of a large body, given back when dropped.
+pub(super) struct Room {
+    _bytes: [OwnedSemaphorePermit; 2],
+    /// The namespace's share is forgotten with its last user.
+    _share: Arc<Share>,
+}
+
+/// The memory for large bodies.
+#[derive(Debug)]
+struct Large {
+    all: Share,
+    /// How many reviews of a namespace may wait.
+    waiting_of_one: usize,
+    /// The shares in use, by namespace: no more than there are places.
+    shares: Mutex<HashMap<Box<str>, Weak<Share>>>,
+}
+
+#[derive(Debug)]
+struct Share {
+    bytes: Arc<Semaphore>,
+    /// Each that waits has a place, which small reviews need as well.
+    waiting: Semaphore,
+}
+
+impl Share {
+    fn new(bytes: usize, waiting: usize) -> Self {
+        Self { bytes: Arc::new(Semaphore::new(bytes)), waiting: Semaphore::new(waiting) }
+    }
+}
+
+impl Large {
+    fn share_of(&self, namespace: &str) -> Arc<Share> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Share::new(LARGE_BYTES_OF_ONE, self.waiting_of_one));
+        shares.insert(namespace.into(), Arc::downgrade(&share));
+        share
+    }
 }
 
 impl Shedding {
     /// Allows at most this many requests at once.
     pub fn new(most: usize) -> Self {
         let of = |permits| Arc::new(Semaphore::new(permits));
-        Self { places: of(most), large: of(LARGE_BYTES), heavy: of(HEAVY), questions: Budget::default() }
+        let large = Large {
+            all: Share::new(LARGE_BYTES, most / 2),
+            waiting_of_one: most.div_ceil(8),
+            shares: Mutex::default(),
+        };
+        Self { places: of(most), large: Arc::new(large), heavy: of(HEAVY), questions: Budget::default() }
     }
 
     /// The permits for judgements that may take much memory.
@@ -55,17 +106,29 @@ impl Shedding {
         Handle::current().block_on(self.heavy().acquire_owned()).ok()
     }
 
-    /// A permit for a body of this length (unknown: the largest), or `None` where none is free.
-    pub(super) fn take(&self, length: Option<u64>) -> Option<Permit> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
-        let length = length.map_or(BODY_LIMIT, |length| usize::try_from(length).unwrap_or(usize::MAX));
-        let large = match u32::try_from(length) {
-            _ if length <= HEAD_LIMIT => None,
-            Ok(bytes) if length <= BODY_LIMIT => self.large.clone().try_acquire_many_owned(bytes).ok(),
-            _ => None,
+    /// A place for a request, or `None` where none is free.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
+    /// Room for a body of so many bytes, at most [`BODY_LIMIT`], of a review about this namespace. Where there
+    /// is none, a few wait for it, in the order in which they came.
+    pub(super) async fn room(&self, namespace: &str, bytes: usize, until: Instant) -> Option<Room> {
+        let bytes = u32::try_from(bytes).ok()?;
+        let (all, share) = (&self.large.all, self.large.share_of(namespace));
+        // A review joins the queue of all once its namespace's share has room: others do not wait behind it.
+        let mut taken = pin!(async {
+            let of_one = share.bytes.clone().acquire_many_owned(bytes).await.ok()?;
+            let of_all = all.bytes.clone().acquire_many_owned(bytes).await.ok()?;
+            Some([of_one, of_all])
+        });
+        let bytes = match taken.as_mut().now_or_never() {
+            Some(bytes) => bytes?,
+            None => {
+                let _waits = (share.waiting.try_acquire().ok()?, all.waiting.try_acquire().ok()?);
+                timeout_at(until, taken).await.ok()??
+            }
         };
-        let is_kept = length <= HEAD_LIMIT || large.is_some();
-        let room = if is_kept { BODY_LIMIT } else { HEAD_LIMIT };
-        Some(Permit { room, _place: place, _large: large })
+        Some(Room { _bytes: bytes, _share: share.clone() })
     }
 }

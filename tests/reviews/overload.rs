@@ -61,40 +61,95 @@ async fn a_body_that_stalls_gives_its_place_back() {
     assert_eq!(app.metrics.in_flight.get(), 0);
 }
 
+/// A large review in the order in which the API server writes its fields.
+fn large_review(namespace: &str) -> String {
+    let object = format!(r#"{{"metadata":{{"name":"web"}},"data":{{"a":"{}"}}}}"#, "x".repeat(257 << 10));
+    format!(
+        r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1","kind":{{"group":"","version":"v1","kind":"ConfigMap"}},"name":"web","namespace":"{namespace}","operation":"CREATE","object":{object},"oldObject":null}}}}"#
+    )
+}
+
+/// A large review that does not end, said to be of 16 MiB.
+fn stalled_large(path: &str, namespace: &str) -> Request<Body> {
+    let begin = stream::iter([Ok::<_, std::io::Error>(Bytes::from(large_review(namespace)))]);
+    let body = Body::from_stream(begin.chain(stream::pending()));
+    let request = Request::post(path).header("content-type", "application/json");
+    request.header("content-length", 16 << 20).body(body).unwrap()
+}
+
+fn whole(path: &str, review: String) -> Request<Body> {
+    let request = Request::post(path).header("content-type", "application/json");
+    request.header("content-length", review.len()).body(Body::from(review)).unwrap()
+}
+
 /// Places alone would let 64 bodies of 16 MiB be in memory at once. Of a large review for which there is no room, the beginning
 /// is read: `failurePolicy: Ignore` would let the write pass unjudged.
 #[tokio::test(start_paused = true)]
 async fn large_bodies_under_way_are_bounded_in_bytes_and_small_ones_pass_meanwhile() {
     let app = few(64);
     let path = "/validate/policies?timeout=2s";
-    let large = (0..2).map(|_| app.call(stalled(path, 16 << 20)));
-    let whole = |path: &str, review: String| {
-        let request = Request::post(path).header("content-type", "application/json");
-        request.header("content-length", review.len()).body(Body::from(review)).unwrap()
-    };
+    let large = ["team-b", "team-c"].map(|namespace| app.call(stalled_large(path, namespace)));
     let meanwhile = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let object = format!(r#"{{"metadata":{{"name":"web"}},"data":{{"a":"{}"}}}}"#, "x".repeat(257 << 10));
-        let review = format!(
-            r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1","kind":{{"group":"","version":"v1","kind":"ConfigMap"}},"name":"web","namespace":"shop","operation":"CREATE","object":{object},"oldObject":null}}}}"#
-        );
-        let shed = app.call(whole("/mutate/defaults?timeout=2s", review.clone())).await;
+        let soon = |path: &str| format!("{path}?timeout=1s");
+        let shed = app.call(whole(&soon("/mutate/defaults"), large_review("shop")));
+        let refused = app.call(whole(&soon("/validate/policies"), large_review("shop")));
+        let small = app.call(whole(path, recorded("configmap-create").to_string()));
+        let (shed, refused, small) = tokio::join!(shed, refused, small);
         assert_eq!(shed.status, StatusCode::TOO_MANY_REQUESTS);
-        let message = app.call(whole(path, review)).await.refused(429, "TooManyRequests");
+        let message = refused.refused(429, "TooManyRequests");
         assert!(
             message.contains("policy app cannot judge ConfigMap shop/web: its review is large"),
             "{message}"
         );
-        let small = recorded("configmap-create").to_string();
-        app.call(whole(path, small)).await.allowed();
+        small.allowed();
     };
     let (large, ()) = tokio::join!(futures::future::join_all(large), meanwhile);
     assert!(large.iter().all(|answer| answer.status == StatusCode::GATEWAY_TIMEOUT));
-    assert_eq!(
-        app.call(stalled(path, 16 << 20)).await.status,
-        StatusCode::GATEWAY_TIMEOUT,
-        "there is room again"
-    );
+    let message = app.call(whole(path, large_review("shop"))).await.refused(403, "Forbidden");
+    assert!(message.contains("policy app, rule "), "there is room again: {message}");
+}
+
+/// A tenant who sends large writes one after the other, also as dry runs, had those of everybody else refused.
+#[tokio::test(start_paused = true)]
+async fn large_writes_of_one_namespace_keep_out_no_other() {
+    let app = few(64);
+    let path = "/validate/policies?timeout=4s";
+    let flood = (0..20).map(|_| app.call(stalled_large(path, "team-b")));
+    let other = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let start = tokio::time::Instant::now();
+        let judged = app.call(whole(path, large_review("shop"))).await.refused(403, "Forbidden");
+        assert!(judged.contains("policy app, rule "), "{judged}");
+        assert_eq!(start.elapsed(), Duration::ZERO, "without waiting");
+        // Of the flood, one has room, and eight wait; the others have sent what they have, and hold their places.
+        let small = || app.call(whole(path, recorded("configmap-create").to_string()));
+        small().await.allowed();
+    };
+    tokio::join!(futures::future::join_all(flood), other);
+    assert_eq!(app.metrics.in_flight.get(), 0);
+}
+
+/// Two namespaces can take all of the memory; each other then has its turn.
+#[tokio::test(start_paused = true)]
+async fn a_large_write_waits_for_its_turn_and_few_do() {
+    let app = few(64);
+    let held = ["team-b", "team-c"]
+        .map(|namespace| app.call(stalled_large("/validate/policies?timeout=1s", namespace)));
+    let path = "/validate/policies?timeout=10s";
+    let waiting = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let all = (0..9).map(|_| async {
+            let start = tokio::time::Instant::now();
+            let answer = app.call(whole(path, large_review("shop"))).await;
+            (answer.response()["status"]["code"].as_u64(), start.elapsed() < Duration::from_millis(500))
+        });
+        futures::future::join_all(all).await
+    };
+    let (_, answers) = tokio::join!(futures::future::join_all(held), waiting);
+    let (at_once, later): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(_, is_at_once)| *is_at_once);
+    assert_eq!(at_once, [(Some(429), true)], "one more than may wait");
+    assert_eq!(later, [(Some(403), false); 8], "judged once there was room");
 }
 
 /// A write that was shed passes where a policy says `Ignore`. The reconciler hears of it by its canary, and judges what is there.

@@ -1,0 +1,98 @@
+//! The body of a request, in one piece of memory: collecting it in pieces would need twice as much.
+
+use axum::body::{Body, Bytes};
+use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    fault::{BODY_WITHIN, HandleError},
+    judge::namespace_of,
+    shedding::{Room, Shedding},
+};
+use crate::admit::{
+    decide::Unread,
+    decode::{BODY_LIMIT, HEAD_LIMIT},
+};
+
+/// A body, or its beginning.
+pub(super) struct Received {
+    pub(super) bytes: Bytes,
+    /// The room that a large one takes.
+    pub(super) room: Option<Room>,
+    /// Why `bytes` are only the beginning.
+    pub(super) unread: Option<Unread>,
+}
+
+/// Reads a body of this length, if the length is known. Of a large one the beginning is read first, since it names
+/// the namespace; the rest is read once there is room for the body, for which the request waits until `until`.
+pub(super) async fn received(
+    shedding: &Shedding,
+    body: Body,
+    length: Option<u64>,
+    until: Instant,
+) -> Result<Received, HandleError> {
+    let length = length.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    let mut incoming = Incoming::new(body, length.unwrap_or_default().min(HEAD_LIMIT));
+    let within = BODY_WITHIN;
+    let slow = |_| HandleError::SlowBody;
+    let (mut room, mut unread) = (None, None);
+    if !timeout(within, incoming.fill(HEAD_LIMIT)).await.map_err(slow)?? {
+        unread = Some(Unread::TooLarge);
+        let most = length.unwrap_or(BODY_LIMIT);
+        if most <= BODY_LIMIT {
+            room = shedding.room(&namespace_of(&incoming.kept), most, until).await;
+            unread = match room {
+                None => Some(Unread::NoRoom),
+                Some(_) => {
+                    incoming.kept.reserve_exact(length.unwrap_or_default().saturating_sub(HEAD_LIMIT));
+                    let is_whole = timeout(within, incoming.fill(most)).await.map_err(slow)??;
+                    if is_whole { None } else { Some(Unread::TooLarge) }
+                }
+            };
+        }
+    }
+    if unread.is_some() {
+        timeout(within, incoming.drop_rest()).await.map_err(slow)??;
+    }
+    Ok(Received { bytes: incoming.kept.into(), room, unread })
+}
+
+struct Incoming {
+    body: Body,
+    kept: Vec<u8>,
+    /// What arrived, and is not kept yet.
+    next: Bytes,
+}
+
+impl Incoming {
+    fn new(body: Body, expected: usize) -> Self {
+        Self { body, kept: Vec::with_capacity(expected), next: Bytes::new() }
+    }
+
+    /// Reads until the body ends, or so many bytes are kept: whether it has ended.
+    async fn fill(&mut self, most: usize) -> Result<bool, HandleError> {
+        loop {
+            let fits = self.next.len().min(most - self.kept.len());
+            self.kept.extend_from_slice(&self.next.split_to(fits));
+            if !self.next.is_empty() {
+                return Ok(false);
+            }
+            match self.body.frame().await {
+                None => return Ok(true),
+                Some(frame) => {
+                    let frame = frame.map_err(|_| HandleError::Body)?;
+                    self.next = frame.into_data().unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    /// An HTTP/1.1 client may not see an answer that comes before it has sent everything.
+    async fn drop_rest(&mut self) -> Result<(), HandleError> {
+        self.next = Bytes::new();
+        while let Some(frame) = self.body.frame().await {
+            frame.map_err(|_| HandleError::Body)?;
+        }
+        Ok(())
+    }
+}
