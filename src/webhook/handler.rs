@@ -110,7 +110,7 @@ async fn answer(
     let Decided { uid, operation, kind, decision } = match unread {
         None => decided(state, purpose, bytes, &permit).await?,
         // The beginning tells policies enough to refuse the write.
-        Some(why) if has_policies(&purpose) => undecoded(state, &bytes, why)?,
+        Some(why) if has_policies(&purpose) => undecoded(state, &purpose, &bytes, why)?,
         Some(why) => return Err(why.into()),
     };
     (seen.operation, seen.kind) = (operation, kind);

@@ -106,3 +106,16 @@ async fn a_large_namespace_is_covered_whatever_its_labels_are() {
     let message = ask(&app, "/validate/policies", review).await.refused(403, "Forbidden");
     assert!(message.contains("policy owned cannot judge Namespace web: "), "{message}");
 }
+
+/// Policies do not judge our own kinds, so `/validate` allowed a rule that it had not read.
+#[tokio::test]
+async fn a_large_rule_has_no_verdict() {
+    let rule = json!({"metadata": {"name": "web", "annotations": {"a": padding(17 * MIB)}}, "spec": {}});
+    let kind = r#""kind":{"group":"","version":"v1","kind":"X"}"#;
+    let own = r#""kind":{"group":"copyrator.dev","version":"v1alpha1","kind":"CopyratorRule"}"#;
+    let review = review("X", "CREATE", "alice", &rule, &Value::Null).replacen(kind, own, 1);
+    let app = Cluster::new().app();
+    for path in ["/validate", "/validate/own-kinds"] {
+        assert_eq!(ask(&app, path, review.clone()).await.status, 413, "{path}");
+    }
+}
