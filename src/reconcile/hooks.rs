@@ -11,7 +11,7 @@ use std::{
 
 use kube::Client;
 
-use super::{Again, Lane, context::Context};
+use super::{Again, Lane, context::Context, scan::Scanner};
 use crate::{
     act::{
         certificates::CaError,
@@ -55,7 +55,7 @@ impl HooksHandler {
         self.hooks.rest();
     }
 
-    pub(super) async fn handle(&self) -> Again {
+    pub(super) async fn handle(&self, scanner: &Scanner) -> Again {
         let (wanted, warned) = {
             let world = self.context.world();
             let valid = world.policies().iter().filter(|(_, facts)| facts.compiled.is_ok());
@@ -76,7 +76,7 @@ impl HooksHandler {
             self.unheard.swap(matches!(kept, Err(HookError::Unreached(_))), Ordering::Relaxed)
                 && kept.is_ok();
         if is_heard_again || self.hooks.unjudged() > unjudged {
-            self.context.queue().add(Key::Scan, Lane::Change);
+            scanner.request_for_unjudged();
         }
         if !matches!(kept, Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading))) {
             self.see_hooks(&wanted, &policies, kept.as_ref().err()).await;

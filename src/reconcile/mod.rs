@@ -397,7 +397,7 @@ impl Reconciler {
                 Again::OnChange
             }
             Key::SourceIndex => self.source_index.handle(key).await,
-            Key::Hooks => self.hooks.handle().await,
+            Key::Hooks => self.hooks.handle(&self.scanner).await,
             Key::DigestKey => self.digest_key.handle().await,
         }
     }

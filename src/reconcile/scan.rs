@@ -1,7 +1,11 @@
 //! What is there already, held against the policies: read page by page while nothing more urgent waits,
 //! judged, and dropped.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures::FutureExt as _;
 use kube::Client;
@@ -32,7 +36,10 @@ const REST: Duration = Duration::from_secs(5);
 const REST_TIMES: u32 = 20;
 /// The same where a policy waits for its first; and as long as the last one took.
 const FIRST: Duration = Duration::from_millis(500);
-/// After one that failed, at least.
+/// So many times what the last one took, where writes were let through without a verdict: a user who can overload
+/// the webhook, again and again, must not have everything read all the time either.
+const UNJUDGED_TIMES: u32 = 4;
+/// After one that failed, and before one for such writes, this is enough where the last one took little.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
 /// Objects of the first page; the next pages have as many as come to so many bytes.
@@ -56,11 +63,13 @@ pub(super) struct Scanner {
     context: Context,
     client: Client,
     wanted: Notify,
+    /// Whether writes were let through without a verdict since the last look began.
+    has_unjudged: AtomicBool,
 }
 
 impl Scanner {
     pub(super) fn new(context: Context, client: Client) -> Self {
-        Self { context, client, wanted: Notify::new() }
+        Self { context, client, wanted: Notify::new(), has_unjudged: AtomicBool::default() }
     }
 
     /// Has everything looked at once more.
@@ -68,27 +77,43 @@ impl Scanner {
         self.wanted.notify_one();
     }
 
+    /// The same, sooner: writes were let through without a verdict.
+    pub(super) fn request_for_unjudged(&self) {
+        self.has_unjudged.store(true, Ordering::Relaxed);
+        self.request();
+    }
+
     /// Looks at what policies speak of whenever somebody asks for it, until dropped.
     pub(super) async fn run(&self) -> Infallible {
         let (mut ended, mut last) = (Instant::now(), Ok(Duration::ZERO));
         loop {
             self.wanted.notified().await;
-            while ended.elapsed() < rest(last, is_unscanned(&self.context.world())) {
+            while ended.elapsed() < rest(last, self.urgency()) {
                 tokio::time::sleep(STEP).await;
             }
             // This scan answers all requests made until now.
             self.wanted.notified().now_or_never();
+            let has_unjudged = self.has_unjudged.swap(false, Ordering::Relaxed);
             let mut busy = Duration::ZERO;
             last = match self.scan_once(&mut busy).await {
                 Ok(()) => Ok(busy),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, "what is there could not be held against the policies");
+                    self.has_unjudged.fetch_or(has_unjudged, Ordering::Relaxed);
                     self.request();
                     Err(busy)
                 }
             };
             ended = Instant::now();
+        }
+    }
+
+    fn urgency(&self) -> Urgency {
+        match self.has_unjudged.load(Ordering::Relaxed) {
+            _ if is_unscanned(&self.context.world()) => Urgency::First,
+            true => Urgency::Unjudged,
+            false => Urgency::Usual,
         }
     }
 
@@ -172,13 +197,25 @@ impl Scanner {
     }
 }
 
-/// From the end of one look to the next: by how long the last was busy, whether it failed, and whether a
-/// policy waits for its first.
-fn rest(last: Result<Duration, Duration>, unscanned: bool) -> Duration {
-    match last {
-        Ok(busy) if unscanned => FIRST.max(busy),
-        Ok(busy) => REST.max(busy * REST_TIMES),
-        Err(busy) => AGAIN.max(busy * REST_TIMES),
+/// What a look is for.
+#[derive(Clone, Copy, Debug)]
+enum Urgency {
+    /// A policy waits for its first.
+    First,
+    /// Writes were let through without a verdict.
+    Unjudged,
+    Usual,
+}
+
+/// From the end of one look to the next: by how long the last was busy, and whether it failed.
+fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
+    let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
+    match (last, urgency) {
+        (Ok(busy), Urgency::First) => FIRST.max(busy),
+        (Ok(busy), Urgency::Unjudged) => usual(REST, busy).min(AGAIN.max(busy * UNJUDGED_TIMES)),
+        (Ok(busy), Urgency::Usual) => usual(REST, busy),
+        (Err(busy), Urgency::Unjudged) => AGAIN.max(busy * UNJUDGED_TIMES),
+        (Err(busy), _) => usual(AGAIN, busy),
     }
 }
 
@@ -191,19 +228,23 @@ mod tests {
     #[test]
     fn the_more_a_look_cost_the_longer_is_the_rest() {
         let seconds = Duration::from_secs_f64;
-        for (last, unscanned, rests) in [
-            (Ok(0.0), true, 0.5),
-            (Ok(3.0), true, 3.0),
-            (Ok(0.0), false, 5.0),
-            (Ok(3.0), false, 60.0),
-            (Err(0.0), true, 30.0),
-            (Err(1.0), false, 30.0),
-            (Err(3.0), true, 60.0),
+        for (last, urgency, rests) in [
+            (Ok(0.0), Urgency::First, 0.5),
+            (Ok(3.0), Urgency::First, 3.0),
+            (Ok(0.0), Urgency::Usual, 5.0),
+            (Ok(3.0), Urgency::Usual, 60.0),
+            (Ok(0.0), Urgency::Unjudged, 5.0),
+            (Ok(3.0), Urgency::Unjudged, 30.0),
+            (Ok(60.0), Urgency::Unjudged, 240.0),
+            (Err(0.0), Urgency::First, 30.0),
+            (Err(1.0), Urgency::Usual, 30.0),
+            (Err(3.0), Urgency::First, 60.0),
+            (Err(3.0), Urgency::Unjudged, 30.0),
         ] {
             assert_eq!(
-                rest(last.map(seconds).map_err(seconds), unscanned),
+                rest(last.map(seconds).map_err(seconds), urgency),
                 seconds(rests),
-                "{last:?} {unscanned}"
+                "{last:?} {urgency:?}"
             );
         }
     }
