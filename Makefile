@@ -15,7 +15,7 @@ OTHER_CLUSTERS = documents real_node $(basename $(notdir $(wildcard tests/*/test
 # One set of packages everywhere, so that features are the same and nothing is compiled twice; make's jobs are not cargo's.
 TESTS = MAKEFLAGS= cargo test --locked --workspace --no-fail-fast
 # What `make fuzz` runs, and for how long each.
-TARGET ?= cel formats globs pem policy review template
+TARGET ?= cel formats globs lists pem policy review template
 SECONDS ?= 60
 # What the demo is made of, and where it is then.
 DEMO = --package copyrator --package demo --package devcluster

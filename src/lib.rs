@@ -32,10 +32,11 @@ pub mod testing {
         access::{AskError, Authorizer},
         act::outcome::Outcome,
         cli::Cli,
-        cluster::{Target, WriteClient, clients},
+        cluster::{Target, WriteClient, clients, metadata_as_json},
         observe::{
             content::Contents,
-            watch::{Intake, Listed, Observer, Requests},
+            observer::{Listed, Observer, Requests},
+            watch::Intake,
         },
         reconcile::{Decided, about_rule},
         serve::{ConnectionMetrics, Drain, Drained, Limits, ServingCert, serve_plain},

@@ -16,6 +16,7 @@ pub(crate) use api_server::ApiServer;
 pub(crate) use client::client;
 pub use client::{WriteClient, clients};
 pub(crate) use error::ClientError;
+pub use protobuf::metadata_as_json;
 pub use target::Target;
 pub(crate) use target::{Identity, Impersonated, Trust};
 pub(crate) use throttle::Throttle;

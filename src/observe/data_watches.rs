@@ -18,10 +18,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::watch::{Observer, watch};
+use super::{observer::Observer, watch::watch};
 use crate::{
     api::DataKind,
     intake::{
+        decoded::Decoded,
         labelled::{Labelled, OfCopies, OfDeclaring},
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
@@ -150,7 +151,7 @@ impl Running {
         self.tasks.insert(watch, task);
     }
 
-    fn run<W: Watched>(&mut self, api: Api<W>, place: Option<Arc<str>>) -> AbortHandle {
+    fn run<W: Watched>(&mut self, api: Api<Decoded<W>>, place: Option<Arc<str>>) -> AbortHandle {
         let fields = match W::STORE {
             Store::Secrets => SECRETS,
             _ => CONFIG_MAPS,

@@ -4,16 +4,18 @@
 use std::{collections::BTreeSet, pin::pin, sync::PoisonError, time::Duration};
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Client,
+    Client, Resource,
     api::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{hindered::hindered, watch::Observer};
+use super::{health::Health, hindered::hindered, observer::Observer, watch::is_undecodable};
 use crate::{
-    model::{InstancesRead, World},
+    intake::decoded::Decoded,
+    model::{InstancesRead, ListName, World},
     names::InstanceKind,
     plan::Changed,
 };
@@ -29,7 +31,7 @@ const LINGER: Duration = Duration::from_secs(10);
 /// What is kept of the objects of such a kind.
 pub(crate) trait Kept: Clone + Send + Sync + 'static {
     /// An object as the API server sends it.
-    type Sent: Send;
+    type Sent: Resource + Send;
     /// What is kept of it.
     type Object: Send;
 
@@ -44,10 +46,12 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
         &self,
         client: &Client,
         config: watcher::Config,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<Self::Sent>>> + Send;
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send;
+    /// The name of the object that has this metadata, as a change of it is told.
+    fn named(&self, meta: &ObjectMeta) -> Changed;
     /// Reduces an object; `None` where it is none.
     fn reduced(&self, sent: Self::Sent) -> Option<Self::Object>;
-    /// The name of the object, as a change of it is told.
+    /// The same of an object.
     fn changed(&self, object: &Self::Object) -> Changed;
     /// Whether the world has this very version of it.
     fn is_known(&self, object: &Self::Object, world: &World) -> bool;
@@ -74,8 +78,14 @@ pub(crate) async fn watch_kind<K: Kept>(
     relist: Duration,
     stop: CancellationToken,
 ) {
+    let mut health = Health::new(observer.clone(), ListName::of_kind(kept.kind()));
     while !stop.is_cancelled() {
-        let intake = Intake { kept: kept.clone(), observer: observer.clone(), unseen: BTreeSet::new() };
+        let intake = Intake {
+            kept: kept.clone(),
+            observer: observer.clone(),
+            unseen: BTreeSet::new(),
+            has_nameless: false,
+        };
         intake.let_go();
         tokio::select! {
             () = stop.cancelled() => return,
@@ -85,7 +95,7 @@ pub(crate) async fn watch_kind<K: Kept>(
             () = stop.cancelled() => return,
             () = unneeded(&observer, &kept) => {}
             () = tokio::time::sleep(relist) => {}
-            () = follow(&client, config.clone(), intake) => {
+            () = follow(&client, config.clone(), intake, &mut health) => {
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(AGAIN) => {}
@@ -120,11 +130,22 @@ async fn unneeded<K: Kept>(observer: &Observer, kept: &K) {
 
 /// Follows events, until it is not known any more what is there. Returns also when only a new list can tell that: nothing else says
 /// that a watch which has failed goes on.
-async fn follow<K: Kept>(client: &Client, config: watcher::Config, mut intake: Intake<K>) {
+async fn follow<K: Kept>(
+    client: &Client,
+    config: watcher::Config,
+    mut intake: Intake<K>,
+    health: &mut Health,
+) {
     let kept = intake.kept.clone();
     match hindered(client, &kept.resource()).await {
-        Some(InstancesRead::Failed(why)) => return intake.fail(why),
-        Some(read) => return intake.set_read(read),
+        Some(InstancesRead::Failed(why)) => {
+            health.fails(&why);
+            return intake.fail(why);
+        }
+        Some(read) => {
+            health.works();
+            return intake.set_read(read);
+        }
         None => {}
     }
     let mut events = pin!(kept.events(client, config).default_backoff());
@@ -132,19 +153,28 @@ async fn follow<K: Kept>(client: &Client, config: watcher::Config, mut intake: I
         intake.observer.events.inc();
         let error = match event {
             Ok(event) => {
+                if !matches!(event, watcher::Event::Init) {
+                    health.works();
+                }
                 intake.take(event);
                 continue;
             }
             Err(error) => error,
         };
         tracing::debug!(kind = %kept.kind(), %error, "a watch of objects for templates has failed");
-        return match code(&error) {
+        let code = code(&error);
+        if code == Some(404) {
+            health.works();
+        } else {
+            health.fails(&error.to_string());
+        }
+        return match code {
             Some(404) => intake.set_read(InstancesRead::NotServed),
             Some(403) => intake.set_read(InstancesRead::Failed(error.to_string())),
             // What has happened meanwhile is told by the watch that follows by itself, or by its list.
             Some(410) | None if goes_on(&error) && intake.is_listed() => continue,
             // The API server has not answered: it is not the objects of this kind that it fails at.
-            None if intake.is_known() => intake.doubt(),
+            None if intake.is_known() && !is_undecodable(&error) => intake.doubt(),
             _ => intake.fail(error.to_string()),
         };
     }
@@ -156,14 +186,14 @@ fn code(error: &watcher::Error) -> Option<u16> {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchError(status) => Some(status.code).filter(|code| *code != 0),
         _ => None,
     }
 }
 
 /// Whether the watch has ended on its way, so that another one begins where it was, or with a list.
 fn goes_on(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_))
+    matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)) && !is_undecodable(error)
 }
 
 /// Takes in the events of one watch.
@@ -172,35 +202,46 @@ struct Intake<K> {
     observer: Observer,
     /// Objects that were known when a list began and have not appeared in it so far.
     unseen: BTreeSet<Changed>,
+    /// Whether the list brought an object that does not even have a name.
+    has_nameless: bool,
 }
 
 impl<K: Kept> Intake<K> {
-    fn take(&mut self, event: watcher::Event<K::Sent>) {
+    fn take(&mut self, event: watcher::Event<Decoded<K::Sent>>) {
         match event {
             watcher::Event::Init => {
+                self.has_nameless = false;
                 self.unseen =
                     self.kept.known(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner));
             }
             watcher::Event::InitApply(sent) => {
-                if let Some(object) = self.kept.reduced(sent) {
-                    self.unseen.remove(&self.kept.changed(&object));
-                    self.put(object);
-                }
+                self.has_nameless |= sent.meta().name.is_none();
+                self.unseen.remove(&self.kept.named(sent.meta()));
+                self.receive(sent);
             }
             watcher::Event::InitDone => {
-                self.forget_unseen();
+                let unseen = std::mem::take(&mut self.unseen);
+                // Any of them may be the one without a name.
+                if !self.has_nameless {
+                    unseen.iter().for_each(|changed| self.forget(changed));
+                }
                 self.set_read(InstancesRead::Listed);
             }
-            watcher::Event::Apply(sent) => {
+            watcher::Event::Apply(sent) => self.receive(sent),
+            watcher::Event::Delete(sent) => self.forget(&self.kept.named(sent.meta())),
+        }
+    }
+
+    /// Takes in an object, or notes that it cannot be read.
+    fn receive(&self, sent: Decoded<K::Sent>) {
+        match sent.read() {
+            Ok(sent) => {
                 if let Some(object) = self.kept.reduced(sent) {
+                    self.observer.take_back(&self.kept.changed(&object));
                     self.put(object);
                 }
             }
-            watcher::Event::Delete(sent) => {
-                if let Some(object) = self.kept.reduced(sent) {
-                    self.forget(&self.kept.changed(&object));
-                }
-            }
+            Err(left) => self.observer.leave_out(&self.kept.named(&left.metadata), &left),
         }
     }
 
@@ -215,16 +256,11 @@ impl<K: Kept> Intake<K> {
     }
 
     fn forget(&self, changed: &Changed) {
+        self.observer.take_back(changed);
         self.observer.change(changed, |world| {
             self.kept.forget(changed, world);
             true
         });
-    }
-
-    fn forget_unseen(&mut self) {
-        for changed in std::mem::take(&mut self.unseen) {
-            self.forget(&changed);
-        }
     }
 
     fn is_listed(&self) -> bool {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use futures::Stream;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client,
     api::ApiResource,
@@ -14,11 +15,11 @@ use kube::{
 
 use super::dynamic::Kept;
 use crate::{
-    intake::granted::Declared,
+    intake::{decoded::Decoded, granted::Declared},
     marks::OF_COPIES,
-    model::{InstancesRead, World},
-    names::{InstanceKind, Kind},
-    plan::Changed,
+    model::{InstancesRead, UnreadObject, World},
+    names::{InstanceKind, Kind, ObjectKey},
+    plan::{Changed, unread},
 };
 
 /// All such objects of a kind.
@@ -47,9 +48,14 @@ impl Kept for DeclaredOf {
         &self,
         client: &Client,
         config: watcher::Config,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<Self::Sent>>> + Send {
-        let api: Api<Self::Sent> = Api::all_with(client.clone(), &self.0.resource().into());
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send {
+        let api: Api<Decoded<Self::Sent>> = Api::all_with(client.clone(), &self.0.resource().into());
         watcher(api, if self.0.is_copied() { config } else { config.labels(OF_COPIES) })
+    }
+
+    fn named(&self, meta: &ObjectMeta) -> Changed {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Changed::Object(ObjectKey::new(self.0, text(&meta.namespace), text(&meta.name)))
     }
 
     fn reduced(&self, sent: Self::Sent) -> Option<Declared> {
@@ -70,7 +76,9 @@ impl Kept for DeclaredOf {
 
     fn known(&self, world: &World) -> BTreeSet<Changed> {
         let of_kind = world.objects().filter(|(key, _)| key.kind == self.0);
-        of_kind.map(|(key, _)| Changed::Object(key.clone())).collect()
+        let known = of_kind.map(|(key, _)| Changed::Object(key.clone()));
+        let is_of = |object: &UnreadObject| matches!(object, UnreadObject::Object(key) if key.kind == self.0);
+        known.chain(unread(world, is_of)).collect()
     }
 
     fn forget(&self, changed: &Changed, world: &mut World) {

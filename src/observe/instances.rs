@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use futures::Stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, api::ApiResource, core::DynamicObject, runtime::watcher};
 
 use super::dynamic::Kept;
 use crate::{
-    intake::instance::Instance,
-    model::{InstancesRead, World},
-    names::{InstanceKind, TemplateKind},
-    plan::Changed,
+    intake::{decoded::Decoded, instance::Instance},
+    model::{InstancesRead, UnreadObject, World},
+    names::{InstanceKind, NamespacedName, TemplateKind},
+    plan::{Changed, unread},
 };
 
 /// The names of a kind in the API.
@@ -25,7 +26,7 @@ pub(crate) fn resource(kind: &TemplateKind) -> ApiResource {
 }
 
 /// The objects of a kind.
-pub(crate) fn api(client: &Client, kind: &TemplateKind) -> Api<DynamicObject> {
+pub(crate) fn api(client: &Client, kind: &TemplateKind) -> Api<Decoded<DynamicObject>> {
     Api::all_with(client.clone(), &resource(kind))
 }
 
@@ -55,8 +56,13 @@ impl Kept for InstancesOf {
         &self,
         client: &Client,
         config: watcher::Config,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send {
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<DynamicObject>>>> + Send {
         watcher(api(client, &self.0), config)
+    }
+
+    fn named(&self, meta: &ObjectMeta) -> Changed {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Changed::Instance(self.kind(), NamespacedName::new(text(&meta.namespace), text(&meta.name)))
     }
 
     fn reduced(&self, sent: DynamicObject) -> Option<Instance> {
@@ -77,7 +83,11 @@ impl Kept for InstancesOf {
 
     fn known(&self, world: &World) -> BTreeSet<Changed> {
         let names = world.instances(&self.0.kind).map(|(name, _)| name.clone());
-        names.map(|name| Changed::Instance(self.kind(), name)).collect()
+        let known = names.map(|name| Changed::Instance(self.kind(), name));
+        let kind = self.kind();
+        known
+            .chain(unread(world, |object| matches!(object, UnreadObject::Instance(of, _) if *of == kind)))
+            .collect()
     }
 
     fn forget(&self, changed: &Changed, world: &mut World) {

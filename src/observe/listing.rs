@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::instances::api;
 use crate::{
     intake::{
+        decoded::Decoded,
         granted::Declared,
         instance::Instance,
         watched::{Watched, namespace_facts},
@@ -72,7 +73,10 @@ pub(crate) enum ListError {
 ///
 /// # Errors
 /// The API server refused, or did not answer.
-pub(crate) async fn list<W: Watched>(client: &Client, fields: Option<&str>) -> Result<Vec<W>, ListError> {
+pub(crate) async fn list<W: Watched>(
+    client: &Client,
+    fields: Option<&str>,
+) -> Result<Vec<Decoded<W>>, ListError> {
     all(Api::all(client.clone()), "all namespaces", fields).await
 }
 
@@ -84,7 +88,7 @@ pub(crate) async fn list_in<W>(
     client: &Client,
     namespace: &str,
     fields: Option<&str>,
-) -> Result<Vec<W>, ListError>
+) -> Result<Vec<Decoded<W>>, ListError>
 where
     W: Watched + Resource<Scope = NamespaceResourceScope>,
 {
@@ -97,8 +101,14 @@ where
 /// The API server refused, or did not answer.
 pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option<NamespaceFacts>, ListError> {
     let (resource, scope) = ("namespaces".to_owned(), format!("namespace {name}"));
-    match Api::<Namespace>::all(client.clone()).get_opt(name).await {
-        Ok(found) => Ok(found.as_ref().map(namespace_facts)),
+    match Api::<Decoded<Namespace>>::all(client.clone()).get_opt(name).await {
+        Ok(found) => match found.map(Decoded::read).transpose() {
+            Ok(found) => Ok(found.as_ref().map(namespace_facts)),
+            Err(left) => {
+                let message = format!("Namespace {name} cannot be read: {}", left.why);
+                Err(ListError::Failed { resource, code: 500, message })
+            }
+        },
         Err(kube::Error::Api(status)) if status.code == 403 => {
             Err(ListError::Refused { resource, scope, message: status.message.clone() })
         }
@@ -113,10 +123,13 @@ pub(crate) async fn read_namespace(client: &Client, name: &str) -> Result<Option
 ///
 /// # Errors
 /// The API server refused, or did not answer.
-pub(crate) async fn list_instances(client: &Client, kind: &TemplateKind) -> Result<Vec<Instance>, ListError> {
+pub(crate) async fn list_instances(
+    client: &Client,
+    kind: &TemplateKind,
+) -> Result<Vec<Decoded<Instance>>, ListError> {
     let first = ListParams::default().limit(PAGE);
     let listed = every(api(client, kind), first, kind.plural.clone(), "all namespaces").await?;
-    Ok(listed.into_iter().map(|object| Instance::new(&kind.kind, object)).collect())
+    Ok(listed.into_iter().map(|object| object.map(|object| Instance::new(&kind.kind, object))).collect())
 }
 
 /// Lists the objects of a kind, known at run time only, that templates declare, or somebody marked so; in one namespace or in all.
@@ -127,9 +140,9 @@ pub(crate) async fn list_declared(
     client: &Client,
     kind: Kind,
     place: Option<&str>,
-) -> Result<Vec<Declared>, ListError> {
+) -> Result<Vec<Decoded<Declared>>, ListError> {
     let resource = kind.resource();
-    let api: Api<PartialObjectMeta<DynamicObject>> = match place {
+    let api: Api<Decoded<PartialObjectMeta<DynamicObject>>> = match place {
         Some(place) => Api::namespaced_with(client.clone(), place, &resource.into()),
         None => Api::all_with(client.clone(), &resource.into()),
     };
@@ -137,10 +150,17 @@ pub(crate) async fn list_declared(
     let first = ListParams::default().limit(PAGE);
     let first = if kind.is_copied() { first } else { first.labels(OF_COPIES) };
     let listed = every(api, first, resource.plural.to_owned(), &scope).await?;
-    Ok(listed.into_iter().filter_map(|object| Declared::new(kind, &object.metadata)).collect())
+    let declared = |object: Decoded<PartialObjectMeta<_>>| {
+        object.filter_map(|object| Declared::new(kind, &object.metadata))
+    };
+    Ok(listed.into_iter().filter_map(declared).collect())
 }
 
-async fn all<W: Watched>(api: Api<W>, scope: &str, fields: Option<&str>) -> Result<Vec<W>, ListError> {
+async fn all<W: Watched>(
+    api: Api<Decoded<W>>,
+    scope: &str,
+    fields: Option<&str>,
+) -> Result<Vec<Decoded<W>>, ListError> {
     let first = ListParams::default().limit(PAGE);
     let first = fields.map_or(first.clone(), |fields| first.fields(fields));
     let first = W::LABELS.map_or(first.clone(), |labels| first.labels(labels));

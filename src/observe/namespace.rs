@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-use super::watch::Observer;
+use super::observer::Observer;
 use crate::{
-    intake::watched::namespace_facts,
+    intake::{decoded::Decoded, watched::namespace_facts},
     model::{NamespaceRead, Store},
 };
 
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a namespace again and again, until told to stop.
 pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
-    let api: Api<Namespace> = Api::all(client);
+    let api: Api<Decoded<Namespace>> = Api::all(client);
     let mut told = None;
     while !stop.is_cancelled() {
         let seen = tokio::select! {
@@ -27,10 +27,11 @@ pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, st
             seen = tokio::time::timeout(TIMEOUT, api.get_opt(&place)) => seen,
         };
         let failed = match seen {
-            Ok(Ok(Some(namespace))) => {
+            Ok(Ok(Some(Decoded::Read(namespace)))) => {
                 observer.look(&place, NamespaceRead::Namespace(namespace_facts(&namespace)));
                 None
             }
+            Ok(Ok(Some(Decoded::Unreadable(left)))) => Some(left.why),
             Ok(Ok(None)) => {
                 let why = format!("namespaces {place:?} not found");
                 observer.look(&place, NamespaceRead::Refused(Store::Namespaces, why.clone()));

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::queue::{Lane, Queue, Tenant};
 use crate::{
     model::World,
-    observe::watch::{Listed, Requests},
+    observe::observer::{Listed, Requests},
     plan::{Changed, Key, everything, listed_anew},
 };
 

@@ -36,7 +36,7 @@ pub(crate) mod typed;
 mod verify;
 mod workload;
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use kube::Client;
@@ -83,6 +83,7 @@ use crate::{
         writer::Writer,
     },
     authority::TrustedWriters,
+    model::World,
     observe::{content::Contents, crds::Definitions},
     plan::{
         Key,
@@ -138,6 +139,14 @@ pub(crate) struct Reconciler {
     lag: Arc<Lag>,
     tallies: Arc<Tallies>,
     large_spreads: Arc<LargeSpreads>,
+}
+
+/// When a key is looked at again that waits for a list, while another list has failed for long.
+const WIDENING_AGAIN: Duration = Duration::from_secs(5);
+
+/// Whether keys wait until something is listed. Not for a list that has failed for long: then statuses are looked at, to say so.
+fn is_held(world: &World) -> bool {
+    world.is_widening() && world.failing_lists().next().is_none()
 }
 
 impl Reconciler {
@@ -266,7 +275,7 @@ impl Reconciler {
             let key = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                key = queue.next(|| self.context.world().is_widening()) => key,
+                key = queue.next(|| is_held(&self.context.world())) => key,
             };
             let again = self.look_at(&key).await;
             queue.done(&key, again);
@@ -346,12 +355,14 @@ impl Reconciler {
     /// Something may come to need further objects after a key was taken. The key is looked at again then, but for one that failed, which
     /// waits as long as it must in any case.
     async fn look_at(&self, key: &Key) -> Again {
-        let is_widening = || self.context.world().is_widening();
+        let is_widening = || is_held(&self.context.world());
         if is_widening() {
             return Again::AsBefore;
         }
         if !self.is_to_look_at(key) {
-            return Again::OnChange;
+            // A list that has failed for long keeps no status back, but everything else: it is looked at once the world is complete.
+            let is_widening = self.context.world().is_widening();
+            return if is_widening { Again::After(WIDENING_AGAIN) } else { Again::OnChange };
         }
         match self.handle(key).await {
             Again::OnChange | Again::After(_) if is_widening() => Again::AsBefore,
@@ -414,6 +425,9 @@ impl Reconciler {
                 || *key == Key::DigestKey
                 || key.namespace().is_some_and(|namespace| world.sees(namespace))
         };
-        world.is_complete() && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()
+        // Once a list has failed for long, statuses say so, whatever else is not known.
+        let is_status = matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_));
+        let is_known = world.is_complete() || (is_status && world.failing_lists().next().is_some());
+        is_known && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()
     }
 }

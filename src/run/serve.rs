@@ -33,12 +33,14 @@ use crate::{
     admit::Parties,
     cluster::{Throttle, WriteClient, clients},
     config::Config,
+    marks::write_time,
     model::{Settings, Store, World},
     names::NamespacedName,
     observe::{
         crds::Definitions,
+        observer::{Observer, Requests},
+        reads::Reads,
         served::older_definitions,
-        watch::{Observer, Requests},
     },
     reconcile::{Context, Handles, Queue, Reconciler},
     serve::{
@@ -79,6 +81,8 @@ pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
         templates: Arc::default(),
     };
     metrics.register("watch_events", "Events that watches brought", observer.events.clone());
+
+    metrics.register_collector(Box::new(Reads(world.clone())));
 
     watches::start(&mut tasks, &client, &config, &observer, context.widened());
     if let Some(places) = watches::namespace_scope(&config) {
@@ -246,20 +250,31 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
                 () = stop.cancelled() => return Ok::<(), Infallible>(()),
                 _ = look.tick() => {}
             }
-            let missing: Vec<String> = {
+            let (missing, failing): (Vec<String>, Vec<String>) = {
                 let world = world.read().unwrap_or_else(PoisonError::into_inner);
                 let stores = world.unlisted().map(|store| format!("{store:?}"));
                 let places = world.namespace_scope().into_iter().flat_map(|places| places.unsettled());
                 let data = world.data_scope().into_iter().flat_map(|scope| scope.unlisted());
                 let data = data.map(|watch| format!("{watch:?}"));
-                stores.chain(places.map(|name| format!("namespace {name}"))).chain(data).collect()
+                let missing = stores.chain(places.map(|name| format!("namespace {name}"))).chain(data);
+                let failing = world.failing_lists();
+                let failing = failing.map(|(list, failing)| {
+                    format!("{list} cannot be read since {}: {}", write_time(failing.since), failing.why)
+                });
+                (missing.collect(), failing.collect())
             };
             let told = if was_complete { &later } else { &condition };
-            if !missing.is_empty() {
-                told.missing(format!("not listed yet: {}", missing.join(", ")));
+            let is_complete = missing.is_empty();
+            let unlisted = (!is_complete).then(|| format!("not listed yet: {}", missing.join(", ")));
+            let said: Vec<String> = unlisted.into_iter().chain(failing).collect();
+            if said.is_empty() || (is_complete && !was_complete) {
+                told.holds();
+            } else {
+                told.missing(said.join("; "));
+            }
+            if !is_complete {
                 continue;
             }
-            told.holds();
             if !was_complete {
                 was_complete = true;
                 look = tokio::time::interval(LOOK_AT_LISTS);

@@ -19,6 +19,7 @@ use crate::{
     config::Config,
     intake::{
         AsWritten,
+        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
         watched::Watched,
         workload::Workload,
@@ -32,7 +33,8 @@ use crate::{
         granted::DeclaredOf,
         instances::InstancesOf,
         namespace::poll,
-        watch::{Observer, watch},
+        observer::Observer,
+        watch::watch,
     },
 };
 
@@ -108,12 +110,12 @@ pub(super) fn start(
             }
         }
         Some(name) => {
-            let api = Api::<AsWritten<CopyratorRule>>::namespaced(client.clone(), &config.namespace);
+            let api = Api::<Decoded<AsWritten<CopyratorRule>>>::namespaced(client.clone(), &config.namespace);
             watches.run("watch copyratorrules", api, None, Some(&format!("metadata.name={name}")));
         }
     }
     if !config.reconciler {
-        let api = Api::<ConfigMap>::namespaced(client.clone(), &config.namespace);
+        let api = Api::<Decoded<ConfigMap>>::namespaced(client.clone(), &config.namespace);
         watches.run(
             "watch annotated sources and templates",
             api,
@@ -140,7 +142,7 @@ struct Watches<'a> {
 
 impl Watches<'_> {
     fn start<W: Watched>(&mut self, name: &'static str, fields: Option<&str>) {
-        self.run(name, Api::<W>::all(self.client.clone()), None, fields);
+        self.run(name, Api::<Decoded<W>>::all(self.client.clone()), None, fields);
     }
 
     /// Watches ConfigMaps and Secrets where something needs them.
@@ -221,14 +223,14 @@ impl Watches<'_> {
         place: &Arc<str>,
         fields: Option<&str>,
     ) {
-        let api = Api::<W>::namespaced(self.client.clone(), place);
+        let api = Api::<Decoded<W>>::namespaced(self.client.clone(), place);
         self.run(name, api, Some(place.clone()), fields);
     }
 
     fn run<W: Watched>(
         &mut self,
         name: &'static str,
-        api: Api<W>,
+        api: Api<Decoded<W>>,
         place: Option<Arc<str>>,
         fields: Option<&str>,
     ) {

@@ -18,7 +18,8 @@ use crate::instances_rights::{
 use crate::narrowed;
 use crate::rights::unused_on;
 
-const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
+/// The chart.
+pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/copyrator");
 const RECONCILER: &str = "system:serviceaccount:copyrator-system:copyrator-reconciler";
 const FLAGS: [&str; 4] = [
     "--copy-kinds",
@@ -99,7 +100,8 @@ fn definition() -> Value {
     })
 }
 
-fn define(bed: &Bed) {
+/// Defines the kind, and waits until it is served.
+pub fn define(bed: &Bed) {
     bed.admin.create(&definition()).ok();
     eventually("the kind is served", || {
         let listed = bed.admin.try_list("Memcached");

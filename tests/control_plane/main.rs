@@ -103,6 +103,7 @@ mod template_races;
 mod templates;
 mod test_stub;
 mod together;
+mod unreadable;
 mod upgrade;
 mod warnings;
 mod withdrawn;

@@ -9,7 +9,12 @@ use std::{
 use copyrator::{
     api::{ConfigPolicy, CopyratorRule},
     digest::DigestKey,
-    intake::{AsWritten, object::Slim, watched::Watched},
+    intake::{
+        AsWritten,
+        decoded::Decoded,
+        object::Slim,
+        watched::{Watched, take_in},
+    },
     marks,
     model::{
         Authority, Compared, Definition, EVERYWHERE, ForeignField, Refusal, RefusalReason, Right,
@@ -227,9 +232,13 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
     fn take<W: Watched>(world: &mut World, changed: &Changed, state: Option<&Value>) -> bool {
         match state {
             Some(state) => {
-                serde_json::from_value::<W>(state.clone()).unwrap().put(world, Timestamp::UNIX_EPOCH)
+                let object: Decoded<W> = serde_json::from_value(state.clone()).unwrap();
+                take_in(object, world, Timestamp::UNIX_EPOCH)
             }
             None => {
+                if let Some(object) = changed.unread_object() {
+                    world.note_unreadable(object, None);
+                }
                 W::forget(changed, world);
                 true
             }

@@ -81,6 +81,8 @@ pub struct Server {
     pub now: i64,
     /// What has changed, in order, as a watch would tell it.
     pub log: VecDeque<(Changed, Option<Value>)>,
+    /// Objects that somebody has written so that they cannot be decoded.
+    pub unreadable: BTreeSet<ObjectKey>,
     /// What a quota or another webhook refuses.
     pub refuses: BTreeMap<ObjectKey, Refuses>,
     /// What a mutating policy makes of a field that is there, by any writer of the object.
@@ -355,7 +357,13 @@ impl Server {
                     "metadata": {"name": &**name, "uid": namespace.uid.to_string(), "labels": namespace.labels},
                     "status": {"phase": phase}})
             }),
-            Changed::Object(key) => self.objects.get(key).map(|object| object.metadata(key)),
+            Changed::Object(key) => self.objects.get(key).map(|object| {
+                let mut state = object.metadata(key);
+                if self.unreadable.contains(key) {
+                    state["metadata"]["ownerReferences"] = 7.into();
+                }
+                state
+            }),
             Changed::Rule(name) => self.rules.get(name).map(|rule| {
                 let created = jiff::Timestamp::from_second(rule.created).unwrap().to_string();
                 serde_json::json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorRule", "spec": rule.spec,

@@ -14,6 +14,7 @@ mod policies;
 mod queue;
 mod rules;
 mod successors;
+mod unreadable;
 mod watches;
 
 use std::{cell::Cell, collections::BTreeMap};

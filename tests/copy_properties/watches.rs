@@ -10,6 +10,7 @@ use copyrator::{
     api::{CopyratorRule, DataKind},
     intake::{
         AsWritten,
+        decoded::Decoded,
         labelled::{Labelled, OfCopies, OfDeclaring},
         object::Slim,
         watched::Watched,
@@ -288,7 +289,7 @@ trait Take {
 
 impl<W: Watched> Take for Intake<W> {
     fn take(&mut self, word: Word<'_>) {
-        let read = |object| serde_json::from_value::<W>(object).unwrap();
+        let read = |object| serde_json::from_value::<Decoded<W>>(object).unwrap();
         self.take(match word {
             Word::Begun => Event::Init,
             Word::Listed(object) => Event::InitApply(read(object)),

@@ -2,10 +2,10 @@
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
 //! `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what else the authority's refusal says),
-//! `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`. Of `Authorized`:
+//! `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`, `Unread` (a list has failed for long). Of `Authorized`:
 //! `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends, and
 //! `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of problems: `Forbidden`, `Refused`,
-//! `TooLarge`, `Failed`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures),
+//! `TooLarge`, `Failed`, `Unreadable`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures),
 //! `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`,
 //! `TakenBack`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits that a person may have to end), `Invalid`.
 
@@ -20,12 +20,13 @@ use super::{
     said::{About, said},
 };
 use crate::{
-    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, set_condition, speaks_of},
+    api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, WorkloadKind, set_condition, speaks_of},
     authority::NOT_ASKED,
-    model::{MonitorFacts, WaitReason, World},
+    model::{MonitorFacts, Store, UnreadObject, WaitReason, World},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Need, Reason, at_after,
+        copy::{ProblemReason, lists_said, unreadable_said},
         restart::{
             Failure, Inputs, Lines, RestartState, Wait, plan_in_line, plan_selected_pods, reach::standing,
             selects_pods, workloads_of,
@@ -59,7 +60,16 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
 /// not waited for. Without `podsApplied`: that is no news but a record, and the writer of statuses may have
 /// an old one at hand.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
-    let facts = world.monitors().get(name).filter(|_| world.is_complete())?;
+    let facts = world.monitors().get(name)?;
+    let unread = lists_said(world, |store, _| {
+        let of_workloads = WorkloadKind::ALL.into_iter().any(|kind| store == Store::restarting(kind));
+        of_workloads
+            || [Store::Namespaces, Store::ConfigMonitors, Store::ConfigMaps, Store::Secrets].contains(&store)
+    });
+    if !world.is_complete() {
+        let status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
+        return unread.map(|said| outdated(status, facts.generation, said, Vec::new(), now));
+    }
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if facts.compiled.is_ok()
         && standing(world, name, facts).is_none()
@@ -72,6 +82,7 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
         count.workload(world, &lines, name, &key, now);
     }
     count.pods(world, name, now);
+    count.unreadable(world, name);
     let is_said = |status: &ConfigMonitorStatus| status.observed_generation == Some(facts.generation);
     if count.is_reading && facts.status.as_ref().is_some_and(is_said) {
         return None;
@@ -79,7 +90,23 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
     count.stage_stopped(name);
     let stage_failed = std::mem::take(&mut count.stage_failed);
     let (status, ready) = status(world, name, facts, count, now);
-    Some(MonitorReport { status, ready, stage_failed })
+    Some(match unread.filter(|_| facts.compiled.is_ok()) {
+        Some(said) => outdated(status, facts.generation, said, stage_failed, now),
+        None => MonitorReport { status, ready, stage_failed },
+    })
+}
+
+/// The report where a list that the monitor hangs on has failed for long.
+fn outdated(
+    mut status: ConfigMonitorStatus,
+    generation: i64,
+    said: (Reason, String),
+    stage_failed: Vec<(WorkloadKey, Problem)>,
+    now: Timestamp,
+) -> MonitorReport {
+    let ready = Some((false, said.0.as_str(), said.1.clone()));
+    set_condition(&mut status.conditions, "Ready", ready, generation, &Time(now));
+    MonitorReport { status, ready: said, stage_failed }
 }
 
 #[derive(Default)]
@@ -196,6 +223,25 @@ impl Count {
             self.stage_failed.push((key.clone(), problem.clone()));
         }
         self.problems.push((Reverse(is_failure), problem));
+    }
+
+    /// Names what is in the monitor's namespace and cannot be read: it may be watched, or restart.
+    fn unreadable(&mut self, world: &World, monitor: &NamespacedName) {
+        for (object, why) in
+            world.unreadable().filter(|(object, _)| **object.namespace() == *monitor.namespace)
+        {
+            let (namespace, name) = (object.namespace().to_string(), object.name().to_string());
+            let is_meant = match object {
+                UnreadObject::Object(key) => key.kind.data().is_some(),
+                UnreadObject::Workload(_) => true,
+                UnreadObject::Namespace(_) | UnreadObject::Instance(..) => false,
+            };
+            if is_meant {
+                let reason = ProblemReason::Unreadable.as_str().into();
+                let message = unreadable_said(object, why);
+                self.problems.push((Reverse(true), Problem { namespace, name, reason, message }));
+            }
+        }
     }
 
     /// Where some of it cannot be read, the rest is not read either: it has been tried, and is said.

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::{
+    decoded::Unreadable,
     watched::{Watched, name, namespaced},
     written::AsWritten,
 };
@@ -81,8 +82,12 @@ fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
 impl Watched for AsWritten<CopyratorRule> {
     const STORE: Store = Store::CopyratorRules;
 
-    fn changed(&self) -> Changed {
-        Changed::Rule(namespaced(self.meta()))
+    fn named(meta: &ObjectMeta) -> Changed {
+        Changed::Rule(namespaced(meta))
+    }
+
+    fn undecodable(left: &Unreadable) -> Option<Self> {
+        Some(Self::left_of(left))
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
@@ -113,8 +118,12 @@ impl Watched for AsWritten<CopyratorRule> {
 impl Watched for AsWritten<CopyratorTemplate> {
     const STORE: Store = Store::CopyratorTemplates;
 
-    fn changed(&self) -> Changed {
-        Changed::Template(template_name(self.meta()))
+    fn named(meta: &ObjectMeta) -> Changed {
+        Changed::Template(template_name(meta))
+    }
+
+    fn undecodable(left: &Unreadable) -> Option<Self> {
+        Some(Self::left_of(left))
     }
 
     fn put(self, world: &mut World, now: Timestamp) -> bool {
@@ -154,8 +163,12 @@ fn template_name(meta: &ObjectMeta) -> NamespacedName {
 impl Watched for AsWritten<ConfigMonitor> {
     const STORE: Store = Store::ConfigMonitors;
 
-    fn changed(&self) -> Changed {
-        Changed::Monitor(namespaced(self.meta()))
+    fn named(meta: &ObjectMeta) -> Changed {
+        Changed::Monitor(namespaced(meta))
+    }
+
+    fn undecodable(left: &Unreadable) -> Option<Self> {
+        Some(Self::left_of(left))
     }
 
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
@@ -189,8 +202,12 @@ impl Watched for AsWritten<ConfigMonitor> {
 impl Watched for AsWritten<ConfigPolicy> {
     const STORE: Store = Store::ConfigPolicies;
 
-    fn changed(&self) -> Changed {
-        Changed::Policy(name(self.meta()))
+    fn named(meta: &ObjectMeta) -> Changed {
+        Changed::Policy(name(meta))
+    }
+
+    fn undecodable(left: &Unreadable) -> Option<Self> {
+        Some(Self::left_of(left))
     }
 
     fn put(self, world: &mut World, now: Timestamp) -> bool {

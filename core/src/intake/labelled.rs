@@ -8,6 +8,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 use super::{
+    decoded::Unreadable,
     object::OfKind,
     watched::{Watched, namespaced},
 };
@@ -116,9 +117,15 @@ where
     const STORE: Store = Store::of(K::KIND);
     const LABELS: Option<&'static str> = Some(L::SELECTOR);
 
-    fn changed(&self) -> Changed {
-        let NamespacedName { namespace, name } = namespaced(&self.meta);
+    fn named(meta: &ObjectMeta) -> Changed {
+        let NamespacedName { namespace, name } = namespaced(meta);
         Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
+    }
+
+    /// Its name is all that matters.
+    fn undecodable(left: &Unreadable) -> Option<Self> {
+        left.metadata.name.as_ref()?;
+        Some(Self { meta: left.metadata.clone(), kind: PhantomData })
     }
 
     fn is_known(&self, world: &World) -> bool {

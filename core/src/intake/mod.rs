@@ -2,6 +2,7 @@
 
 mod annotated;
 mod declared;
+pub mod decoded;
 pub mod granted;
 pub mod instance;
 pub mod labelled;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::ConfigMap,
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time},
 };
 
 use super::watched::Watched;
@@ -26,7 +26,7 @@ use crate::{
 impl Watched for ConfigMap {
     const STORE: Store = Store::SourceIndex;
 
-    fn changed(&self) -> Changed {
+    fn named(_: &ObjectMeta) -> Changed {
         Changed::SourceIndex
     }
 

@@ -9,14 +9,15 @@ use serde::de::DeserializeOwned;
 
 use super::{
     annotated,
+    decoded::{Decoded, Unreadable},
     object::{self, OfKind, Slim},
     workload::{Restartable, Workload},
 };
 use crate::{
     marks,
-    model::{DataWatch, Labels, NamespaceFacts, Store, World},
-    names::{NamespacedName, ObjectKey},
-    plan::Changed,
+    model::{DataWatch, Labels, NamespaceFacts, Store, UnreadObject, World},
+    names::{NamespacedName, ObjectKey, WorkloadKey},
+    plan::{Changed, unread},
 };
 
 /// A kind that is watched.
@@ -29,8 +30,18 @@ pub trait Watched:
     /// A label selector of the objects that are watched; `None`: all.
     const LABELS: Option<&'static str> = None;
 
-    /// The key of the object, for the planner.
-    fn changed(&self) -> Changed;
+    /// The key of the object that has this metadata, for the planner.
+    fn named(meta: &ObjectMeta) -> Changed;
+
+    /// The key of the object.
+    fn changed(&self) -> Changed {
+        Self::named(self.meta())
+    }
+
+    /// The object, as far as it matters, where it cannot be decoded; `None`: it is left out.
+    fn undecodable(_left: &Unreadable) -> Option<Self> {
+        None
+    }
 
     /// Whether the world has this very version of the object already.
     fn is_known(&self, _world: &World) -> bool {
@@ -55,6 +66,27 @@ pub trait Watched:
     fn data_watch(_place: Option<&Arc<str>>) -> Option<DataWatch> {
         None
     }
+}
+
+/// Takes in an object of a list that is read once, or notes that it cannot be read.
+/// Returns whether anything has changed that matters to a decision.
+pub fn take_in<W: Watched>(object: Decoded<W>, world: &mut World, now: Timestamp) -> bool {
+    let object = match object.read() {
+        Ok(object) => object,
+        Err(left) => match W::undecodable(&left) {
+            Some(object) => object,
+            None => return note_unreadable(&W::named(&left.metadata), &left, world),
+        },
+    };
+    let named = object.changed().unread_object();
+    let is_read_again = named.is_some_and(|named| world.note_unreadable(named, None));
+    object.put(world, now) || is_read_again
+}
+
+/// Notes that an object cannot be read, if it can be named.
+pub fn note_unreadable(changed: &Changed, left: &Unreadable, world: &mut World) -> bool {
+    let object = changed.unread_object().filter(|_| left.metadata.name.is_some());
+    object.is_some_and(|object| world.note_unreadable(object, Some(&left.why)))
 }
 
 pub(super) fn name(meta: &ObjectMeta) -> Arc<str> {
@@ -105,8 +137,8 @@ fn kept_annotations(meta: &ObjectMeta) -> (BTreeMap<String, String>, bool) {
 impl Watched for Namespace {
     const STORE: Store = Store::Namespaces;
 
-    fn changed(&self) -> Changed {
-        Changed::Namespace(name(&self.metadata))
+    fn named(meta: &ObjectMeta) -> Changed {
+        Changed::Namespace(name(meta))
     }
 
     fn is_known(&self, world: &World) -> bool {
@@ -124,7 +156,8 @@ impl Watched for Namespace {
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        world.namespaces().keys().cloned().map(Changed::Namespace).collect()
+        let known = world.namespaces().keys().cloned().map(Changed::Namespace);
+        known.chain(unread(world, |object| matches!(object, UnreadObject::Namespace(_)))).collect()
     }
 }
 
@@ -133,8 +166,8 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     // Others have many objects of kinds that rules do not copy, and nothing has to be known of them.
     const LABELS: Option<&'static str> = if K::KIND.is_copied() { None } else { Some(marks::OF_COPIES) };
 
-    fn changed(&self) -> Changed {
-        let NamespacedName { namespace, name } = namespaced(self.meta());
+    fn named(meta: &ObjectMeta) -> Changed {
+        let NamespacedName { namespace, name } = namespaced(meta);
         Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
     }
 
@@ -160,7 +193,10 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 
     fn known(world: &World) -> Vec<Changed> {
         let of_kind = world.objects().filter(|(key, _)| key.kind == K::KIND);
-        of_kind.map(|(key, _)| Changed::Object(key.clone())).collect()
+        let known = of_kind.map(|(key, _)| Changed::Object(key.clone()));
+        let is_of =
+            |object: &UnreadObject| matches!(object, UnreadObject::Object(key) if key.kind == K::KIND);
+        known.chain(unread(world, is_of)).collect()
     }
 
     fn data_watch(place: Option<&Arc<str>>) -> Option<DataWatch> {
@@ -172,8 +208,9 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K> {
     const STORE: Store = Store::restarting(K::KIND);
 
-    fn changed(&self) -> Changed {
-        Changed::Workload(self.key())
+    fn named(meta: &ObjectMeta) -> Changed {
+        let NamespacedName { namespace, name } = namespaced(meta);
+        Changed::Workload(WorkloadKey { kind: K::KIND, namespace, name })
     }
 
     fn is_known(&self, world: &World) -> bool {
@@ -194,6 +231,9 @@ impl<K: Restartable + Clone + std::fmt::Debug + 'static> Watched for Workload<K>
 
     fn known(world: &World) -> Vec<Changed> {
         let of_kind = world.workloads().keys().filter(|key| key.kind == K::KIND);
-        of_kind.cloned().map(Changed::Workload).collect()
+        let known = of_kind.cloned().map(Changed::Workload);
+        let is_of =
+            |object: &UnreadObject| matches!(object, UnreadObject::Workload(key) if key.kind == K::KIND);
+        known.chain(unread(world, is_of)).collect()
     }
 }

@@ -11,6 +11,7 @@ use serde::{
 };
 use serde_json::Value;
 
+use super::decoded::Unreadable;
 use crate::{
     api::Problem,
     validate::{SpecFault, unknown_fields},
@@ -35,6 +36,13 @@ pub(super) struct Undecodable {
 }
 
 impl<K> AsWritten<K> {
+    /// What is left of an object that cannot be decoded at all.
+    pub(super) fn left_of(left: &Unreadable) -> Self {
+        let problem = SpecFault::Invalid.problem(format!("cannot be decoded: {}", left.why));
+        let metadata = left.metadata.clone();
+        Self { object: Err(Box::new(Undecodable { metadata, problem })), unknown: Vec::new() }
+    }
+
     /// The object, if all of it is understood; Copyrator acts on no other.
     pub fn understood(self) -> Option<K> {
         self.object.ok().filter(|_| self.unknown.is_empty())

@@ -8,9 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, DataScope, Definition, HookCoverage, Labels, LostRecord, MonitorFacts,
-    NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark, RightAnswers,
-    Rules, ScanResult, Store, TemplateFacts, TypeReport, WorkloadFacts,
+    Authority, ChangedKeys, DataScope, Definition, FailingList, HookCoverage, Labels, ListName, LostRecord,
+    MonitorFacts, NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark,
+    RightAnswers, Rules, ScanResult, Store, TemplateFacts, TypeReport, UnreadObject, WorkloadFacts,
     instances::{Instances, InstancesRead},
     recalled::Recall,
     rendered::Rendered,
@@ -93,6 +93,10 @@ pub(super) struct Cluster {
     /// Watches of our own kinds, by namespace, that have failed since they last listed: the
     /// CustomResourceDefinition may have been deleted meanwhile, and the objects with it.
     pub(super) in_doubt: BTreeSet<(Store, Option<Arc<str>>)>,
+    /// The lists and watches that have failed for long.
+    pub(super) failing: BTreeMap<ListName, FailingList>,
+    /// Why objects that lists and watches brought could not be read.
+    pub(super) unreadable: BTreeMap<UnreadObject, Box<str>>,
     /// The key of digests and marks, once read.
     pub(super) key: Option<DigestKey>,
     /// Whether the API server keeps author annotations honest, once that is known. Until then, only

@@ -21,6 +21,7 @@ mod objects;
 mod pod_labels;
 mod policy_state;
 mod progress;
+mod reads;
 mod recalled;
 mod recalled_changes;
 mod rendered;
@@ -37,6 +38,7 @@ mod store;
 mod track;
 mod typed;
 mod under_way;
+mod unreadable;
 mod waits;
 mod workload;
 mod world;
@@ -77,6 +79,7 @@ pub use store::Store;
 pub use track::TrackRecord;
 pub use typed::TypeReport;
 pub use under_way::UnderWay;
+pub use unreadable::{FailingList, ListName, UnreadObject};
 pub use waits::{Ending, WaitReason, Waiting};
 pub use workload::{
     AttemptFailure, LostRecord, MOST_REFERENCES, PodFacts, PodRemoved, PodsSeen, Reference, RestartAttempt,

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
+    changed::Changed,
     copy::{
         claims::{
             authority, inert, is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of,
@@ -58,33 +59,6 @@ pub enum Key {
     DigestKey,
 }
 
-/// What has changed in the world, by name alone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Changed {
-    /// A namespace appeared, was relabelled, or went.
-    Namespace(Arc<str>),
-    /// A ConfigMap or Secret did.
-    Object(ObjectKey),
-    /// A rule was written or went.
-    Rule(NamespacedName),
-    /// A template was written or went.
-    Template(NamespacedName),
-    /// An object that templates are rendered for appeared, changed in what they read of it, or went.
-    Instance(InstanceKind, NamespacedName),
-    /// Whether the objects of such a kind are known did.
-    Instances(InstanceKind),
-    /// Whether the objects of a kind that templates declare are known did.
-    Granted(Kind),
-    /// A monitor was written or went.
-    Monitor(NamespacedName),
-    /// A policy was written or went.
-    Policy(Arc<str>),
-    /// A workload was written, made progress, or went.
-    Workload(WorkloadKey),
-    /// The index of annotated sources did, where it is read instead of the sources.
-    SourceIndex,
-}
-
 impl Key {
     /// Where it is; `None` where it is of the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
@@ -128,21 +102,6 @@ impl Key {
             Self::SourceIndex => store == Store::ConfigMaps,
             Self::Hooks => [Store::ConfigPolicies, Store::Secrets].contains(&store),
             Self::DigestKey => store == Store::Secrets,
-        }
-    }
-}
-
-impl Changed {
-    /// Where it is; `None` where it is of the whole cluster.
-    pub fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::Namespace(name) => Some(name),
-            Self::Object(key) => Some(&key.namespace),
-            Self::Workload(key) => Some(&key.namespace),
-            Self::Rule(name) | Self::Template(name) | Self::Instance(_, name) | Self::Monitor(name) => {
-                Some(&name.namespace)
-            }
-            Self::Policy(_) | Self::Instances(_) | Self::Granted(_) | Self::SourceIndex => None,
         }
     }
 }
@@ -193,6 +152,11 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         Changed::Workload(key) => workload(world, key),
         // Only warnings are made of it.
         Changed::SourceIndex => BTreeSet::new(),
+        // Each status says what it may not show.
+        Changed::Lists => {
+            let declared = world.rules().keys().chain(world.templates().keys()).cloned().map(Key::RuleStatus);
+            declared.chain(world.monitors().keys().cloned().map(Key::MonitorStatus)).collect()
+        }
     }
 }
 
@@ -370,6 +334,9 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     // Expressions may read it.
     let readers = world.rendered_at(key).filter(|(.., object)| object.is_read);
     keys.extend(readers.map(|(template, instance, ..)| Key::Rendering(template.clone(), instance.clone())));
+    if world.unreadable_object(key).is_some() {
+        keys.extend(statuses_naming(world, key));
+    }
     let facts = world.object(key);
     if facts.is_none() {
         keys.extend(world.memory().due_beside(key).cloned().map(Key::Slot));
@@ -395,6 +362,14 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
         }
     }
     keys
+}
+
+/// The statuses of the rules that may copy this object, whose labels cannot be read.
+fn statuses_naming(world: &World, key: &ObjectKey) -> Vec<Key> {
+    let naming = world.rules().copying_from(&key.name).filter(|(rule, compiled)| {
+        compiled.kind == key.kind && is_source_namespace(rule, compiled, &key.namespace)
+    });
+    naming.map(|(rule, _)| Key::RuleStatus(rule.clone())).collect()
 }
 
 /// Whether nobody has been asked yet whether a rule may: others wait for its slots meanwhile.
@@ -426,7 +401,8 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
     let mut keys = BTreeSet::new();
     for (template, compiled) in of_kind(world, kind) {
         let was_rendered = world.rendered(template, &instance).is_some();
-        if was_rendered || selects(world, template, compiled, &instance) {
+        let is_unread = world.unreadable_instance(kind, name).is_some();
+        if was_rendered || is_unread || selects(world, template, compiled, &instance) {
             keys.insert(Key::RuleStatus(template.clone()));
             if was_rendered || Demand::of(world, template).has(world, template, &instance) {
                 keys.insert(Key::Rendering(template.clone(), instance.clone()));

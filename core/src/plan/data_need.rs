@@ -78,7 +78,7 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
                 }
             }
         }
-        Changed::Instances(_) | Changed::Granted(_) | Changed::SourceIndex => {}
+        Changed::Instances(_) | Changed::Granted(_) | Changed::SourceIndex | Changed::Lists => {}
     }
     need
 }

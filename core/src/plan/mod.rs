@@ -10,13 +10,15 @@ pub mod policy;
 pub mod restart;
 
 mod affected;
+mod changed;
 mod clock;
 mod data_need;
 mod need;
 mod reason;
 mod status_events;
 
-pub use affected::{Changed, Key, affected, every_slot, everything, listed_anew, slots_to_check};
+pub use affected::{Key, affected, every_slot, everything, listed_anew, slots_to_check};
+pub use changed::{Changed, unread};
 pub use clock::{at_after, is_younger};
 pub use data_need::{needed, needed_by};
 pub use need::Need;

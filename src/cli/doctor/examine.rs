@@ -6,7 +6,7 @@ use super::{
     certificates, definitions,
     facts::Facts,
     finding::{Finding, Findings, Id},
-    foreign, held, hooks, labels, pods, policies, rights,
+    foreign, held, hooks, labels, pods, policies, rights, unread,
 };
 use crate::{cli::operator::Install, crds::KubeVersion};
 
@@ -35,6 +35,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
         pods::check(facts, &install, &mut found);
         definitions::check(facts, &install, &mut found);
         labels::check(facts, &mut found);
+        unread::check(facts, &mut found);
         rights::check(facts, &install, &mut found);
         policies::check(facts, &install, &mut found);
         if install.reads_definitions() {

@@ -137,6 +137,15 @@ pub(super) struct InertPolicy {
     pub(super) why: String,
 }
 
+/// What cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnreadFacts {
+    /// The objects that this command could not read, each with what to say of it.
+    pub(super) objects: BTreeMap<String, String>,
+    /// What statuses say of lists that the reconciler cannot read, each with an object that says so.
+    pub(super) lists: BTreeMap<String, String>,
+}
+
 /// All facts about the cluster that the checks look at.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -179,6 +188,8 @@ pub(super) struct Facts {
     /// Objects whose annotations ask for something and have no effect, since the label beside them is
     /// missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,
+    /// What cannot be read.
+    pub(super) unread: Readable<UnreadFacts>,
     /// Templates whose objects go when the definition of another kind is deleted.
     pub(super) owned: Vec<OwnedByInstances>,
 }

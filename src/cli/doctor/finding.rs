@@ -34,6 +34,8 @@ pub(in crate::cli) enum Id {
     WebhookDown,
     PodsNotReady,
     LabelMissing,
+    ObjectUnreadable,
+    ListFailing,
     ForeignFailHook,
 }
 

@@ -24,8 +24,8 @@ use super::{
     foreign,
     held::{self, Marked},
     instances, labels, leader, policies,
-    read::{get, list, unread},
-    rights,
+    read::{self, get, list},
+    rights, unread,
 };
 use crate::{
     access::{Authorizer as _, CallerAuthorizer},
@@ -65,12 +65,13 @@ pub(super) async fn gather(
     let install = Install::new(namespace, deployments.as_deref().unwrap_or_default()).with_kinds(kinds);
     let account = install.account(Role::Reconciler);
     let stem = install.stem();
-    let (lease, rest, rights, owner, owned, unlabelled) = tokio::join!(
+    let (lease, rest, rights, owner, owned, unread, unlabelled) = tokio::join!(
         leader::look(client, namespace, &account, now, console),
         quick(client, &install, &server),
         rights::look(client, &install),
         get(Api::<ClusterRole>::all(client.clone()), None, &stem),
         instances::look(client, &install),
+        unread::look(client, &install),
         async {
             match install.reads_annotations() {
                 true => labels::look(client, &install).await,
@@ -111,6 +112,7 @@ pub(super) async fn gather(
         held,
         stray,
         unlabelled,
+        unread,
         owned,
     })
 }
@@ -204,7 +206,7 @@ async fn admission(client: &Client, server: &Readable<KubeVersion>) -> Vec<Pair>
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         let named = format!("{}.{group}/{name}", resource.plural);
-        let live = api.get_opt(name).await.map_err(|error| unread("get", named, None, error));
+        let live = api.get_opt(name).await.map_err(|error| read::unread("get", named, None, error));
         let live = live.map(|live| live.and_then(|live| serde_json::to_value(live).ok()));
         pairs.push(Pair { live, wanted });
     }
@@ -245,7 +247,7 @@ async fn ca(client: &Client, namespace: &str) -> Readable<Ca> {
         Ok(None) => Ok(Ca::Absent),
         Ok(Some(rotation)) => Ok(Ca::There(Box::new(rotation))),
         Err(CaError::Api { source, .. }) => {
-            Err(unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
+            Err(read::unread("get", format!("secrets/{CA_SECRET}"), Some(namespace), *source))
         }
         Err(error) => Ok(Ca::Torn(crate::cli::terminal::with_distinct_causes(&error))),
     }
@@ -257,7 +259,7 @@ async fn digest_key(client: &Client, namespace: &str) -> Readable<bool> {
     let found = api.get_metadata_opt(KEY_SECRET).await;
     found
         .map(|found| found.is_some())
-        .map_err(|error| unread("get", format!("secrets/{KEY_SECRET}"), Some(namespace), error))
+        .map_err(|error| read::unread("get", format!("secrets/{KEY_SECRET}"), Some(namespace), error))
 }
 
 fn namespaced<K>(client: &Client, namespace: &str) -> Api<K>

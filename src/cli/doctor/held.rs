@@ -152,7 +152,7 @@ where
     let what = || format!("customresourcedefinitions.apiextensions.k8s.io/{of}");
     let found = definition(client, of).await.map_err(|error| unread("get", what(), None, error))?;
     let Some(definition) = found else { return Ok(None) };
-    let all = list(Api::<AsWritten<K>>::all(client.clone()), None, &ListParams::default()).await?;
+    let all = list::<AsWritten<K>>(Api::all(client.clone()), None, &ListParams::default()).await?;
     let name = |one: &AsWritten<K>| {
         let meta = one.meta();
         named(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
@@ -181,7 +181,10 @@ where
 /// The same of a kind that is known at run time only. Returns whether the API server serves it.
 async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<bool> {
     match list_declared(client, kind, None).await {
-        Ok(objects) => objects.iter().for_each(|object| count_one(object.facts(), there)),
+        Ok(objects) => {
+            let read = objects.into_iter().filter_map(|object| object.read().ok());
+            read.for_each(|object| count_one(object.facts(), there));
+        }
         Err(ListError::NotServed { .. }) => return Ok(false),
         Err(error) => {
             let resource = kind.resource();

@@ -34,9 +34,9 @@ pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<OwnedByI
     if granted.iter().all(|kind| !kind.for_each) {
         return Vec::new();
     }
-    let templates = Api::<AsWritten<CopyratorTemplate>>::all(client.clone());
     let mut found = Vec::new();
-    let templates = list(templates, None, &ListParams::default()).await.unwrap_or_default();
+    let templates: Vec<AsWritten<CopyratorTemplate>> =
+        list(Api::all(client.clone()), None, &ListParams::default()).await.unwrap_or_default();
     for template in templates.into_iter().filter_map(AsWritten::understood) {
         let compiled = CompiledTemplate::compile(&template.spec).ok();
         let Some(kind) = compiled.as_ref().and_then(CompiledTemplate::owning_any) else { continue };

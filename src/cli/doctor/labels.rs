@@ -13,6 +13,7 @@ use super::{
 use crate::{
     cli::operator::Install,
     intake::{
+        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
     },
@@ -71,7 +72,7 @@ where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     Slim<K>: Watched + kube::Resource<Scope = NamespaceResourceScope>,
 {
-    let api: Api<Slim<K>> = match place {
+    let api: Api<Decoded<Slim<K>>> = match place {
         Some(place) => Api::namespaced(client.clone(), place),
         None => Api::all(client.clone()),
     };

@@ -22,6 +22,7 @@ mod sound;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use jiff::Timestamp;
 use kube::Client;

@@ -75,7 +75,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
 
 /// Admission policies and hooks of others, as JSON, that decide by who writes.
 pub(super) async fn look(client: &Client, hooks: &Readable<Vec<Value>>) -> Readable<Vec<String>> {
-    let api = Api::<ValidatingAdmissionPolicy>::all(client.clone());
+    let api = Api::all(client.clone());
     let policies: Vec<ValidatingAdmissionPolicy> = list(api, None, &ListParams::default()).await?;
     let policies = policies.iter().filter_map(|policy| serde_json::to_value(policy).ok());
     Ok(by_user(&policies.collect::<Vec<_>>(), hooks.as_deref().unwrap_or_default()))

@@ -4,18 +4,22 @@ use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
 use super::facts::{Readable, Unread};
-use crate::{cli::terminal::refused::words, observe::content::goes_on_from};
+use crate::{cli::terminal::refused::words, intake::decoded::Decoded, observe::content::goes_on_from};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
 
-/// Lists all objects; none of a kind that is not served.
-pub(super) async fn list<K>(api: Api<K>, namespace: Option<&str>, which: &ListParams) -> Readable<Vec<K>>
+/// Lists all objects; none of a kind that is not served. One that cannot be decoded is left out: `unread.rs` names it.
+pub(super) async fn list<K>(
+    api: Api<Decoded<K>>,
+    namespace: Option<&str>,
+    which: &ListParams,
+) -> Readable<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
     match api.list(which).await {
-        Ok(list) => Ok(list.items),
+        Ok(list) => Ok(list.items.into_iter().filter_map(|object| object.read().ok()).collect()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(error) => Err(unread("list", plural::<K>(), namespace, error)),
     }
@@ -24,7 +28,7 @@ where
 /// Reads all objects page by page, keeping only what `each` keeps. A list that takes longer than the API
 /// server remembers its beginning continues with the objects as they are then.
 pub(super) async fn pages<K>(
-    api: &Api<K>,
+    api: &Api<Decoded<K>>,
     namespace: Option<&str>,
     which: ListParams,
     mut each: impl FnMut(K),
@@ -37,7 +41,7 @@ where
     loop {
         let next = match api.list(&params).await {
             Ok(page) => {
-                page.items.into_iter().for_each(&mut each);
+                page.items.into_iter().filter_map(|object| object.read().ok()).for_each(&mut each);
                 page.metadata.continue_.filter(|token| !token.is_empty())
             }
             Err(error) => match goes_on_from(&error) {

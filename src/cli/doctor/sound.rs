@@ -12,7 +12,7 @@ use kube::Resource as _;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Ca, Facts, LeaseFacts, Pair, Right},
+    facts::{Ca, Facts, LeaseFacts, Pair, Right, UnreadFacts},
     rights::rights,
 };
 use crate::{
@@ -127,6 +127,7 @@ pub(super) fn sound() -> Facts {
         held: Ok(Vec::new()),
         stray: Vec::new(),
         unlabelled: Ok(Vec::new()),
+        unread: Ok(UnreadFacts::default()),
         owned: Vec::new(),
     };
     rightful(&mut facts);

@@ -1,6 +1,7 @@
 //! A sound install, broken in every way there is an id for.
 
 mod calls;
+mod order;
 mod places;
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     examine::{examine, in_order},
-    facts::{Ca, Facts, HeldCopies, LeaseFacts, Unread},
+    facts::{Ca, Facts, HeldCopies, LeaseFacts, Unread, UnreadFacts},
     finding::{Finding, Id, Severity},
     policies,
     sound::{now, object, rightful, sound, turn},
@@ -194,6 +195,25 @@ fn every_fault_is_found_and_no_other() {
             |it| it.stray = vec![ObjectKey::new(Kind::Secret, "restored", "wild")],
             &[(Warning, Id::StrayMarks)],
             "kubectl label secrets wild -n restored copyrator.dev/rule- app.kubernetes.io/managed-by-",
+        ),
+        (
+            "an object that cannot be read",
+            |it| {
+                let objects = [("Secret shop/deep".to_owned(), "cannot be read".to_owned())].into();
+                it.unread = Ok(UnreadFacts { objects, ..UnreadFacts::default() });
+            },
+            &[(Error, Id::ObjectUnreadable)],
+            "kubectl get -n shop Secret deep -o yaml --show-managed-fields",
+        ),
+        (
+            "a list that fails",
+            |it| {
+                let lists =
+                    [("Secrets cannot be read".to_owned(), "CopyratorRule home/app".to_owned())].into();
+                it.unread = Ok(UnreadFacts { lists, ..UnreadFacts::default() });
+            },
+            &[(Error, Id::ListFailing)],
+            "kubectl -n ours logs -l app.kubernetes.io/part-of=copyrator",
         ),
         (
             "annotations without the label beside",
@@ -438,6 +458,7 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
     facts.owner = Err(unread());
     facts.held = Err(unread());
     facts.unlabelled = Err(unread());
+    facts.unread = Err(unread());
     let found = examine(&facts, &[]);
     assert_eq!(in_order(&facts, &found, &[]), []);
     assert!(found.iter().all(|finding| finding.severity == Severity::Unknown), "{found:#?}");
@@ -445,34 +466,6 @@ fn what_cannot_be_looked_at_is_not_known_and_says_which_right_is_missing() {
         assert!(finding.what.contains("you may not get things/one in namespace ours"), "{finding:?}");
         assert_eq!(finding.fix, "kubectl auth can-i get things/one -n ours");
     }
-}
-
-#[test]
-fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
-    let mut facts = sound();
-    foreign(&mut facts, "up", |_| {});
-    facts.digest_key = Err(unread());
-    facts.lease = Ok(LeaseFacts::default());
-    let found = examine(&facts, &[]);
-    assert_eq!(
-        brief(&found),
-        [
-            (Severity::Error, Id::LeaseStale),
-            (Severity::Warning, Id::ForeignFailHook),
-            (Severity::Unknown, Id::DigestKeyMissing)
-        ]
-    );
-    let text = table(&found, 18);
-    assert!(
-        text.starts_with(
-            "error     lease-stale          Lease ours/copyrator-reconciler\n    is held by nobody"
-        ),
-        "{text}"
-    );
-    assert!(text.ends_with("1 error, 1 warning, 1 not known; 18 checks in order.\n"), "{text}");
-    let accepted = [Id::ForeignFailHook, Id::DigestKeyMissing];
-    assert_eq!(brief(&examine(&facts, &accepted)), [(Severity::Error, Id::LeaseStale)]);
-    assert!(!in_order(&facts, &found, &accepted).contains(&Id::ForeignFailHook));
 }
 
 /// Every id has a line in the table of docs/doctor.md, and the table has no others.

@@ -6,10 +6,13 @@ use kube::{
     api::ListParams,
     core::{Request as Requests, Status},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::cli::terminal::{Exit, aligned_all, refused::words};
+use crate::{
+    cli::terminal::{Exit, aligned_all, refused::words},
+    intake::decoded::Decoded,
+};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
@@ -63,8 +66,25 @@ impl FetchError {
 pub(in crate::cli) struct Listed {
     column_definitions: Vec<Column>,
     rows: Vec<Row>,
-    items: Vec<Value>,
+    items: Vec<Item>,
     metadata: Page,
+}
+
+/// An object; of one that cannot be read, its metadata.
+#[derive(Debug)]
+struct Item {
+    object: Value,
+    /// Why it cannot be read.
+    unread: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Decoded::deserialize(deserializer)?.read() {
+            Ok(object) => Self { object, unread: None },
+            Err(left) => Self { object: json!({ "metadata": left.metadata }), unread: Some(left.why) },
+        })
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -75,11 +95,10 @@ struct Column {
     priority: i32,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Row {
     cells: Vec<Value>,
-    #[serde(default)]
-    object: Value,
+    object: Option<Item>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -115,8 +134,8 @@ pub(in crate::cli) async fn fetch(
         all.rows.extend(page.rows);
         // Items of a list have no kind and apiVersion.
         all.items.extend(page.items.into_iter().map(|mut item| {
-            item["apiVersion"] = sought.api_version.into();
-            item["kind"] = sought.kind.into();
+            item.object["apiVersion"] = sought.api_version.into();
+            item.object["kind"] = sought.kind.into();
             item
         }));
         match page.metadata.next.filter(|token| !token.is_empty()) {
@@ -155,12 +174,24 @@ impl Listed {
 
     /// The names of the objects.
     pub(in crate::cli) fn names(&self) -> impl Iterator<Item = &str> {
-        self.items.iter().filter_map(|item| item["metadata"]["name"].as_str())
+        self.items.iter().filter_map(|item| item.object["metadata"]["name"].as_str())
+    }
+
+    /// The objects that cannot be read, and why.
+    pub(in crate::cli) fn unread(&self) -> impl Iterator<Item = String> {
+        self.items.iter().filter_map(|item| {
+            let name = |field: &str| item.object["metadata"][field].as_str().unwrap_or_default();
+            let why = item.unread.as_ref()?;
+            let place =
+                if name("namespace").is_empty() { String::new() } else { format!("{}/", name("namespace")) };
+            Some(format!("{} {place}{} cannot be read: {why}", item.object["kind"].as_str()?, name("name")))
+        })
     }
 
     /// The objects as a List, as kubectl prints them.
     pub(in crate::cli) fn list(&self) -> Value {
-        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items })
+        let items: Vec<&Value> = self.items.iter().map(|item| &item.object).collect();
+        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
     }
 
     /// The API server's columns; `wide` adds the less important ones. Empty without rows.
@@ -177,7 +208,8 @@ impl Listed {
         };
         let header = line("NAMESPACE", &|index| self.column_definitions[index].name.to_uppercase());
         let rows = self.rows.iter().map(|row| {
-            let namespace = row.object["metadata"]["namespace"].as_str().unwrap_or_default();
+            let object = row.object.as_ref().map_or(&Value::Null, |item| &item.object);
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             line(namespace, &|index| match row.cells.get(index) {
                 Some(Value::String(text)) if text.is_empty() => "<none>".into(),
                 Some(Value::String(text)) => text.clone(),

@@ -83,6 +83,7 @@ impl Args {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
             self.console.note(&format!("there are no {}{place}", sought.plural));
         }
+        listed.unread().for_each(|said| self.console.note(&said));
         Ok(command::answer(&self.text(sought, &listed, namespace.is_none()), false))
     }
 

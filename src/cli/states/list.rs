@@ -1,16 +1,21 @@
 //! Lists our kinds from the API server, and says what lets a user list them who may not.
 
+use jiff::Timestamp;
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, ListParams},
     core::Object,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::{
-    operator::ReadScope,
-    terminal::{Exit, refused::words},
+use crate::{
+    cli::{
+        operator::ReadScope,
+        terminal::{Exit, refused::words},
+    },
+    intake::decoded::Decoded,
+    plan::copy::ProblemReason,
 };
 
 /// Why nothing can be shown.
@@ -117,7 +122,7 @@ where
 
 /// The objects in one scope.
 pub(super) async fn items<Status>(
-    api: Api<Reported<Status>>,
+    api: Api<Decoded<Reported<Status>>>,
     resource: &ApiResource,
     scope: &Scope<'_>,
     labels: Option<&str>,
@@ -133,7 +138,7 @@ where
     };
     let params = labels.map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
     match api.list(&params).await {
-        Ok(list) => Ok(list.items),
+        Ok(list) => Ok(list.items.into_iter().map(reported).collect()),
         Err(kube::Error::Api(status)) if status.code == 403 => Err(refused(status.message, scope.hint())),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(refused(
             "the cluster does not know this kind".into(),
@@ -142,6 +147,21 @@ where
         Err(kube::Error::Api(status)) => Err(refused(words(&status), "")),
         Err(error) => Err(ReadError::Unreachable(Box::new(error))),
     }
+}
+
+/// The object; of one that cannot be read, its name and that it cannot.
+fn reported<Status: Clone + std::fmt::Debug + DeserializeOwned>(
+    object: Decoded<Reported<Status>>,
+) -> Reported<Status> {
+    object.read().unwrap_or_else(|left| {
+        let reason = ProblemReason::Unreadable.as_str();
+        let message = format!("cannot be decoded: {}", left.why);
+        let ready = json!({"type": "Ready", "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": Timestamp::UNIX_EPOCH, "observedGeneration": left.metadata.generation});
+        let status = json!({"observedGeneration": left.metadata.generation, "conditions": [ready]});
+        let status = serde_json::from_value(status).ok();
+        Object { types: None, metadata: left.metadata, spec: Value::Null, status }
+    })
 }
 
 #[cfg(test)]

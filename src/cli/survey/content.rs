@@ -26,6 +26,7 @@ use crate::{
     authority::TrustedWriters,
     digest::{DigestKey, Fingerprint},
     intake::{
+        decoded::Decoded,
         granted::Declared,
         object::{OfKind, Slim},
     },
@@ -165,8 +166,9 @@ async fn facts<K>((client, namespace, name): (&Client, &str, &str)) -> kube::Res
 where
     K: OfKind + Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
 {
-    let api: Api<Slim<K>> = Api::namespaced(client.clone(), namespace);
-    Ok(api.get_opt(name).await?.map(|slim| slim.facts))
+    let api: Api<Decoded<Slim<K>>> = Api::namespaced(client.clone(), namespace);
+    let found = api.get_opt(name).await?.and_then(|object| object.read().ok());
+    Ok(found.map(|slim| slim.facts))
 }
 
 async fn granted_facts(

@@ -4,7 +4,7 @@
 use kube::Client;
 
 use crate::{
-    intake::granted::Declared,
+    intake::{decoded::Decoded, granted::Declared},
     model::InstancesRead,
     names::Kind,
     observe::{
@@ -21,7 +21,7 @@ pub(super) async fn declared_objects(
     client: &Client,
     kind: Kind,
     place: Option<&str>,
-) -> Result<(Vec<Declared>, InstancesRead), ListError> {
+) -> Result<(Vec<Decoded<Declared>>, InstancesRead), ListError> {
     match list_declared(client, kind, place).await {
         Ok(objects) => {
             Ok((objects, hindered(client, &kind.resource().into()).await.unwrap_or(InstancesRead::Listed)))

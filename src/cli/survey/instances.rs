@@ -3,10 +3,12 @@
 use kube::Client;
 
 use crate::{
+    intake::watched::note_unreadable,
     model::{InstancesRead, World},
     observe::{
+        dynamic::Kept as _,
         hindered::hindered,
-        instances::resource,
+        instances::{InstancesOf, resource},
         listing::{ListError, list_instances},
     },
 };
@@ -18,7 +20,12 @@ pub(super) async fn take(client: &Client, world: &mut World) -> Result<Vec<Strin
         let read = match list_instances(client, kind).await {
             Ok(objects) => {
                 for object in objects {
-                    object.put(&kind.kind, world);
+                    match object.read() {
+                        Ok(object) => object.put(&kind.kind, world),
+                        Err(left) => {
+                            note_unreadable(&InstancesOf(kind.clone()).named(&left.metadata), &left, world)
+                        }
+                    };
                 }
                 hindered(client, &resource(kind)).await.unwrap_or(InstancesRead::Listed)
             }

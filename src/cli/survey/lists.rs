@@ -24,14 +24,17 @@ use crate::{
     cli::operator::ReadScope,
     intake::{
         AsWritten,
+        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
-        watched::Watched,
+        watched::{Watched, note_unreadable, take_in},
         workload::Workload,
     },
     model::{NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
     names::{Kind, NamespacedName},
     observe::{
         crds::{RULES, TEMPLATES, definition},
+        dynamic::Kept as _,
+        granted::DeclaredOf,
         listing::{ListError, list, list_in, read_namespace},
     },
 };
@@ -424,7 +427,10 @@ async fn granted(client: &Client, kind: Kind, place: Option<&str>) -> Result<Put
     let (objects, read) = declared_objects(client, kind, place).await?;
     Ok(Box::new(move |world, _, now| {
         for object in objects {
-            object.put(world, now);
+            match object.read() {
+                Ok(object) => object.put(world, now),
+                Err(left) => note_unreadable(&DeclaredOf(kind).named(&left.metadata), &left, world),
+            };
         }
         world.set_granted_read(kind, read);
     }))
@@ -444,16 +450,16 @@ where
     }))
 }
 
-pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<W>, now: Timestamp) {
+pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<Decoded<W>>, now: Timestamp) {
     for object in objects {
-        object.put(world, now);
+        take_in(object, world, now);
     }
 }
 
 /// Adds a list to the world, unless it was refused. Returns whether it was.
 fn put_unless_refused<W: Watched>(
     world: &mut World,
-    listed: Result<Vec<W>, ListError>,
+    listed: Result<Vec<Decoded<W>>, ListError>,
     now: Timestamp,
 ) -> Result<bool, SurveyError> {
     match listed {

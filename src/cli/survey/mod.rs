@@ -42,7 +42,10 @@ use crate::{
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
-    plan::{Need, Reason, copy::SlotPlan},
+    plan::{
+        Need, Reason,
+        copy::{SlotPlan, unreadable_said},
+    },
     reconcile::{rendering::render_everything, typed::judge_all},
 };
 
@@ -122,6 +125,7 @@ pub(super) async fn survey(
         notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
     }
     world.set_all_listed();
+    notes.extend(world.unreadable().map(|(object, why)| unreadable_said(object, why)));
     notes.extend(trust.note.clone());
     if trust.is_believed && !hidden.workloads {
         let what = "what workloads run with is recorded under that key, too: where nothing that they use was written since, the \

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     cli::{arguments::Labels, operator::ReadScope, terminal::Exit},
+    intake::decoded::Decoded,
     model::World,
     names::NamespacedName,
     validate::Selector,
@@ -93,14 +94,14 @@ where
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    let api: Api<K> = match scope {
+    let api: Api<Decoded<PartialObjectMeta<K>>> = match scope {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let name = |object: PartialObjectMeta<K>| {
+    let name = |object: Decoded<PartialObjectMeta<K>>| {
         NamespacedName::new(object.namespace().unwrap_or_default(), object.name_any())
     };
-    match api.list_metadata(&ListParams::default().labels(&labels.text)).await {
+    match api.list(&ListParams::default().labels(&labels.text)).await {
         Ok(found) => Ok(found.items.into_iter().map(name).collect()),
         // The survey reports a namespace that may not be read.
         Err(kube::Error::Api(status)) if status.code == 403 && scope.is_some() => Ok(Vec::new()),

@@ -1,14 +1,16 @@
 //! The messages of `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto` that answers about metadata consist of, as JSON. Their
 //! tags are those of that file.
 //!
+//! The API server takes objects that these messages do not: a text that is no UTF-8 (a Go client that cuts one in the middle of a
+//! character writes such an annotation), a time after the year 9999. So texts are decoded as they are, the items of a list one by one,
+//! and an item that cannot be decoded is passed on as [`Item::Broken`].
+//!
 //! None has a `Debug`: annotations can contain a whole Secret.
-
-use std::collections::BTreeMap;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use prost::Message;
-use serde::{Serialize, Serializer, ser::Error as _};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// What an encoded object begins with
@@ -40,13 +42,14 @@ pub(super) fn json(encoded: Bytes) -> Result<Vec<u8>, ProtobufError> {
     Ok(serde_json::to_vec(&decoded(encoded)?)?)
 }
 
-/// An event of a watch as JSON.
+/// An event of a watch as JSON. An event with an object that cannot be decoded has a broken one.
 ///
 /// # Errors
-/// It is not encoded as the API server encodes events of metadata.
+/// It is not encoded as the API server encodes events.
 pub(super) fn event_json(encoded: Bytes) -> Result<Vec<u8>, ProtobufError> {
     let WatchEvent { r#type, object } = WatchEvent::decode(encoded)?;
-    let object = decoded(object.unwrap_or_default().raw)?;
+    let broken = |_| Object { r#type: TypeMeta::default(), body: Body::One(Item::Broken(Names::default())) };
+    let object = decoded(object.unwrap_or_default().raw).unwrap_or_else(broken);
     Ok(serde_json::to_vec(&Event { r#type, object })?)
 }
 
@@ -56,18 +59,22 @@ fn decoded(mut encoded: Bytes) -> Result<Object, ProtobufError> {
     }
     let Unknown { r#type, raw } = Unknown::decode(encoded.split_off(MAGIC.len()))?;
     let r#type = r#type.unwrap_or_default();
-    let body = match r#type.kind.as_str() {
-        "PartialObjectMetadata" => Body::One(PartialObjectMetadata::decode(raw)?),
-        "PartialObjectMetadataList" => Body::List(PartialObjectMetadataList::decode(raw)?),
-        "Status" => Body::Status(Status::decode(raw)?),
-        _ => return Err(ProtobufError::Kind(r#type.kind)),
+    let body = match &*r#type.kind {
+        b"PartialObjectMetadata" => Body::One(Item::decode(raw)),
+        b"PartialObjectMetadataList" => {
+            let EncodedList { metadata, items } = EncodedList::decode(raw)?;
+            Body::List(List { metadata, items: items.into_iter().map(Item::decode).collect() })
+        }
+        b"Status" => Body::Status(Status::decode(raw)?),
+        _ => return Err(ProtobufError::Kind(String::from_utf8_lossy(&r#type.kind).into_owned())),
     };
     Ok(Object { r#type, body })
 }
 
 #[derive(Serialize)]
 struct Event {
-    r#type: String,
+    #[serde(serialize_with = "text")]
+    r#type: Bytes,
     object: Object,
 }
 
@@ -82,16 +89,16 @@ struct Object {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Body {
-    One(PartialObjectMetadata),
-    List(PartialObjectMetadataList),
+    One(Item),
+    List(List),
     Status(Status),
 }
 
 #[derive(Message)]
 #[prost(skip_debug)]
 struct WatchEvent {
-    #[prost(string, tag = "1")]
-    r#type: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    r#type: Bytes,
     #[prost(message, optional, tag = "2")]
     object: Option<RawExtension>,
 }
@@ -117,10 +124,12 @@ struct Unknown {
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct TypeMeta {
-    #[prost(string, tag = "1")]
-    api_version: String,
-    #[prost(string, tag = "2")]
-    kind: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text")]
+    api_version: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text")]
+    kind: Bytes,
 }
 
 #[derive(Message, Serialize)]
@@ -130,25 +139,79 @@ struct PartialObjectMetadata {
     metadata: Option<ObjectMeta>,
 }
 
-#[derive(Message, Serialize)]
+/// A `PartialObjectMetadataList` whose items are not decoded yet.
+#[derive(Message)]
 #[prost(skip_debug)]
-struct PartialObjectMetadataList {
+struct EncodedList {
     #[prost(message, optional, tag = "1")]
     metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    items: Vec<PartialObjectMetadata>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    items: Vec<Bytes>,
+}
+
+#[derive(Serialize)]
+struct List {
+    metadata: Option<ListMeta>,
+    items: Vec<Item>,
+}
+
+/// One object of a list or of an event.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item {
+    Whole(PartialObjectMetadata),
+    /// It could not be decoded. Its labels are none that a decoder takes, so that nobody takes it for a whole object.
+    Broken(Names),
+}
+
+impl Item {
+    fn decode(encoded: Bytes) -> Self {
+        let mut object = PartialObjectMetadata::default();
+        match object.merge(encoded) {
+            Ok(()) => Self::Whole(object),
+            // What was decoded before the fault is there.
+            Err(_) => Self::Broken(Names::of(object.metadata.unwrap_or_default())),
+        }
+    }
+}
+
+/// What can be told of an object that cannot be decoded.
+#[derive(Default, Serialize)]
+struct Names {
+    metadata: BrokenMeta,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BrokenMeta {
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    name: Bytes,
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    namespace: Bytes,
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    uid: Bytes,
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    resource_version: Bytes,
+    labels: u8,
+}
+
+impl Names {
+    fn of(meta: ObjectMeta) -> Self {
+        let ObjectMeta { name, namespace, uid, resource_version, .. } = meta;
+        Self { metadata: BrokenMeta { name, namespace, uid, resource_version, labels: 0 } }
+    }
 }
 
 #[derive(Message, Serialize)]
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta {
-    #[prost(string, tag = "2")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    resource_version: String,
-    #[prost(string, tag = "3")]
-    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
-    continue_: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    resource_version: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text", rename = "continue", skip_serializing_if = "Bytes::is_empty")]
+    continue_: Bytes,
     #[prost(int64, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining_item_count: Option<i64>,
@@ -158,21 +221,21 @@ struct ListMeta {
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct ObjectMeta {
-    #[prost(string, tag = "1")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
-    #[prost(string, tag = "2")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    generate_name: String,
-    #[prost(string, tag = "3")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    namespace: String,
-    #[prost(string, tag = "5")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    uid: String,
-    #[prost(string, tag = "6")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    resource_version: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    generate_name: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    namespace: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    uid: Bytes,
+    #[prost(bytes = "bytes", tag = "6")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    resource_version: Bytes,
     #[prost(int64, tag = "7")]
     #[serde(skip_serializing_if = "is_zero")]
     generation: i64,
@@ -185,35 +248,49 @@ struct ObjectMeta {
     #[prost(int64, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
     deletion_grace_period_seconds: Option<i64>,
-    #[prost(btree_map = "string, string", tag = "11")]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "12")]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "11")]
+    #[serde(serialize_with = "map", skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<Pair>,
+    #[prost(message, repeated, tag = "12")]
+    #[serde(serialize_with = "map", skip_serializing_if = "Vec::is_empty")]
+    annotations: Vec<Pair>,
     #[prost(message, repeated, tag = "13")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     owner_references: Vec<OwnerReference>,
-    #[prost(string, repeated, tag = "14")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    finalizers: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    finalizers: Vec<Bytes>,
     #[prost(message, repeated, tag = "17")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     managed_fields: Vec<ManagedFieldsEntry>,
+}
+
+/// A pair of a map, as protobuf encodes it.
+#[derive(Message)]
+#[prost(skip_debug)]
+struct Pair {
+    #[prost(bytes = "bytes", tag = "1")]
+    key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    value: Bytes,
 }
 
 #[derive(Message, Serialize)]
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct OwnerReference {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(string, tag = "3")]
-    name: String,
-    #[prost(string, tag = "4")]
-    uid: String,
-    #[prost(string, tag = "5")]
-    api_version: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text")]
+    kind: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    #[serde(serialize_with = "text")]
+    uid: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    #[serde(serialize_with = "text")]
+    api_version: Bytes,
     #[prost(bool, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<bool>,
@@ -226,30 +303,30 @@ struct OwnerReference {
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct ManagedFieldsEntry {
-    #[prost(string, tag = "1")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    manager: String,
-    #[prost(string, tag = "2")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    operation: String,
-    #[prost(string, tag = "3")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    api_version: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    manager: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    operation: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    api_version: Bytes,
     #[prost(message, optional, tag = "4")]
-    #[serde(skip_serializing_if = "is_no_time")]
+    #[serde(skip_serializing_if = "is_out_of_range")]
     time: Option<Time>,
-    #[prost(string, tag = "6")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    fields_type: String,
+    #[prost(bytes = "bytes", tag = "6")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    fields_type: Bytes,
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     fields_v1: Option<FieldsV1>,
-    #[prost(string, tag = "8")]
-    #[serde(skip_serializing_if = "String::is_empty")]
-    subresource: String,
+    #[prost(bytes = "bytes", tag = "8")]
+    #[serde(serialize_with = "text", skip_serializing_if = "Bytes::is_empty")]
+    subresource: Bytes,
 }
 
-/// Names of fields, in JSON already.
+/// Names of fields, in JSON already. If they are not in JSON, none is known.
 #[derive(Message)]
 #[prost(skip_debug)]
 struct FieldsV1 {
@@ -259,8 +336,11 @@ struct FieldsV1 {
 
 impl Serialize for FieldsV1 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_slice(&self.raw).map_err(S::Error::custom)?;
-        raw.serialize(serializer)
+        let text = String::from_utf8_lossy(&self.raw);
+        match serde_json::from_str::<&RawValue>(&text) {
+            Ok(raw) => raw.serialize(serializer),
+            Err(_) => serializer.collect_map::<(), (), _>([]),
+        }
     }
 }
 
@@ -272,9 +352,11 @@ struct Time {
     seconds: i64,
 }
 
+/// A time that we cannot express becomes the nearest one.
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&Timestamp::from_second(self.seconds).map_err(S::Error::custom)?)
+        let nearest = if self.seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        serializer.collect_str(&Timestamp::from_second(self.seconds).unwrap_or(nearest))
     }
 }
 
@@ -284,12 +366,15 @@ impl Serialize for Time {
 struct Status {
     #[prost(message, optional, tag = "1")]
     metadata: Option<ListMeta>,
-    #[prost(string, tag = "2")]
-    status: String,
-    #[prost(string, tag = "3")]
-    message: String,
-    #[prost(string, tag = "4")]
-    reason: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text")]
+    status: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text")]
+    message: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    #[serde(serialize_with = "text")]
+    reason: Bytes,
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<StatusDetails>,
@@ -301,29 +386,36 @@ struct Status {
 #[prost(skip_debug)]
 #[serde(rename_all = "camelCase")]
 struct StatusDetails {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    group: String,
-    #[prost(string, tag = "3")]
-    kind: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text")]
+    group: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text")]
+    kind: Bytes,
     #[prost(message, repeated, tag = "4")]
     causes: Vec<StatusCause>,
     #[prost(int32, tag = "5")]
     retry_after_seconds: i32,
-    #[prost(string, tag = "6")]
-    uid: String,
+    #[prost(bytes = "bytes", tag = "6")]
+    #[serde(serialize_with = "text")]
+    uid: Bytes,
 }
 
 #[derive(Message, Serialize)]
 #[prost(skip_debug)]
 struct StatusCause {
-    #[prost(string, tag = "1")]
-    reason: String,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(string, tag = "3")]
-    field: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    #[serde(serialize_with = "text")]
+    reason: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    #[serde(serialize_with = "text")]
+    message: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    #[serde(serialize_with = "text")]
+    field: Bytes,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -333,4 +425,23 @@ fn is_zero(number: &i64) -> bool {
 
 fn is_no_time(time: &Option<Time>) -> bool {
     time.as_ref().is_none_or(|time| time.seconds == 0)
+}
+
+/// Whether a time says nothing: a manager may name any, and one that we cannot express tells nobody when something was written.
+fn is_out_of_range(time: &Option<Time>) -> bool {
+    is_no_time(time) || time.as_ref().is_some_and(|time| Timestamp::from_second(time.seconds).is_err())
+}
+
+/// A text. What is no UTF-8 in it is replaced.
+fn text<S: Serializer>(text: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(text))
+}
+
+fn texts<S: Serializer>(texts: &[Bytes], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(texts.iter().map(|text| String::from_utf8_lossy(text)))
+}
+
+fn map<S: Serializer>(pairs: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
+    let lossy = String::from_utf8_lossy;
+    serializer.collect_map(pairs.iter().map(|pair| (lossy(&pair.key), lossy(&pair.value))))
 }

@@ -70,5 +70,14 @@ fn events(body: Answer) -> Answer {
     StreamBody::new(lines).boxed_unsync()
 }
 
+/// An answer about metadata in protobuf, or an event of a watch, as JSON: for tests that feed it anything.
+///
+/// # Errors
+/// It is not encoded as the API server encodes such answers.
+pub fn metadata_as_json(encoded: Vec<u8>, is_event: bool) -> Result<Vec<u8>, String> {
+    let json = if is_event { messages::event_json } else { messages::json };
+    json(encoded.into()).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests;

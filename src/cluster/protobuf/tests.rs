@@ -8,12 +8,16 @@ use kube::{
     Api, Config, ResourceExt,
     api::{ListParams, WatchEvent, WatchParams},
     client::Body,
+    core::ObjectList,
 };
 use serde_json::Value;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::{cluster::client::over, intake::object::Slim};
+use crate::{
+    cluster::client::over,
+    intake::{decoded::Decoded, object::Slim},
+};
 
 /// The form of a watch.
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -128,4 +132,50 @@ async fn an_event_does_not_wait_for_the_next() {
     let mut passed = events(StreamBody::new(parts).boxed_unsync());
     let line = passed.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(lines(std::str::from_utf8(&line).unwrap()), lines(EXPIRED.1));
+}
+
+/// What a protobuf message is made of, by hand.
+fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 128, "a length of one byte");
+    [&[tag << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// A list of these encoded items.
+fn list_of(items: &[Vec<u8>]) -> Vec<u8> {
+    let kind = field(2, b"PartialObjectMetadataList");
+    let list: Vec<u8> =
+        items.iter().flat_map(|item| [&[0x12, item.len() as u8], &item[..]].concat()).collect();
+    let list = [&field(1, &[])[..], &list].concat();
+    let mut encoded = b"k8s\0".to_vec();
+    encoded.extend(field(1, &kind));
+    encoded.extend([0x12, (list.len() & 127 | 128) as u8, (list.len() >> 7) as u8]);
+    encoded.extend(list);
+    encoded
+}
+
+fn named(name: &str, more: &[u8]) -> Vec<u8> {
+    field(1, &[field(1, name.as_bytes()), more.to_vec()].concat())
+}
+
+/// A Go client that cuts a text in the middle of a character writes such an annotation; anybody may write such managedFields.
+#[tokio::test]
+async fn what_no_decoder_takes_spoils_no_list() {
+    let note = field(12, &[field(1, b"note"), field(2, b"\xff\xfe bad")].concat());
+    // 9999-12-31T23:59:59Z, and fields that are no JSON.
+    let late = [8, 0xff, 0x82, 0xd1, 0xff, 0xaf, 0x07];
+    let entry = [field(1, b"evil"), field(4, &late), field(7, &field(1, b"{\xff"))].concat();
+    // The tag of managedFields has two bytes.
+    let managed = [&[0x8a, 0x01, entry.len() as u8], &entry[..]].concat();
+    let cut_off = field(1, &[&field(1, b"cut")[..], &[0x62, 9, 1]].concat());
+    let list = list_of(&[named("a", &note), named("b", &managed), cut_off, named("c", &[])]);
+    let passed = passed_on(PROTOBUF, list.leak()).await.unwrap();
+    let list: ObjectList<Decoded<Slim<Secret>>> = serde_json::from_str(&passed).unwrap();
+    let seen = list.items.iter().map(|item| (item.name_any(), matches!(item, Decoded::Read(_))));
+    let expected = [("a", true), ("b", true), ("cut", false), ("c", true)];
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        expected.map(|(name, is_read)| (name.to_owned(), is_read)),
+        "{passed}"
+    );
+    assert!(passed.contains("\u{fffd}\u{fffd} bad"), "{passed}");
 }

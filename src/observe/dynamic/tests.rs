@@ -21,7 +21,7 @@ use crate::{
     names::{GrantedKinds, NamespacedName, TemplateKind},
     observe::{
         instances::InstancesOf,
-        watch::{Listed, Requests},
+        observer::{Listed, Requests},
     },
     plan::Key,
 };

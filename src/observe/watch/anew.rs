@@ -2,19 +2,26 @@
 
 use std::{
     convert::Infallible,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use http::{Request, Response};
 use http_body_util::{Either, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use kube::{Client, client::Body};
+use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 
 use super::*;
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
     intake::AsWritten,
+    model::World,
+    observe::observer::{Listed, Requests},
+    plan::Key,
 };
 
 /// Counts how often the keys affected by everything were asked for.
@@ -113,7 +120,7 @@ async fn rules_are_in_doubt_from_when_their_watch_fails_until_they_are_listed_ag
         templates: Arc::default(),
     };
     let phase = Arc::new(AtomicUsize::new(THERE));
-    let api = Api::<AsWritten<CopyratorRule>>::all(server(&phase));
+    let api = Api::<Decoded<AsWritten<CopyratorRule>>>::all(server(&phase));
     let stop = CancellationToken::new();
     let hours = Duration::from_secs(36_000);
     let watching = watch(api, watcher::Config::default(), observer, None, hours, stop.clone());
@@ -154,7 +161,7 @@ async fn rules_are_listed_under_the_definition_after(phase: usize) {
         events: Counter::default(),
         templates: Arc::default(),
     };
-    let api = Api::<AsWritten<CopyratorRule>>::all(server(&Arc::new(AtomicUsize::new(phase))));
+    let api = Api::<Decoded<AsWritten<CopyratorRule>>>::all(server(&Arc::new(AtomicUsize::new(phase))));
     let stop = CancellationToken::new();
     let watching =
         watch(api, watcher::Config::default(), observer, None, Duration::from_secs(36_000), stop.clone());
@@ -187,7 +194,7 @@ async fn without_a_definition_of_templates_nothing_is_waited_for_and_nothing_loo
         events: Counter::default(),
         templates: Arc::default(),
     };
-    let api = Api::<AsWritten<CopyratorTemplate>>::all(server(&Arc::new(AtomicUsize::new(GONE))));
+    let api = Api::<Decoded<AsWritten<CopyratorTemplate>>>::all(server(&Arc::new(AtomicUsize::new(GONE))));
     let stop = CancellationToken::new();
     let watching =
         watch(api, watcher::Config::default(), observer, None, Duration::from_secs(36_000), stop.clone());

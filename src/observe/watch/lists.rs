@@ -1,17 +1,22 @@
 //! What lists say was deleted, also when they are interrupted.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
-
+use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 
 use super::*;
-use crate::{intake::object::Slim, model::NamespaceScope};
+use crate::{
+    intake::object::Slim,
+    model::{NamespaceScope, World},
+    observe::observer::{Listed, Requests},
+    plan::Key,
+};
 
 #[derive(Default)]
 struct Noted(Mutex<Vec<Changed>>);
@@ -24,13 +29,13 @@ impl Requests for Noted {
     fn complete(&self, _: Option<Listed>) {}
 }
 
-fn namespace(name: &str) -> Namespace {
+fn namespace(name: &str) -> Decoded<Namespace> {
     let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-    Namespace { metadata, ..Namespace::default() }
+    Decoded::Read(Namespace { metadata, ..Namespace::default() })
 }
 
 /// The namespaces known after these events, whether the list of them is complete, and the reported changes.
-fn after(events: Vec<watcher::Event<Namespace>>) -> (Vec<String>, bool, Vec<Changed>) {
+fn after(events: Vec<watcher::Event<Decoded<Namespace>>>) -> (Vec<String>, bool, Vec<Changed>) {
     let mut world = World::default();
     world.settings_mut().stores.insert(Store::Namespaces);
     let noted = Arc::new(Noted::default());
@@ -83,7 +88,7 @@ fn a_first_list_that_is_interrupted_leaves_nothing_behind() {
 /// Otherwise each namespace's list would say that the objects of the others were deleted.
 #[test]
 fn the_list_of_one_place_says_nothing_of_another() {
-    let object = |namespace: &str| -> Slim<ConfigMap> {
+    let object = |namespace: &str| -> Decoded<Slim<ConfigMap>> {
         let metadata = json!({"namespace": namespace, "name": "app", "uid": "u", "resourceVersion": "1"});
         serde_json::from_value(json!({ "metadata": metadata })).unwrap()
     };

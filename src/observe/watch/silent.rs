@@ -1,18 +1,25 @@
 //! A watch that stays silent.
 
-use std::{convert::Infallible, sync::Mutex};
+use std::{
+    convert::Infallible,
+    sync::{Mutex, RwLock},
+};
 
 use http::{Request, Response, header::ACCEPT};
 use http_body_util::{Either, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, client::Body};
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     intake::object::Slim,
+    model::World,
     names::{Kind, ObjectKey},
+    observe::observer::{Listed, Requests},
+    plan::Key,
 };
 
 #[derive(Default)]
@@ -64,7 +71,7 @@ async fn what_a_silent_watch_missed_is_found_by_the_next_list() {
         events: Counter::default(),
         templates: Arc::default(),
     };
-    let api = Api::<Slim<ConfigMap>>::all(silent_server(lists));
+    let api = Api::<Decoded<Slim<ConfigMap>>>::all(silent_server(lists));
     let (stop, hour) = (CancellationToken::new(), Duration::from_secs(3600));
     let watching = watch(api, watcher::Config::default(), observer, None, hour, stop.clone());
     let known = || {

@@ -1,12 +1,13 @@
 //! A change that needs ConfigMaps or Secrets of further namespaces.
 
 use std::sync::{
-    Mutex,
+    Mutex, RwLock,
     atomic::{AtomicUsize, Ordering},
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::runtime::watcher::Event::{Apply, Init, InitApply, InitDone};
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
 use super::*;
@@ -17,8 +18,10 @@ use crate::{
         labelled::{Labelled, OfCopies, OfDeclaring},
         object::Slim,
     },
-    model::DataNeed,
+    model::{DataNeed, DataScope, World},
     names::{Kind, ObjectKey},
+    observe::observer::{Listed, Requests},
+    plan::{Key, needed},
 };
 
 #[derive(Default)]

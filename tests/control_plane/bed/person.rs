@@ -86,6 +86,12 @@ impl Person {
         self.create_with(object, "")
     }
 
+    /// Creates an object that is encoded in Kubernetes' protobuf.
+    pub fn create_encoded(&self, kind: &str, namespace: &str, object: Vec<u8>) -> Answer {
+        let path = paths::collection(kind, namespace);
+        self.send_bytes(Method::POST, &path, "application/vnd.kubernetes.protobuf", object)
+    }
+
     /// Creates an object without storing it.
     pub fn try_create(&self, object: &Value) -> Answer {
         self.create_with(object, "?dryRun=All")
@@ -184,7 +190,12 @@ impl Person {
     fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Answer {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let path = if body.is_some() && self.is_strict { strictly(path) } else { path.to_owned() };
+        self.send_bytes(method, &path, content_type, bytes)
+    }
+
+    fn send_bytes(&self, method: Method, path: &str, content_type: &str, bytes: Vec<u8>) -> Answer {
         let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
+        let request = request.header("Accept", "application/json");
         let request = request.body(Body::from(bytes)).expect("a request");
         RUNTIME.block_on(async {
             let response = self.client.send(request).await.expect("the API server answers");

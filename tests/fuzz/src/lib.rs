@@ -5,6 +5,7 @@ pub mod canary;
 pub mod cel;
 pub mod formats;
 pub mod globs;
+pub mod lists;
 pub mod pem;
 pub mod policy;
 pub mod review;
@@ -15,10 +16,11 @@ pub mod webhook;
 pub type Check = fn(&[u8]);
 
 /// All of them, by name.
-pub const TARGETS: [(&str, Check); 7] = [
+pub const TARGETS: [(&str, Check); 8] = [
     ("cel", cel::check),
     ("formats", formats::check),
     ("globs", globs::check),
+    ("lists", lists::check),
     ("pem", pem::check),
     ("policy", policy::check),
     ("review", review::check),

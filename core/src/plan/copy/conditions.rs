@@ -102,6 +102,17 @@ pub(super) fn set(status: &mut CopyratorRuleStatus, generation: i64, said: Condi
     set_condition(conditions, "Degraded", degraded, generation, &now);
 }
 
+/// Sets `Ready` alone, to `False`.
+pub(super) fn set_not_ready(
+    status: &mut CopyratorRuleStatus,
+    generation: i64,
+    (reason, message): (Reason, String),
+    now: Timestamp,
+) {
+    let ready = Some((false, reason.as_str(), message));
+    set_condition(&mut status.conditions, "Ready", ready, generation, &Time(now));
+}
+
 /// What is under way: copies or objects (`nouns`, one and more) that are being written, and those that wait for what they
 /// are made from to stop changing.
 pub(super) fn being_written(count: &Count, (one, more): (&str, &str)) -> String {

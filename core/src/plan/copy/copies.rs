@@ -17,6 +17,7 @@ use super::{
     spread::{braked, follows, too_large},
     templates::is_rendered,
     terminating::plan_terminating,
+    unreadable::unread_of_claim,
 };
 use crate::{
     api::{ConflictPolicy, Recreate},
@@ -195,6 +196,10 @@ fn plan_wanted(
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
         let said = (SlotState::Outdated, "the copy is made anew once the object is gone");
         return plan_terminating(claim.rule, slot, deletion, said, now);
+    }
+    let ours = existing.filter(|_| proof == Some(Proof::Ours));
+    if let Some(problem) = unread_of_claim(world, slot, claim, ours) {
+        return plan(SlotState::Blocked(problem));
     }
     let (Some(key), Some(source_version)) = (world.key(), source_version(world, claim)) else {
         return plan(SlotState::Outdated);

@@ -6,10 +6,11 @@ use super::{
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::LargeSpread,
+    unreadable::unreadable_said,
 };
 use crate::{
     api::{Problem, WORST_PROBLEMS},
-    model::WriteFault,
+    model::{UnreadObject, WriteFault},
     names::ObjectKey,
 };
 
@@ -47,6 +48,8 @@ pub(super) struct Count {
     pub(super) leaving: usize,
     /// Literally named sources that do not exist.
     pub(super) absent_sources: Vec<ObjectKey>,
+    /// What the first of the objects is that it may be about and that cannot be read, in words.
+    pub(super) unreadable: Option<String>,
     /// Which literally named target namespaces do not exist, in words.
     pub(super) absent_targets: Option<String>,
     /// Whether the rule names no other targets.
@@ -73,6 +76,14 @@ impl Count {
             false => self.failed += 1,
         }
         list(&mut self.problems, reason, problem);
+    }
+
+    /// Counts an object that cannot be read.
+    pub(super) fn unread(&mut self, object: &UnreadObject, why: &str) {
+        let message = unreadable_said(object, why);
+        self.unreadable.get_or_insert_with(|| message.clone());
+        let (namespace, name) = (object.namespace().to_string(), object.name().to_string());
+        self.add(ProblemReason::Unreadable, Problem { namespace, name, message, ..Problem::default() });
     }
 
     /// Counts a slot that a problem blocks.

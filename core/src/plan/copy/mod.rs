@@ -32,6 +32,7 @@ mod terminating;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unlike;
+mod unreadable;
 pub mod unstable;
 
 pub use copies::{as_declared, plan_slot, plan_slots};
@@ -49,3 +50,5 @@ pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, IndexedTemplate, SourceIndex, source_index_key};
 pub use spread::{LargeSpread, is_calm};
 pub use template_status::{status_of, template_report};
+pub(crate) use unreadable::lists_said;
+pub use unreadable::unreadable_said;

@@ -47,10 +47,12 @@ pub enum ProblemReason {
     NotKept,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
+    /// An object that matters cannot be read.
+    Unreadable,
 }
 
 impl ProblemReason {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Fault(WriteFault::Forbidden),
         Self::Fault(WriteFault::Failed),
         Self::Fault(WriteFault::Refused),
@@ -70,6 +72,7 @@ impl ProblemReason {
         Self::NotKept,
         Self::Unseen(Unseen::NotServed),
         Self::Unseen(Unseen::OutOfSight),
+        Self::Unreadable,
     ];
 
     /// The kind of a problem that a status lists; `None` of a problem that is of no copy, or of another version.
@@ -93,6 +96,7 @@ impl ProblemReason {
             Self::Unstable => "Unstable",
             Self::NotKept => "NotKept",
             Self::Unseen(unseen) => unseen.as_str(),
+            Self::Unreadable => "Unreadable",
         }
     }
 
@@ -119,7 +123,8 @@ impl ProblemReason {
             | Self::RenderFailed
             | Self::OverBudget
             | Self::NotKept
-            | Self::Unseen(_) => false,
+            | Self::Unseen(_)
+            | Self::Unreadable => false,
         }
     }
 }

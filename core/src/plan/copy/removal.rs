@@ -23,6 +23,7 @@ use super::{
     targets::was_asked_about,
     templates::{OfInstance, asks_about, is_rendered, of_instance},
     terminating::plan_terminating,
+    unreadable::unread_of_copy,
 };
 use crate::{
     marks::{CopyMarks, DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
@@ -69,6 +70,9 @@ pub(super) fn plan_unwanted(
             // A rule that is gone has no status, and one that does nothing may still want it.
             false => plan(SlotState::Kept),
         };
+    }
+    if let Some(problem) = unread_of_copy(world, slot, &marks.source) {
+        return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
     }
     if world.is_in_doubt() || is_doubtful(world, &marks.rule, slot.kind) {
         return SlotPlan { recheck: Some(at_after(now, IN_DOUBT)), ..plan(SlotState::Kept) };

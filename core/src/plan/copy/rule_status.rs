@@ -3,10 +3,10 @@
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`, `Suspended`,
 //! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
 //! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
-//! `NoSource`, `NoTarget`, `LabelMissing` (annotations have no effect without the label beside them); where not all
+//! `NoSource`, `NoTarget`, `Unreadable` (a source cannot be read), `Unread` (a list has failed for long), `LabelMissing` (annotations have no effect without the label beside them); where not all
 //! namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`,
 //! `Contested`, `Terminating`, `RefusedByPolicy`, `Forbidden`, `TooLarge`, `TooMany`, `NotKept`, `Refused`, `Failed`,
-//! `NotServed`, `OutOfSight`; of the spec `Invalid`, `UnsupportedField`, `LabelMissing`.
+//! `NotServed`, `OutOfSight`, `Unreadable`; of the spec `Invalid`, `UnsupportedField`, `LabelMissing`.
 
 use jiff::Timestamp;
 
@@ -23,11 +23,12 @@ use super::{
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
     targets::{bounds, can_grow, unseen},
+    unreadable::{unread_lists, unread_sources},
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::NOT_ASKED,
-    model::{Authority, RuleFacts, Unseen, World, WriteFault},
+    model::{Authority, Declared, RuleFacts, Store, Unseen, World, WriteFault},
     names::NamespacedName,
     plan::{Need, Reason},
     validate::SpecFault,
@@ -55,7 +56,11 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 /// has a status and something must be asked or read again first: after a restart of ours nothing has changed
 /// for its users. The task that asks or reads plans the status again afterwards. So while objects that something needs are not listed.
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
-    let facts = world.rules().get(rule).filter(|_| !world.is_widening())?;
+    let facts = world.rules().get(rule)?;
+    let outdates = unread_lists_of(world, facts);
+    if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
+        return outdates.map(|said| outdated(facts, said, now));
+    }
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let unseen_source = facts.compiled.as_ref().ok().and_then(|it| unseen_source(world, rule, it));
     if facts.compiled.is_ok()
@@ -81,6 +86,8 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
         }
         count.absent_sources = absent_sources(world, rule, compiled);
+        count.absent_sources.retain(|source| world.unreadable_object(source).is_none());
+        unread_sources(world, rule, compiled).for_each(|(object, why)| count.unread(object, why));
         let absent = absent_targets(world, compiled);
         count.is_nowhere = names_only(compiled, &absent);
         count.absent_targets = namespaces_absent(&absent);
@@ -140,8 +147,29 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let is_inert = inert(world, rule, facts).is_some();
     let large = count.large.take().filter(|_| !is_inert);
     let tally = count.tally(is_inert);
-    let (status, ready) = status(world, rule, facts, count, large.as_ref(), now);
+    let (mut status, mut ready) = status(world, rule, facts, count, large.as_ref(), now);
+    if let Some(said) = outdates.filter(|_| !is_inert) {
+        conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
+        ready = said;
+    }
     Some(RuleReport { status, ready, tally, large })
+}
+
+/// The lists that a rule hangs on and that have failed for long.
+fn unread_lists_of(world: &World, facts: &RuleFacts) -> Option<(Reason, String)> {
+    let kinds = facts.compiled.as_ref().map(|compiled| [compiled.kind, compiled.shape.kind]);
+    unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None)
+}
+
+/// The report of a rule or template about which nothing is known now: the status as it is, and that it may be out of date.
+pub(super) fn outdated<S, C>(
+    facts: &Declared<S, C, CopyratorRuleStatus>,
+    said: (Reason, String),
+    now: Timestamp,
+) -> RuleReport {
+    let mut status = facts.status.clone().unwrap_or_default();
+    conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
+    RuleReport { status, ready: said, tally: Tally::default(), large: None }
 }
 
 /// Why what is needed could not be read the last time, if it could not.
@@ -206,6 +234,9 @@ fn status(
             (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
         }
         (None, _) if pending > 0 => (true, Reason::Copying, copying()),
+        (None, _) if let Some(unreadable) = count.unreadable.clone() => {
+            (false, ProblemReason::Unreadable.into(), unreadable)
+        }
         (None, _) => {
             let absent = count.absent_targets.as_deref();
             settled(facts, &status, sources_not_found(&count.absent_sources), absent, count.is_nowhere)

@@ -2,7 +2,7 @@
 //! rendered for.
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
-//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`. Reasons of problems: those of
+//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
 //! copies ([`super::rule_status`]), `RenderFailed` and `OverBudget`.
 
 use jiff::Timestamp;
@@ -17,14 +17,15 @@ use super::{
     demand::{Demand, too_many_said},
     granted::{UNJUDGED, mistyped, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
-    rule_status::{RuleReport, rule_status, unread},
+    rule_status::{RuleReport, outdated, rule_status, unread},
     slot_plan::SlotState,
     templates::{instances, is_of, template_bounds, too_many_objects},
+    unreadable::{unread_instances, unread_lists},
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
     authority::{NOT_ASKED, Subject, template_questions},
-    model::{Authority, StatusFaultKind, TemplateFacts, World, WriteFault},
+    model::{Authority, StatusFaultKind, Store, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
     plan::Reason,
     validate::{CompiledTemplate, SpecFault},
@@ -32,7 +33,11 @@ use crate::{
 
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
 pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
-    let facts = world.templates().get(template).filter(|_| !world.is_widening())?;
+    let facts = world.templates().get(template)?;
+    let outdates = unread_lists_of(world, facts);
+    if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
+        return outdates.map(|said| outdated(facts, said, now));
+    }
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let known = authority(world, template, facts);
     if facts.compiled.is_ok() && known.is_none() && speaks_of(conditions, "Authorized", facts.generation) {
@@ -56,8 +61,20 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     count.leaving = marked.count();
     let is_inert = inert_template(world, template, facts).is_some();
     let tally = count.tally(is_inert);
-    let (status, ready) = status(world, template, facts, count, now);
+    let (mut status, mut ready) = status(world, template, facts, count, now);
+    if let Some(said) = outdates.filter(|_| !is_inert) {
+        conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
+        ready = said;
+    }
     Some(RuleReport { status, ready, tally, large: None })
+}
+
+/// The lists that a template hangs on and that have failed for long.
+fn unread_lists_of(world: &World, facts: &TemplateFacts) -> Option<(Reason, String)> {
+    let compiled = facts.compiled.as_deref().ok();
+    let kinds = compiled.into_iter().flat_map(|compiled| compiled.kinds(&world.settings().template_kinds));
+    let instances = compiled.and_then(CompiledTemplate::instance_kind);
+    unread_lists(world, Store::CopyratorTemplates, kinds, instances)
 }
 
 /// The status that a rule or template should have; `None` as in its report.
@@ -91,6 +108,7 @@ fn counted(
         );
         count.add(ProblemReason::OverBudget, Problem { message, ..Problem::default() });
     }
+    unread_instances(world, template, compiled).for_each(|(object, why)| count.unread(object, why));
     let demand = if too_many.is_some() { Demand::Kept } else { Demand::All };
     let (mut is_settled, mut alike) = (true, CopyCache::default());
     for instance in instances(world, template, compiled) {
@@ -221,6 +239,9 @@ fn status(
             (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
         }
         (None, _) if pending > 0 => (true, Reason::Rendering, rendering()),
+        (None, _) if let Some(unreadable) = count.unreadable.clone() => {
+            (false, ProblemReason::Unreadable.into(), unreadable)
+        }
         (None, _) => {
             settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
         }

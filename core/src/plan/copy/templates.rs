@@ -22,6 +22,10 @@ pub(crate) fn is_rendered(
 ) -> bool {
     let Ok(compiled) = &facts.compiled else { return true };
     let instance = made_for(world, compiled, slot);
+    let unread = compiled.instance_kind().zip(instance.object());
+    if unread.is_some_and(|(kind, name)| world.unreadable_instance(kind, &name).is_some()) {
+        return false;
+    }
     if !selects(world, template, compiled, &instance) {
         // What is about to go may still need it.
         let known = compiled.instance_kind().zip(instance.object());

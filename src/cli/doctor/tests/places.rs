@@ -22,7 +22,7 @@ fn what_is_the_clusters_is_not_missed() {
     let mut facts = some();
     let found = examine(&facts, &[]);
     assert_eq!(found, []);
-    assert_eq!(in_order(&facts, &found, &[]).len(), 15);
+    assert_eq!(in_order(&facts, &found, &[]).len(), 17);
     facts.digest_key = Ok(false);
     assert_eq!(brief(&examine(&facts, &[])), [(Severity::Error, Id::DigestKeyMissing)]);
 }

@@ -2,6 +2,7 @@
 //! come.
 
 use super::*;
+use crate::model::{FailingList, ListName, UnreadObject};
 
 /// Each condition of a rule: type, status and reason; and what `Ready` says.
 fn said(world: &World, rule: &NamespacedName) -> (Vec<String>, String) {
@@ -107,4 +108,42 @@ fn a_right_that_we_lack_everywhere_is_not_ready() {
         (&*conditions[0], &*message),
         ("Ready=False Forbidden", "Copyrator's own account may not get secrets")
     );
+}
+
+/// A source that cannot be read is not one that is missing.
+#[test]
+fn a_source_that_cannot_be_read_is_named() {
+    let mut world = world();
+    let it = granted(&mut world, json!({}));
+    let source = UnreadObject::Object(ObjectKey::new(Kind::Secret, "home", "app"));
+    assert!(world.note_unreadable(source.clone(), Some("it is nested more than 128 levels deep")));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions[0], "Ready=False Unreadable", "{conditions:?}");
+    assert!(message.starts_with("Secret home/app cannot be read (it is nested more"), "{message}");
+    // A rule that cannot mean it says nothing of it.
+    let other = granted(&mut world, json!({"spec": {"source": {"names": ["no-*"]}}}));
+    assert_eq!(said(&world, &other).0[0], "Ready=True NoSource");
+    assert!(world.note_unreadable(source, None));
+    let it = granted(&mut world, json!({}));
+    assert_eq!(said(&world, &it).0[0], "Ready=False NoSource");
+}
+
+/// What was copied before is not what is there now.
+#[test]
+fn a_list_that_fails_makes_no_status_out_of_date_in_silence() {
+    let mut world = world();
+    let globs = json!({"spec": {"source": {"names": ["no-*"]}}});
+    let it = granted(&mut world, globs);
+    assert_eq!(said(&world, &it).0[0], "Ready=True NoSource");
+    let fails = |world: &mut World, store| {
+        let failing = FailingList { since: at(0), why: "its conversion fails".into() };
+        world.note_failing(ListName::of(store, None), Some(failing))
+    };
+    assert!(fails(&mut world, Store::ConfigMaps));
+    assert_eq!(said(&world, &it).0[0], "Ready=True NoSource", "it copies Secrets");
+    assert!(fails(&mut world, Store::Secrets));
+    let (conditions, message) = said(&world, &it);
+    assert_eq!(conditions[0], "Ready=False Unread");
+    assert!(message.contains("since Secrets cannot be read since 1970-01-01T00:00:00Z"), "{message}");
+    assert!(message.ends_with("its conversion fails"), "{message}");
 }

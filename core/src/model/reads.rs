@@ -1,0 +1,53 @@
+//! What a [`World`] knows of objects and lists that cannot be read.
+
+use super::{FailingList, ListName, UnreadObject, World};
+use crate::names::{InstanceKind, NamespacedName, ObjectKey};
+
+impl World {
+    /// The objects that could not be read, each with the reason.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&UnreadObject, &str)> {
+        self.cluster.unreadable.iter().map(|(object, why)| (object, &**why))
+    }
+
+    /// Why an object could not be read; `None` where it was, or is not there.
+    pub fn why_unreadable(&self, object: &UnreadObject) -> Option<&str> {
+        self.cluster.unreadable.get(object).map(|why| &**why)
+    }
+
+    /// Why an object of a kind that is copied or declared could not be read.
+    pub fn unreadable_object(&self, key: &ObjectKey) -> Option<&str> {
+        // Nearly always there is none.
+        if self.cluster.unreadable.is_empty() {
+            return None;
+        }
+        self.why_unreadable(&UnreadObject::Object(key.clone()))
+    }
+
+    /// Why an object that templates are rendered for could not be read.
+    pub fn unreadable_instance(&self, kind: &InstanceKind, name: &NamespacedName) -> Option<&str> {
+        self.why_unreadable(&UnreadObject::Instance(kind.clone(), name.clone()))
+    }
+
+    /// Notes why an object could not be read, or that it was read or is gone; returns whether that is news.
+    pub fn note_unreadable(&mut self, object: UnreadObject, why: Option<&str>) -> bool {
+        match why {
+            Some(why) => self.cluster.unreadable.insert(object, why.into()).as_deref() != Some(why),
+            None => self.cluster.unreadable.remove(&object).is_some(),
+        }
+    }
+
+    /// The lists and watches that have failed for long.
+    pub fn failing_lists(&self) -> impl Iterator<Item = (&ListName, &FailingList)> {
+        self.cluster.failing.iter()
+    }
+
+    /// Notes that a list or watch has failed for long, or that it works again; returns whether that is news.
+    pub fn note_failing(&mut self, list: ListName, failing: Option<FailingList>) -> bool {
+        let is_failing = failing.is_some();
+        let before = match failing {
+            Some(failing) => self.cluster.failing.insert(list, failing),
+            None => self.cluster.failing.remove(&list),
+        };
+        before.is_some() != is_failing
+    }
+}

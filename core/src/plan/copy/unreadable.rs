@@ -1,0 +1,123 @@
+//! What cannot be read: an object in a slot, what its copy is made from, or a list that has failed for long. All of it is left as it is,
+//! and the status says so.
+
+use super::{
+    claims::{Claim, Wants, source_namespaces},
+    problem::{CopyProblem, ProblemReason},
+};
+use crate::{
+    marks::write_time,
+    model::{ObjectFacts, Store, UnreadObject, World},
+    names::{InstanceKind, Kind, NamespacedName, ObjectKey},
+    plan::Reason,
+    validate::{CompiledRule, CompiledTemplate},
+};
+
+/// What keeps the copy of a claim from being written: it, or what it is made from, cannot be read. A copy stays with a source that cannot
+/// be read, also where another one would be taken instead.
+pub(super) fn unread_of_claim(
+    world: &World,
+    slot: &ObjectKey,
+    claim: &Claim<'_>,
+    existing: Option<&ObjectFacts>,
+) -> Option<CopyProblem> {
+    let source = || {
+        let source = Some(&claim.source).filter(|_| matches!(claim.wants, Wants::Copy { .. }))?;
+        world.unreadable_object(source).map(|why| problem(slot, source, why))
+    };
+    let own = world.unreadable_object(slot).map(|why| problem(slot, slot, why));
+    let before = || unread_of_copy(world, slot, &existing?.marks.as_deref()?.source);
+    own.or_else(source).or_else(before)
+}
+
+/// The same of an object that nothing claims: its source may be there, and wanted.
+pub(super) fn unread_of_copy(
+    world: &World,
+    slot: &ObjectKey,
+    source: &NamespacedName,
+) -> Option<CopyProblem> {
+    let is_this = |object: &&UnreadObject| match object {
+        UnreadObject::Object(key) => key == slot || (key.kind == slot.kind && key.named() == *source),
+        UnreadObject::Instance(_, name) => name == source,
+        UnreadObject::Namespace(_) | UnreadObject::Workload(_) => false,
+    };
+    let (object, why) = world.unreadable().find(|(object, _)| is_this(object))?;
+    Some(problem(slot, object, why))
+}
+
+fn problem(slot: &ObjectKey, object: impl std::fmt::Display, why: &str) -> CopyProblem {
+    CopyProblem::new(slot, ProblemReason::Unreadable, unreadable_said(object, why))
+}
+
+/// Says that an object cannot be read, and what to do.
+pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
+    format!(
+        "{object} cannot be read ({why}): nothing is written or removed because of it until somebody writes it in a form that can, or \
+         deletes it"
+    )
+}
+
+/// The objects that a rule may copy and that cannot be read, each with the reason. What labels they have is not known.
+pub(super) fn unread_sources<'w>(
+    world: &'w World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> impl Iterator<Item = (&'w UnreadObject, &'w str)> {
+    world.unreadable().filter(move |(object, _)| {
+        let UnreadObject::Object(key) = object else { return false };
+        key.kind == compiled.kind
+            && compiled.names.as_ref().is_none_or(|names| names.matches(&key.name))
+            && source_namespaces(rule, compiled).any(|namespace| *namespace == *key.namespace)
+    })
+}
+
+/// The objects that a template may be rendered for and that cannot be read, each with the reason.
+pub(super) fn unread_instances<'w>(
+    world: &'w World,
+    template: &'w NamespacedName,
+    compiled: &'w CompiledTemplate,
+) -> impl Iterator<Item = (&'w UnreadObject, &'w str)> {
+    world.unreadable().filter(move |(object, _)| {
+        let UnreadObject::Instance(kind, name) = object else { return false };
+        let takes = |facts| compiled.goes_into(&template.namespace, &name.namespace, facts);
+        compiled.instance_kind() == Some(kind)
+            && world.namespaces().get(&name.namespace).is_some_and(|facts| takes(&facts.labels))
+    })
+}
+
+/// What a status may not show, since one of these lists has failed for long: reason and message of `Ready`.
+pub(super) fn unread_lists(
+    world: &World,
+    declared: Store,
+    kinds: impl IntoIterator<Item = Kind>,
+    instances: Option<&InstanceKind>,
+) -> Option<(Reason, String)> {
+    let (mut stores, mut granted) = (vec![Store::Namespaces, declared], Vec::from_iter(instances.cloned()));
+    for kind in kinds {
+        match kind {
+            Kind::Granted(_) => {
+                let resource = kind.resource();
+                granted.push(InstanceKind::new(resource.api_version, resource.kind));
+            }
+            _ => stores.push(Store::of(kind)),
+        }
+    }
+    lists_said(world, |store, kind| match kind {
+        Some(kind) => granted.contains(kind),
+        None => stores.contains(&store),
+    })
+}
+
+/// The first of the lists for which `matters` is true.
+pub(crate) fn lists_said(
+    world: &World,
+    matters: impl Fn(Store, Option<&InstanceKind>) -> bool,
+) -> Option<(Reason, String)> {
+    let (list, failing) = world.failing_lists().find(|(list, _)| matters(list.store, list.kind.as_ref()))?;
+    let message = format!(
+        "what this status says may be out of date, since {list} cannot be read since {}: {}",
+        write_time(failing.since),
+        failing.why
+    );
+    Some((Reason::Unread, message))
+}

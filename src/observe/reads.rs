@@ -1,0 +1,36 @@
+//! What cannot be read, in numbers.
+
+use std::{
+    fmt::Error,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::gauge::ConstGauge,
+};
+
+use crate::model::World;
+
+/// Shows how many objects cannot be read, and how many lists and watches have failed for a minute. No name is a label: their number has
+/// no bound.
+#[derive(Debug)]
+pub(crate) struct Reads(pub(crate) Arc<RwLock<World>>);
+
+impl Collector for Reads {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let (objects, lists) = {
+            let world = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            (world.unreadable().count(), world.failing_lists().count())
+        };
+        for (name, help, number) in [
+            ("objects_unreadable", "Objects that cannot be read, and are left as they are", objects),
+            ("lists_failing", "Lists and watches that have failed for a minute", lists),
+        ] {
+            let gauge = ConstGauge::new(number as i64);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
