@@ -214,11 +214,17 @@ pub fn carry_out(world: &mut World, key: &WorkloadKey, action: &RestartAction, n
     world.edit_workload(key, |facts| match action {
         RestartAction::Adopt { label, track } | RestartAction::Begin { label, track } => {
             facts.restarts.track = track.clone();
-            (facts.restarts.applied, facts.restarts.recorded) = (Some(label.clone()), Some(at(now)));
+            // The API server gives the entry of an apply that changes nothing no time.
+            if facts.restarts.applied.as_ref() != Some(label) {
+                facts.restarts.recorded = Some(at(now));
+            }
+            (facts.restarts.applied, facts.restarts.verified) = (Some(label.clone()), true);
         }
         RestartAction::Rollout { label, stamp, track } => {
             facts.restarts.track = track.clone();
             assert_ne!(facts.restarts.restarted_for.as_ref(), Some(stamp), "the template would not change");
+            // A forced apply takes the label from whoever owned another value.
+            facts.restarts.verified &= facts.restarts.applied.as_ref() == Some(label);
             (facts.restarts.applied, facts.restarts.recorded) = (Some(label.clone()), Some(at(now)));
             facts.restarts.restarted_for = Some(stamp.clone());
             (facts.restarts.last_restart, facts.templated) = (Some(at(now)), Some(at(now)));

@@ -221,6 +221,15 @@ impl Metadata {
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
 
+    /// Whether our manager of records owns the applied label: it loses it to a restart that changes the label.
+    fn is_verified(&self) -> bool {
+        self.managed_fields.iter().flatten().any(|entry| {
+            entry.operation == "Apply"
+                && entry.manager == ADOPT_MANAGER
+                && entry.fields.metadata.labels.applied.is_some()
+        })
+    }
+
     /// Who else last wrote an entry that owns part of the pod template, or the applied label where it is not ours.
     fn other_writer(&self, is_record_ours: bool) -> Option<OtherWriter> {
         let others = self.managed_fields.iter().flatten().filter(|entry| {
@@ -259,6 +268,7 @@ impl Object {
             last_restart: metadata.written_by(&[RESTART_MANAGER], |_| true),
             other_writer: applied.as_ref().and_then(|_| metadata.other_writer(recorded.is_some())),
             recorded,
+            verified: metadata.is_verified(),
             track: TrackRecord::read(metadata.labels.get(BRAKE), label(LAST_GOOD)),
             restart: metadata.annotation(RESTART, LONGEST),
             unknown: unknown_on_workload(
@@ -336,6 +346,7 @@ mod tests {
             (Some("web"), Some("app=web"))
         );
         assert_eq!(facts.references.len(), 1);
+        assert!(facts.restarts.verified);
         assert_eq!(facts.rollout, crate::model::Rollout::Complete);
         assert_eq!((facts.desired, facts.available), (2, 2));
         let second = |time: Option<Timestamp>| time.map(|time| time.to_string());
@@ -352,9 +363,14 @@ mod tests {
         // Somebody else wrote the label, so our times say nothing about it.
         let mut object = object;
         object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
+        // An apply that changes nothing else has no time.
+        let mut unchanged = object.clone();
+        unchanged["metadata"]["managedFields"][2]["time"].take();
+        let same: Workload<Deployment> = serde_json::from_value(unchanged).unwrap();
+        assert_eq!((same.facts.restarts.recorded, same.facts.restarts.verified), (None, true));
         object["metadata"]["managedFields"][2]["fieldsV1"] = json!({"f:metadata": {"f:labels": {}}});
         let workload: Workload<Deployment> = serde_json::from_value(object).unwrap();
-        assert_eq!(workload.facts.restarts.recorded, None);
+        assert_eq!((workload.facts.restarts.recorded, workload.facts.restarts.verified), (None, false));
         assert!(!workload.facts.own_deadline, "it has switched its deadline off");
     }
 

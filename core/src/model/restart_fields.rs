@@ -22,6 +22,9 @@ pub struct RestartFields {
     /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
     /// somebody else wrote it.
     pub recorded: Option<Timestamp>,
+    /// Whether we wrote that label when no pod was to be replaced: the manager of records owns it. The API server gives an entry no
+    /// time where the label had that value already.
+    pub verified: bool,
     /// How its restarts have gone, according to its labels.
     pub track: TrackRecord,
     /// Who else last wrote the pod template; or, where the applied label is not ours, who wrote that. `None`
@@ -46,6 +49,7 @@ static NONE: RestartFields = RestartFields {
     restarted_for: None,
     last_restart: None,
     recorded: None,
+    verified: false,
     track: TrackRecord { streak: 0, failures: 0, last_good: None },
     other_writer: None,
 };

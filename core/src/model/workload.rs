@@ -65,6 +65,7 @@ impl WorkloadFacts {
         let fields = &mut *self.restarts;
         fields.applied.clone_from(&known.restarts.applied);
         fields.recorded = known.restarts.recorded;
+        fields.verified = known.restarts.verified;
         fields.track.clone_from(&known.restarts.track);
         fields.last_restart = fields.last_restart.max(known.restarts.last_restart);
         let is_rolling = matches!(known.rollout, Rollout::Unfinished | Rollout::Stuck);

@@ -113,6 +113,11 @@ impl Workload {
         world.memory_mut().at_workload(key, |memory| memory.restart_seen(restarted));
     }
 
+    /// A record of ours from after the last restart.
+    fn is_verified(&self) -> bool {
+        self.recorded_by.is_none() && self.last_restart.is_none_or(|last| self.recorded > Some(last))
+    }
+
     fn other_writer(&self) -> Option<OtherWriter> {
         let (manager, when) = match &self.recorded_by {
             Some(manager) => (manager, self.recorded),
@@ -140,6 +145,7 @@ impl Workload {
                     Some(_) => None,
                     None => self.recorded.or(self.applied.is_some().then_some(1)).map(at),
                 },
+                verified: self.is_verified(),
                 other_writer: self.other_writer(),
                 track: TrackRecord::read(self.brake.as_deref(), None),
                 ..RestartFields::default()

@@ -29,8 +29,13 @@ impl Case<'_> {
     /// all pods by the template of our restart.
     pub(super) fn doubted_before(&self) -> Option<Timestamp> {
         let (restarts, changed) = (&self.facts.restarts, self.content.changed_at);
-        let Some(recorded) = restarts.recorded else { return changed };
-        let restart = restarts.last_restart.filter(|restart| *restart >= recorded)?;
+        if restarts.verified {
+            return None;
+        }
+        let restart = match restarts.recorded {
+            None => return changed,
+            Some(_) => restarts.last_restart?,
+        };
         let replaces_all =
             matches!(self.facts.rollout, Rollout::Complete | Rollout::Unfinished | Rollout::Stuck);
         let is_vouched_for = replaces_all && self.facts.is_stamped();
