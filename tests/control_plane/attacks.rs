@@ -194,7 +194,9 @@ pub fn are_fended_off(story: &Story<'_>, target: &str, name: &str, rule: &str) {
         let answer = bob.apply(&config_map(target, "own", [("k", "v")]));
         if answer.code < 300 { Ok(()) } else { Err(answer.refused()) }
     });
-    let marks = json!({ "metadata": { "labels": copy["metadata"]["labels"], "annotations": copy["metadata"]["annotations"] } });
+    // Marks that name another object are nobody's: these name the object that they are put on.
+    let mut marks = json!({ "metadata": { "labels": copy["metadata"]["labels"], "annotations": copy["metadata"]["annotations"] } });
+    marks["metadata"]["annotations"]["copyrator.dev/object"] = format!("configmaps/{target}/own").into();
     let dangling = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "00000000-0000-0000-0000-000000000000" });
     let owned = json!({ "metadata": { "ownerReferences": [dangling] } });
     let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });

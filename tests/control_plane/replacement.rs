@@ -74,7 +74,7 @@ fn a_secret_whose_type_changed_is_made_anew() {
 /// what was there before the rule; it is replaced when the policy goes.
 #[test]
 fn a_successor_that_is_refused_replaces_nothing() {
-    let story = Story::new(peaceful(), "kept");
+    let story = Story::new(peaceful(), "kept-for-now");
     let (target, theirs) = (story.target("a"), story.bystander("b"));
     let frozen = |namespace: &str, value: &str| {
         let mut object = config_map(namespace, "frozen", [("k", value)]);

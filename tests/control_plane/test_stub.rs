@@ -345,7 +345,8 @@ fn deployment(app: &str) -> Value {
 
 fn template(story: &Story<'_>, deployment: &Value, recreate: &str) -> Value {
     let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME },
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": NAME, "labels": { "app": deployment["spec"]["selector"]["matchLabels"]["app"] } },
         "spec": {
             "type": "NodePort", "selector": { "app": deployment["spec"]["selector"]["matchLabels"]["app"] },
             "ports": [{ "port": 8080, "targetPort": 80 }],

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    claims::{Inert, inert_template},
+    claims::{Inert, authority, inert_template},
     targets::bounds,
 };
 use crate::{
@@ -190,6 +190,8 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
 fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<IndexedTemplate> {
     let acts = match inert_template(world, name, facts) {
         None | Some(Inert::Unjudged | Inert::NotListed) => true,
+        // A leader that has just begun has not asked yet: it leaves the entry of a template that was allowed as it is.
+        Some(Inert::Unauthorized) => authority(world, name, facts).is_none() && was_allowed(facts),
         Some(_) => false,
     };
     let CopyratorTemplateSpec { for_each, objects, deletion_policy, deletion_grace, .. } = &facts.spec;
@@ -215,6 +217,11 @@ fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Opti
             ..CopyratorTemplateSpec::default()
         },
     })
+}
+
+/// Whether an earlier look found that this version of the template may act.
+fn was_allowed(facts: &TemplateFacts) -> bool {
+    facts.status.as_ref().is_some_and(|status| status.authorized_generation == Some(facts.generation))
 }
 
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
