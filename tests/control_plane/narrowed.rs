@@ -92,7 +92,7 @@ pub fn a_label_taken_off_is_warned_of_and_what_holds_data_stays(bed: &Bed) {
             return Ok(());
         };
         same(claim["metadata"]["deletionTimestamp"].is_null(), false)?;
-        let answer = story.admin().try_merge("PersistentVolumeClaim", &place, "deleted-files", &freed);
+        let answer = story.admin().merge("PersistentVolumeClaim", &place, "deleted-files", &freed);
         Err(answer.body.to_string())
     });
     // The claim is taken out of the template.

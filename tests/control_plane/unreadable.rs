@@ -117,6 +117,7 @@ fn what_cannot_be_read_harms_only_itself() {
     let kept = evil.until("ConfigMap", &evil.home, "cache-deep", [("size", "4"), ("of", "deep")]);
     assert_eq!(kept["metadata"]["uid"], made["metadata"]["uid"], "what was made of it stays");
 
+    other.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     let said = |arguments: &[&str]| {
         let output = bed.testbed.copyrator(arguments).output().expect("it runs");
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

@@ -61,9 +61,16 @@ fn resource(object: &str) -> String {
     }
 }
 
-/// Reads everything that Copyrator reads, but for its content. What the caller may not list is left out.
+/// Reads everything that Copyrator reads, but for its content. Lists that the caller may not read are left out, unless the caller may
+/// read none.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<UnreadFacts> {
-    let mut seen = Seen { world: World::default(), facts: UnreadFacts::default(), now: Timestamp::now() };
+    let mut seen = Seen {
+        world: World::default(),
+        facts: UnreadFacts::default(),
+        now: Timestamp::now(),
+        has_read: false,
+        refused: None,
+    };
     let places = install.namespaces();
     if places.is_empty() {
         seen.all::<Namespace>(list(client, None).await)?;
@@ -76,13 +83,17 @@ pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<Unr
     seen.of::<Workload<Deployment>>(client, &places, None).await?;
     seen.of::<Workload<StatefulSet>>(client, &places, None).await?;
     seen.of::<Workload<DaemonSet>>(client, &places, None).await?;
-    Ok(seen.told())
+    seen.told()
 }
 
 struct Seen {
     world: World,
     facts: UnreadFacts,
     now: Timestamp,
+    /// Whether the caller may read any of the lists.
+    has_read: bool,
+    /// The first list that the caller may not read.
+    refused: Option<Unread>,
 }
 
 impl Seen {
@@ -106,19 +117,22 @@ impl Seen {
 
     /// Only what is of our own kinds, or cannot be read, is kept.
     fn all<W: Watched>(&mut self, listed: Result<Vec<Decoded<W>>, ListError>) -> Readable<()> {
+        let unread = |failure| Unread {
+            verb: "list",
+            resource: W::plural(&()).into_owned(),
+            namespace: None,
+            failure,
+        };
         let objects = match listed {
             Ok(objects) => objects,
-            Err(ListError::Refused { .. } | ListError::NotServed { .. }) => return Ok(()),
-            Err(error) => {
-                let failure = Some(with_distinct_causes(&error));
-                return Err(Unread {
-                    verb: "list",
-                    resource: W::plural(&()).into_owned(),
-                    namespace: None,
-                    failure,
-                });
+            Err(ListError::NotServed { .. }) => return Ok(()),
+            Err(ListError::Refused { .. }) => {
+                self.refused.get_or_insert_with(|| unread(None));
+                return Ok(());
             }
+            Err(error) => return Err(unread(Some(with_distinct_causes(&error)))),
         };
+        self.has_read = true;
         let is_kept = |object: &Decoded<W>| W::STORE.is_ours() || matches!(object, Decoded::Unreadable(_));
         for object in objects.into_iter().filter(is_kept) {
             take_in(object, &mut self.world, self.now);
@@ -126,8 +140,11 @@ impl Seen {
         Ok(())
     }
 
-    fn told(self) -> UnreadFacts {
-        let Self { world, mut facts, .. } = self;
+    fn told(self) -> Readable<UnreadFacts> {
+        let Self { world, mut facts, has_read, refused, .. } = self;
+        if let Some(refused) = refused.filter(|_| !has_read) {
+            return Err(refused);
+        }
         let unreadable = world.unreadable();
         facts
             .objects
@@ -147,7 +164,7 @@ impl Seen {
                 status.map(|status| (&*status.conditions, &*status.problems)),
             );
         }
-        facts
+        Ok(facts)
     }
 }
 
