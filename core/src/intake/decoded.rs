@@ -39,10 +39,10 @@ impl<T> Decoded<T> {
     ///
     /// # Errors
     /// It could not be decoded.
-    pub fn read(self) -> Result<T, Unreadable> {
+    pub fn read(self) -> Result<T, Box<Unreadable>> {
         match self {
             Self::Read(object) => Ok(object),
-            Self::Unreadable(left) => Err(*left),
+            Self::Unreadable(left) => Err(left),
         }
     }
 
