@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::manifest::{of_write, take_off};
 use crate::{
+    intake::granted::Declared,
     marks::COPY_MANAGER,
     model::{Compared, ObjectFacts},
     names::ObjectKey,
@@ -49,12 +50,8 @@ pub(crate) async fn examined(
         Err(error) => return Err(failed(slot, error)),
     };
     // A status that changes all the time is another version, and no other edition.
-    let is_known = match known.metadata.generation {
-        Some(generation) if generation > 0 && !slot.kind.is_whole() => {
-            generation.to_string() == facts.edition()
-        }
-        _ => known.metadata.resource_version.as_deref() == Some(&*facts.resource_version),
-    };
+    let is_known = Declared::new(slot.kind, &known.metadata)
+        .is_some_and(|live| live.facts().edition() == facts.edition());
     if !is_known {
         return Ok(None);
     }

@@ -414,16 +414,18 @@ impl Reconciler {
     }
 
     /// Nothing is decided on incomplete knowledge; completion looks at everything. A process that serves one rule
-    /// leaves the rest to a process that serves everything. And what is not seen is left as it is, until its
-    /// namespace comes into sight: then everything is looked at. Hooks, policies and the webhook's index belong to
-    /// the whole cluster, and are not for a process that looks at some of it; the key of digests is our own.
+    /// leaves the rest to a process that serves everything. Objects out of sight stay as they are, until their
+    /// namespace comes into sight: then everything is looked at. Hooks and policies belong to the whole cluster, and a
+    /// process that looks at some namespaces leaves them alone. The key of digests is our own, and so is the index:
+    /// the next leader reads in it which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
-        let is_seen = || {
-            world.namespace_scope().is_none()
-                || *key == Key::DigestKey
-                || key.namespace().is_some_and(|namespace| world.sees(namespace))
+        let is_seen = || match key {
+            _ if world.namespace_scope().is_none() => true,
+            Key::DigestKey => true,
+            Key::SourceIndex => world.settings().annotations,
+            _ => key.namespace().is_some_and(|namespace| world.sees(namespace)),
         };
         // Once a list has failed for long, statuses say so, whatever else is not known.
         let is_status = matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_));

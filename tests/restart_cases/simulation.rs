@@ -18,6 +18,8 @@ const START: i64 = 1_000;
 /// The Deployment's own.
 const DEADLINE: i64 = 60;
 const MIN_INTERVAL: i64 = 30;
+/// The content at the start, as the case below writes it: no change writes it again.
+const FIRST: u8 = b'0';
 
 struct Simulation {
     world: World,
@@ -45,9 +47,9 @@ impl Simulation {
             world,
             key,
             now: START,
-            value: 0,
+            value: FIRST,
             version: 1,
-            runs: 0,
+            runs: FIRST,
             serves_since: START - 10,
             rollouts: Vec::new(),
             under_way: None,
