@@ -78,7 +78,7 @@ fn rule(kind: Kind) -> Value {
     let of = kind.resource();
     json!({
         "apiGroups": [of.group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"],
-        "resources": [of.plural, format!("{}/status", of.plural)],
+        "resources": [of.plural, format!("{}/*", of.plural)],
     })
 }
 
