@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 
 use super::manifest::{of_write, take_off};
 use crate::{
-    intake::granted::Declared,
     marks::COPY_MANAGER,
     model::{Compared, ObjectFacts},
     names::ObjectKey,
-    observe::content::{ContentError, Contents, FETCH_TIMEOUT},
+    observe::{
+        content::{ContentError, Contents, FETCH_TIMEOUT},
+        granted::live_edition,
+    },
     plan::copy::{CopyWrite, not_kept},
 };
 
@@ -50,9 +52,7 @@ pub(crate) async fn examined(
         Err(error) => return Err(failed(slot, error)),
     };
     // A status that changes all the time is another version, and no other edition.
-    let is_known = Declared::new(slot.kind, &known.metadata)
-        .is_some_and(|live| live.facts().edition() == facts.edition());
-    if !is_known {
+    if live_edition(slot.kind, &known.metadata).as_deref() != Some(facts.edition()) {
         return Ok(None);
     }
     let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
