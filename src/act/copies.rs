@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
     core::PartialObjectMeta as Metadata,
 };
@@ -17,13 +17,14 @@ use super::{
     dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
-    successor::{is_accepted, leave_out_held},
+    successor::{Verdict, leave_out_held, verdict},
     writer::{WriteError, Writer},
 };
 use crate::{
+    intake::decoded::Decoded,
     marks::{
-        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, OBJECT, PODS_APPLIED,
-        PODS_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
+        AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, OBJECT, ON_REMOVAL, OnRemoval,
+        PODS_APPLIED, PODS_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,
     },
     model::{ForeignField, WriteFault},
     names::{Kind, ObjectKey},
@@ -32,6 +33,9 @@ use crate::{
     plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
 };
 
+/// How many dry runs a full quota takes: each names one of the quotas that are exceeded, in no order, and every one of them must have
+/// room once the old object is gone.
+const QUOTA_TRIALS: usize = 16;
 /// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
@@ -68,13 +72,19 @@ impl CopyWriter {
         let outcome = match action {
             CopyAction::Write(write) => return self.write(slot, write).await,
             CopyAction::MarkRemoval(version, after) => {
-                self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, json!(write_time(*after))).await
+                let marks = json!({REMOVE_AFTER: write_time(*after)});
+                self.annotate(slot, version, REMOVAL_MANAGER, marks).await
+            }
+            CopyAction::MarkStaying(version, after) => {
+                let marks =
+                    json!({REMOVE_AFTER: write_time(*after), ON_REMOVAL: OnRemoval::Retain.written(true)});
+                self.annotate(slot, version, REMOVAL_MANAGER, marks).await
             }
             CopyAction::Unmark(version) => {
-                self.annotate(slot, version, REMOVAL_MANAGER, REMOVE_AFTER, Value::Null).await
+                self.annotate(slot, version, REMOVAL_MANAGER, json!({REMOVE_AFTER: null})).await
             }
             CopyAction::Vouch(version, definition) => {
-                self.annotate(slot, version, REMOVAL_MANAGER, DEFINITION, json!(definition)).await
+                self.annotate(slot, version, REMOVAL_MANAGER, json!({DEFINITION: definition})).await
             }
             CopyAction::Delete(version) => self.delete(slot, version).await,
             CopyAction::Release(version) => self.release(slot, version).await,
@@ -138,32 +148,47 @@ impl CopyWriter {
 
     /// Asks the API server, by a dry run of the creation, whether it would accept the object in the place of the one that is there.
     async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
-        let objects = |client: Client| -> Api<DynamicObject> {
-            Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into())
-        };
+        let resource = slot.kind.resource().into();
         let mut old = Value::Null;
         if slot.kind == Kind::Service {
-            let read = self.writer.send(|client| async move { objects(client).get_opt(&slot.name).await });
-            old = read.await.map_err(Outcome::from)?.map_or(Value::Null, |service| service.data);
+            let read = self.writer.send(|client| {
+                let services: Api<Decoded<DynamicObject>> =
+                    Api::namespaced_with(client, &slot.namespace, &resource);
+                async move { services.get_opt(&slot.name).await }
+            });
+            let service = read.await.map_err(Outcome::from)?.and_then(|service| service.read().ok());
+            old = service.map_or(Value::Null, |service| service.data);
             leave_out_held(&mut body, &old);
         }
         let object: DynamicObject =
             serde_json::from_value(body).map_err(|error| Outcome::retry(error.to_string()))?;
         let params = &PostParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()) };
-        let tried = self.writer.send(|client| async move { objects(client).create(params, &object).await });
-        match tried.await {
-            Ok(_) => Ok(()),
-            Err(WriteError::Api(answer)) if is_accepted(&answer, slot.kind, &old) => Ok(()),
-            Err(error) => Err(error.into()),
+        for _ in 0..QUOTA_TRIALS {
+            let tried = self.writer.send(|client| {
+                let objects: Api<DynamicObject> = Api::namespaced_with(client, &slot.namespace, &resource);
+                let object = &object;
+                async move { objects.create(params, object).await }
+            });
+            match tried.await {
+                Ok(_) => break,
+                Err(WriteError::Api(answer)) => match verdict(&answer, slot.kind, &old) {
+                    Verdict::Accepted => break,
+                    Verdict::FitsQuota => {}
+                    Verdict::Refused => return Err(WriteError::Api(answer).into()),
+                },
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 
     /// There is an object that the plan did not know. Usually our watch reports it in a moment.
     async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
-        let found = self.send(slot, |api| async move { api.get_metadata_opt(&slot.name).await }).await;
-        let meta = |found: Option<Metadata<Metadata<DynamicObject>>>| found.map(|found| found.metadata);
-        found
-            .map_or_else(|outcome| outcome, |found| occupied_by(slot, meta(found).as_ref(), Timestamp::now()))
+        let found = self.send(slot, |api| async move { api.get_opt(&slot.name).await }).await;
+        found.map_or_else(
+            |outcome| outcome,
+            |found| occupied_by(slot, found.as_ref().map(Resource::meta), Timestamp::now()),
+        )
     }
 
     async fn update(&self, slot: &ObjectKey, mut body: Value, version: &Version) -> CopyOutcome {
@@ -181,14 +206,15 @@ impl CopyWriter {
         }
         let params = PatchParams::apply(COPY_MANAGER).force();
         let applied = self.writer.send(|client| async move {
-            let objects: Api<DynamicObject> =
+            let objects: Api<Decoded<DynamicObject>> =
                 Api::namespaced_with(client, &slot.namespace, &slot.kind.resource().into());
             objects.patch(&slot.name, &params, &Patch::Apply(body)).await
         });
         match applied.await {
             Ok(stored) => {
-                let made = Made { not_kept: not_kept(body, &json!(stored)), object: hash_of(&stored) };
-                CopyOutcome { outcome: Outcome::Done, made: Some(made), deleted: false }
+                let made =
+                    |stored| Made { not_kept: not_kept(body, &json!(stored)), object: hash_of(&stored) };
+                CopyOutcome { outcome: Outcome::Done, made: stored.read().ok().map(made), deleted: false }
             }
             Err(error) => Outcome::from(error).into(),
         }
@@ -254,13 +280,13 @@ impl CopyWriter {
     /// Notes on an object that its annotations were granted, so that the API server is not asked again after
     /// a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
     pub(crate) async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
-        self.annotate(source, version, GRANT_MANAGER, AUTHORIZED, json!(proof)).await
+        self.annotate(source, version, GRANT_MANAGER, json!({AUTHORIZED: proof})).await
     }
 
     /// Notes on an object which content the pods run with that its annotation restarts, on the very version
     /// that this was planned for.
     pub(crate) async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
-        self.annotate(object, version, PODS_MANAGER, PODS_APPLIED, json!(label)).await
+        self.annotate(object, version, PODS_MANAGER, json!({PODS_APPLIED: label})).await
     }
 
     async fn annotate(
@@ -268,13 +294,12 @@ impl CopyWriter {
         object: &ObjectKey,
         version: &Version,
         manager: &str,
-        annotation: &str,
-        value: Value,
+        annotations: Value,
     ) -> Outcome {
         let body = json!({"metadata": {
             "uid": version.uid,
             "resourceVersion": version.resource_version,
-            "annotations": {annotation: value},
+            "annotations": annotations,
         }});
         self.patch(object, manager, &Patch::Merge(body))
             .await
@@ -284,7 +309,7 @@ impl CopyWriter {
     /// Removes our marks and the owner, with which it would go, and leaves the object. An apply without fields would not do: it would delete the
     /// data, too.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
-        use crate::marks::{DIGEST, ON_REMOVAL, RULE, SOURCE, SOURCE_UID};
+        use crate::marks::{DIGEST, RULE, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
             keys.iter().map(|key| ((*key).to_owned(), Value::Null)).collect()
         };
@@ -323,19 +348,20 @@ impl CopyWriter {
             _ => PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() },
         };
         let patched =
-            self.send(slot, |api| async move { api.patch_metadata(&slot.name, params, patch).await }).await;
-        let meta = patched?.metadata;
+            self.send(slot, |api| async move { api.patch(&slot.name, params, patch).await }).await?;
+        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
         Ok(Version {
-            uid: meta.uid.unwrap_or_default().into(),
-            resource_version: meta.resource_version.unwrap_or_default().into(),
+            uid: text(&patched.meta().uid),
+            resource_version: text(&patched.meta().resource_version),
         })
     }
 
-    /// Sends one request for the slot's kind. Only metadata is returned, so that no content comes back.
+    /// Sends one request for the slot's kind. Only metadata is returned, so that no content comes back. An answer that cannot be
+    /// decoded is no failure: a tenant who puts odd entries into managedFields would otherwise stop the second of two writes.
     async fn send<T, F>(
         &self,
         slot: &ObjectKey,
-        request: impl FnOnce(Api<Metadata<DynamicObject>>) -> F,
+        request: impl FnOnce(Api<Decoded<Metadata<DynamicObject>>>) -> F,
     ) -> Result<T, Outcome>
     where
         F: Future<Output = kube::Result<T>>,

@@ -14,13 +14,11 @@ use serde_json::{Value, json};
 
 use super::manifest::{of_write, take_off};
 use crate::{
+    intake::{decoded::Decoded, granted::Declared},
     marks::COPY_MANAGER,
     model::{Compared, ObjectFacts},
     names::ObjectKey,
-    observe::{
-        content::{ContentError, Contents, FETCH_TIMEOUT},
-        granted::live_edition,
-    },
+    observe::content::{ContentError, Contents, FETCH_TIMEOUT},
     plan::copy::{CopyWrite, not_kept},
 };
 
@@ -44,15 +42,16 @@ pub(crate) async fn examined(
     (slot, facts): (&ObjectKey, &ObjectFacts),
     write: &CopyWrite,
 ) -> Result<Option<Examined>, ContentError> {
-    let objects: Api<DynamicObject> =
+    let objects: Api<Decoded<DynamicObject>> =
         Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
     let known = match in_time(slot, objects.get(&slot.name)).await? {
-        Ok(known) => known,
+        Ok(known) => read(slot, known)?,
         Err(Error::Api(status)) if status.code == 404 => return Ok(None),
         Err(error) => return Err(failed(slot, error)),
     };
     // A status that changes all the time is another version, and no other edition.
-    if live_edition(slot.kind, &known.metadata).as_deref() != Some(facts.edition()) {
+    let live = Declared::new(slot.kind, &known.metadata);
+    if live.is_none_or(|live| live.facts().edition() != facts.edition()) {
         return Ok(None);
     }
     let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
@@ -69,6 +68,7 @@ pub(crate) async fn examined(
     let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
         Ok(applied) => {
+            let applied = read(slot, applied)?;
             let not_kept = not_kept(&declared, &json!(known));
             let (known, applied) = (substance(&known), substance(&applied));
             let compared = Compared { object: hash(&known), applied: hash(&applied) };
@@ -81,6 +81,10 @@ pub(crate) async fn examined(
         }
         Err(error) => Err(failed(slot, error)),
     }
+}
+
+fn read(slot: &ObjectKey, answer: Decoded<DynamicObject>) -> Result<DynamicObject, ContentError> {
+    answer.read().map_err(|_| ContentError::Decode(slot.clone()))
 }
 
 async fn in_time<T>(

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
@@ -104,7 +105,8 @@ pub(crate) struct HookWriter {
     ca: CaKeeper,
     condition: Condition,
     stamps: Condition,
-    /// When a webhook last let a write pass without a verdict of its policies, in seconds, as far as canaries tell.
+    /// When a write last passed without a verdict of the policies, in seconds, as far as canaries tell: a webhook let it pass, or
+    /// there were no hooks.
     unjudged: Arc<AtomicI64>,
 }
 
@@ -136,7 +138,7 @@ impl HookWriter {
         }
     }
 
-    /// When a webhook last let a write pass without a verdict of its policies, in seconds; 0: never.
+    /// When a write last passed without a verdict of the policies, in seconds since 1970; 0: never.
     pub(crate) fn unjudged(&self) -> i64 {
         self.unjudged.load(Ordering::Relaxed)
     }
@@ -204,6 +206,8 @@ impl HookWriter {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
+            // While there were no hooks, every write passed.
+            self.unjudged.fetch_max(unix_seconds(now), Ordering::Relaxed);
             live = live_hooks(&self.client).await?;
         }
         // Existing hooks are written only in the version that was read. If a user deletes them meanwhile to switch
@@ -354,6 +358,10 @@ async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() ->
     }
     tokio::time::sleep(CANARY_AGAIN).await;
     send().await?.heard.map_err(HookError::Unreached)
+}
+
+fn unix_seconds(time: SystemTime) -> i64 {
+    Timestamp::try_from(time).map(Timestamp::as_second).unwrap_or_default()
 }
 
 fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {

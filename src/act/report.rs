@@ -301,7 +301,7 @@ fn verb(action: &CopyAction) -> &'static str {
         CopyAction::Write(write) if write.anew => "replace_copy",
         CopyAction::Write(write) if write.replaces.is_none() => "create_copy",
         CopyAction::Write(_) => "update_copy",
-        CopyAction::MarkRemoval(..) => "mark_removal",
+        CopyAction::MarkRemoval(..) | CopyAction::MarkStaying(..) => "mark_removal",
         CopyAction::Unmark(_) => "unmark_removal",
         CopyAction::Vouch(..) => "vouch_for_copy",
         CopyAction::Delete(_) => "delete_copy",

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{health::Health, hindered::hindered, observer::Observer, watch::is_undecodable};
 use crate::{
     intake::decoded::Decoded,
-    model::{InstancesRead, ListName, World},
+    model::{InstancesRead, ListName, UnreadObject, World},
     names::InstanceKind,
     plan::Changed,
 };
@@ -163,16 +163,16 @@ async fn follow<K: Kept>(
         };
         tracing::debug!(kind = %kept.kind(), %error, "a watch of objects for templates has failed");
         let code = code(&error);
-        if code == Some(404) {
-            health.works();
-        } else {
-            health.fails(&error.to_string());
-        }
+        let is_lasting = code != Some(404) && health.fails(&error.to_string());
         return match code {
-            Some(404) => intake.set_read(InstancesRead::NotServed),
+            Some(404) => {
+                health.works();
+                intake.set_read(InstancesRead::NotServed)
+            }
             Some(403) => intake.set_read(InstancesRead::Failed(error.to_string())),
-            // What has happened meanwhile is told by the watch that follows by itself, or by its list.
-            Some(410) | None if goes_on(&error) && intake.is_listed() => continue,
+            // The watch that follows by itself, or its list, tells what has happened meanwhile. A quiet watch does not say that it
+            // works, so after failures for a minute a new list has to.
+            Some(410) | None if goes_on(&error) && intake.is_listed() && !is_lasting => continue,
             // The API server has not answered: it is not the objects of this kind that it fails at.
             None if intake.is_known() && !is_undecodable(&error) => intake.doubt(),
             _ => intake.fail(error.to_string()),
@@ -281,6 +281,8 @@ impl<K: Kept> Intake<K> {
         if !self.kept.is_needed(&world) {
             let known = self.kept.known(&world);
             known.iter().for_each(|changed| self.kept.forget(changed, &mut world));
+            let known: BTreeSet<UnreadObject> = known.iter().filter_map(Changed::unread_object).collect();
+            world.forget_unreadable(|object| known.contains(object));
             self.kept.set_read(InstancesRead::NotYet, &mut world);
         }
     }

@@ -104,9 +104,3 @@ impl Kept for DeclaredOf {
         Changed::Granted(self.0)
     }
 }
-
-/// The edition of a live object ([`crate::model::ObjectFacts::edition`]), read from its metadata as the watch reads it. `None` where
-/// the metadata cannot be that of an object of this kind.
-pub(crate) fn live_edition(kind: Kind, meta: &ObjectMeta) -> Option<Box<str>> {
-    Declared::new(kind, meta).map(|live| live.facts().edition().into())
-}

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::names::ObjectKey;
+use crate::{intake::decoded::Decoded, names::ObjectKey};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,9 +45,10 @@ pub(crate) enum ReadError {
 /// # Errors
 /// The API server did not give it.
 pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Result<Option<Value>, ReadError> {
-    let api =
-        Api::<DynamicObject>::namespaced_with(client.clone(), &key.namespace, &key.kind.resource().into());
+    let resource = key.kind.resource().into();
+    let api = Api::<Decoded<DynamicObject>>::namespaced_with(client.clone(), &key.namespace, &resource);
     let found = within(format!("get {key}"), api.get_opt(&key.name)).await?;
+    let found = found.and_then(|object| object.read().ok());
     let found = found.filter(|object| object.metadata.uid.as_deref() == Some(uid));
     Ok(found.and_then(|object| serde_json::to_value(object).ok()))
 }
@@ -69,12 +70,14 @@ pub(crate) async fn pods(
     if selector.selects_all() {
         return Ok(Vec::new());
     }
-    let api = Api::<Pod>::namespaced(client.clone(), &key.namespace);
+    let api = Api::<Decoded<Pod>>::namespaced(client.clone(), &key.namespace);
     let mut params = ListParams::default().labels_from(&selector).limit(PAGE);
     let (mut pods, mut room) = (Vec::new(), MOST_BYTES);
     loop {
         let page = within(format!("list the pods of {key}"), api.list(&params)).await?;
-        for mut pod in page.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        // A pod that cannot be decoded is left out.
+        let read = page.items.into_iter().filter_map(|pod| pod.read().ok());
+        for mut pod in read.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
             pod.metadata.managed_fields = None;
             let Ok(pod) = serde_json::to_value(pod) else { continue };
             let left = room.checked_sub(pod.to_string().len());

@@ -191,7 +191,8 @@ struct Condition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
-    last_transition_time: Option<Time>,
+    /// A text, since whoever may write a pod's status writes times that we cannot express.
+    last_transition_time: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -237,7 +238,7 @@ impl Object {
             leaving: metadata.deletion_timestamp.is_some(),
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             ready: ready.is_some_and(|one| one.status == "True"),
-            ready_since: ready.and_then(|one| one.last_transition_time.as_ref()).map(|time| time.0),
+            ready_since: ready.and_then(|one| one.last_transition_time.as_ref()?.parse().ok()),
             crashing: containers.into_iter().any(Container::is_crashing),
             workload: owner.and_then(|owner| workload(owner, &metadata)),
             controlled: owner.is_some(),

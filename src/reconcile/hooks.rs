@@ -41,7 +41,7 @@ pub(super) struct HooksHandler {
     hooks: HookWriter,
     /// Which writes the hooks were last to tell the consequences of.
     warned: Mutex<Option<WarningScope>>,
-    /// Whether calls did not arrive at the last look, so that writes passed policies with `failurePolicy: Ignore`.
+    /// Whether calls have not arrived since the hooks were last in order: writes passed policies with `failurePolicy: Ignore`.
     unheard: AtomicBool,
 }
 
@@ -72,9 +72,15 @@ impl HooksHandler {
         let unjudged = self.hooks.unjudged();
         let kept = self.hooks.keep(&policies, &warned, SystemTime::now()).await;
         // What was let through without a verdict is judged now.
-        let is_heard_again =
-            self.unheard.swap(matches!(kept, Err(HookError::Unreached(_))), Ordering::Relaxed)
-                && kept.is_ok();
+        let is_heard_again = match &kept {
+            Ok(()) => self.unheard.swap(false, Ordering::Relaxed),
+            Err(HookError::Unreached(_)) => {
+                self.unheard.store(true, Ordering::Relaxed);
+                false
+            }
+            // Any other error tells nothing about calls: what an outage let through is still to be judged.
+            Err(_) => false,
+        };
         if is_heard_again || self.hooks.unjudged() > unjudged {
             scanner.request_for_unjudged();
         }

@@ -68,9 +68,9 @@ impl SourceIndexHandler {
         if self.context.world().is_recalling() {
             return Again::OnChange;
         }
-        let (at, index) = {
+        let (at, mut index, reads_annotations) = {
             let world = self.context.world();
-            (source_index_key(&world), SourceIndex::of(&world))
+            (source_index_key(&world), SourceIndex::of(&world), world.settings().annotations)
         };
         let live = match self.contents.fetch(&at).await {
             Ok(live) => Some(live),
@@ -81,7 +81,12 @@ impl SourceIndexHandler {
                 return Again::Backoff(None);
             }
         };
-        if live.as_ref().map_or(index.is_empty(), |live| told(live).as_ref() == Some(&index)) {
+        let before = live.as_ref().and_then(told);
+        if let Some(before) = before.as_ref().filter(|_| !reads_annotations) {
+            // Annotations are off for now: the next leader that reads them needs what was granted.
+            index.sources.clone_from(&before.sources);
+        }
+        if (live.is_none() && index.is_empty()) || before.as_ref() == Some(&index) {
             self.note_listed(index);
             return Again::OnChange;
         }

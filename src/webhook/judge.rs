@@ -22,6 +22,8 @@ use crate::{
 
 /// How long a new namespace may take to reach our own watch.
 const NAMESPACE_LAG: Duration = Duration::from_millis(250);
+/// How long a review waits while others of its namespace are judged.
+const TURN_WITHIN: Duration = Duration::from_secs(1);
 /// The pause between tries; each reads the whole review again.
 const NAMESPACE_STEP: Duration = Duration::from_millis(50);
 /// The longest review to try on the reading thread, in bytes: decoding this much takes some 50 µs.
@@ -52,11 +54,17 @@ pub(super) async fn decided(
     {
         return Ok(decided);
     }
+    let turn = state.shedding.turn_of(&namespace_of(&bytes), Instant::now() + TURN_WITHIN).await;
+    let turn = Arc::new(turn.ok_or(HandleError::Shed)?);
     loop {
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
+        let turn = turn.clone();
         // Parsing and judging can take long, and nothing else may wait for it. If the caller gives up on the
         // answer, the work still runs to its end and keeps its permit until then.
-        let work = move || at_length(&state, &purpose, &bytes, &place);
+        let work = move || {
+            let _turn = turn;
+            at_length(&state, &purpose, &bytes, &place)
+        };
         let decided = tokio::task::spawn_blocking(work).await.map_err(|_| HandleError::Panic)??;
         match decided.decision {
             Err(DecideError::UnknownNamespace) if Instant::now() < until => {

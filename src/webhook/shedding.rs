@@ -47,10 +47,19 @@ pub(super) struct Room {
     _share: Arc<Share>,
 }
 
-/// The memory for large bodies.
+/// The turn of a judgement that takes long, given back when dropped.
+pub(super) struct Turn {
+    _permit: OwnedSemaphorePermit,
+    /// The namespace's share is forgotten with its last user.
+    _share: Arc<Share>,
+}
+
+/// The memory for large bodies, and the shares of namespaces.
 #[derive(Debug)]
 struct Large {
     all: Share,
+    /// How many judgements of a namespace that take long run at once.
+    turns_of_one: usize,
     /// How many reviews of a namespace may wait.
     waiting_of_one: usize,
     /// The shares in use, by namespace: no more than there are places.
@@ -60,13 +69,16 @@ struct Large {
 #[derive(Debug)]
 struct Share {
     bytes: Arc<Semaphore>,
+    /// Judgements that take long hold one of these: a quarter of all places.
+    turns: Arc<Semaphore>,
     /// Each that waits has a place, which small reviews need as well.
     waiting: Semaphore,
 }
 
 impl Share {
-    fn new(bytes: usize, waiting: usize) -> Self {
-        Self { bytes: Arc::new(Semaphore::new(bytes)), waiting: Semaphore::new(waiting) }
+    fn new(bytes: usize, turns: usize, waiting: usize) -> Self {
+        let of = |permits| Arc::new(Semaphore::new(permits));
+        Self { bytes: of(bytes), turns: of(turns), waiting: Semaphore::new(waiting) }
     }
 }
 
@@ -77,7 +89,7 @@ impl Large {
             return share;
         }
         shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Share::new(LARGE_BYTES_OF_ONE, self.waiting_of_one));
+        let share = Arc::new(Share::new(LARGE_BYTES_OF_ONE, self.turns_of_one, self.waiting_of_one));
         shares.insert(namespace.into(), Arc::downgrade(&share));
         share
     }
@@ -88,7 +100,8 @@ impl Shedding {
     pub fn new(most: usize) -> Self {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let large = Large {
-            all: Share::new(LARGE_BYTES, most / 2),
+            all: Share::new(LARGE_BYTES, most, most / 2),
+            turns_of_one: most.div_ceil(4),
             waiting_of_one: most.div_ceil(8),
             shares: Mutex::default(),
         };
@@ -104,6 +117,20 @@ impl Shedding {
     /// is short, since it has a budget.
     pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Handle::current().block_on(self.heavy().acquire_owned()).ok()
+    }
+
+    /// The turn of a judgement that takes long, of a review about this namespace. Where its namespace has no turn left, a few wait for
+    /// one: the others keep their places.
+    pub(super) async fn turn_of(&self, namespace: &str, until: Instant) -> Option<Turn> {
+        let share = self.large.share_of(namespace);
+        let permit = match share.turns.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let _waits = share.waiting.try_acquire().ok()?;
+                timeout_at(until, share.turns.clone().acquire_owned()).await.ok()?.ok()?
+            }
+        };
+        Some(Turn { _permit: permit, _share: share })
     }
 
     /// A place for a request, or `None` where none is free.

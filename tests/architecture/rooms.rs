@@ -33,7 +33,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
         "act",
         &[
             "api", "paths", "names", "digest", "marks", "model", "plan", "explain", "hooks", "observe",
-            "serve", "cluster", "config", "admit",
+            "serve", "cluster", "config", "admit", "intake",
         ],
     ),
     (

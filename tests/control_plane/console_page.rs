@@ -148,7 +148,7 @@ fn as_it_happens(browser: &mut Browser, origin: &str, story: &Story<'_>, platfor
     browser.until("document.getElementById('feed-state').classList.contains('on')");
     story.admin().delete("Secret", platform, "registry").ok();
     story.admin().create(&registry(platform, "y")).ok();
-    browser.until("document.querySelector('#feed ol').innerText.includes('deleted and made again')");
+    browser.until("document.querySelector('#feed ol').innerText.includes('and made it anew')");
     browser.picture("live-1280-news");
     let look = |is_hidden: bool| {
         format!(

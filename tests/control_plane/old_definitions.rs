@@ -54,7 +54,7 @@ fn this_version_runs_on_the_definitions_of_the_one_before() {
     eventually("readiness names what is dropped", || {
         let (code, said) = crew.reconciler.ask("/readyz").map_err(|error| error.to_string())?;
         let told = said.contains("the CustomResourceDefinitions are older than this binary")
-            && said.contains("ConfigPolicy.spec.data[].schema");
+            && said.contains("CopyratorRule.spec.source.prefer");
         if code == 200 && told { Ok(()) } else { Err(format!("{code} {said}")) }
     });
 

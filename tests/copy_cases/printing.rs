@@ -87,6 +87,7 @@ pub fn print(action: &CopyAction) -> String {
             text
         }
         CopyAction::MarkRemoval(_, after) => format!("mark removal at {}", after.as_second()),
+        CopyAction::MarkStaying(_, after) => format!("mark staying at {}", after.as_second()),
         CopyAction::Unmark(_) => "unmark".into(),
         CopyAction::Vouch(_, definition) => format!("vouch under {definition}"),
         CopyAction::Delete(_) => "delete".into(),

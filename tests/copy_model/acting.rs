@@ -88,6 +88,12 @@ impl Writer<'_> {
             CopyAction::MarkRemoval(version, after) => {
                 self.patch(marks::REMOVAL_MANAGER, &removal_mark(Some(*after)), version).map(drop)
             }
+            CopyAction::MarkStaying(version, after) => {
+                let mut change = removal_mark(Some(*after));
+                let retain = marks::OnRemoval::Retain.written(true).into_bytes();
+                change.insert(Field::Annotation(marks::ON_REMOVAL.into()), Some(retain));
+                self.patch(marks::REMOVAL_MANAGER, &change, version).map(drop)
+            }
             CopyAction::Unmark(version) => {
                 self.patch(marks::REMOVAL_MANAGER, &removal_mark(None), version).map(drop)
             }
@@ -392,7 +398,7 @@ pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) 
         answer,
         asked: at(0),
         questions: 0,
-        refusals: 0,
+        refusals: 1,
     };
     let is_new = before.as_ref() != Some(&authority);
     world.set_rule_authority(rule, authority);

@@ -69,7 +69,8 @@ pub fn rule_questions_within(
             Some(names) => {
                 names.iter().for_each(|name| ask("get", source_kind, Some(name.clone()), namespace))
             }
-            None => ask("get", source_kind, None, namespace),
+            // Whoever may get but not list objects reads those whose names are known; patterns and labels would find the others.
+            None => ["get", "list"].into_iter().for_each(|verb| ask(verb, source_kind, None, namespace)),
         }
     }
     let kind = spec.copy.as_ref().and_then(|copy| copy.kind).map_or(source_kind, Kind::from);

@@ -94,6 +94,7 @@ pub fn carry_out<'p>(
             Some(
                 CopyAction::Write(_)
                 | CopyAction::MarkRemoval(..)
+                | CopyAction::MarkStaying(..)
                 | CopyAction::Unmark(_)
                 | CopyAction::Vouch(..)
                 | CopyAction::Release(_),

@@ -186,7 +186,7 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
             let message = "its rule is back under a new definition, which is noted on it";
             outlook(Course::Change, Reason::RuleBack, message.into())
         }
-        (Some(CopyAction::MarkRemoval(_, at)), _) => {
+        (Some(CopyAction::MarkRemoval(_, at) | CopyAction::MarkStaying(_, at)), _) => {
             Outlook { at: Some(*at), ..outlook(Course::Remove, Reason::Unwanted, unwanted()) }
         }
         (Some(CopyAction::Delete(_)), _) => outlook(Course::Remove, Reason::Unwanted, unwanted()),

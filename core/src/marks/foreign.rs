@@ -19,7 +19,7 @@ pub fn never_carried(key: &str) -> bool {
 /// In the names of annotations in which tools keep what they applied or saw last; operators choose their own domains.
 const CONTENT: [&str; 3] = ["last-applied", "last-handled", "last-known-config"];
 
-const EXACT: [&str; 49] = [
+const EXACT: [&str; 51] = [
     // They hold content.
     "openshift.io/token-secret.value",
     "openshift.io/token-secret.name",
@@ -73,6 +73,9 @@ const EXACT: [&str; 49] = [
     "crossplane.io/claim-namespace",
     "crossplane.io/composite",
     "crossplane.io/composition-resource-name",
+    // What deletes objects when their time is over.
+    "janitor/ttl",
+    "janitor/expires",
     // What restores and restarts.
     "velero.io/backup-name",
     "velero.io/restore-name",
@@ -80,7 +83,7 @@ const EXACT: [&str; 49] = [
 ];
 
 /// Domains, with all below them, in which tools keep their own account alone.
-const DOMAINS: [&str; 33] = [
+const DOMAINS: [&str; 38] = [
     "copyrator.dev",
     // What applies and deploys.
     "applyset.kubernetes.io",
@@ -109,12 +112,17 @@ const DOMAINS: [&str; 33] = [
     "clustersecret.io",
     "clustersecret.com",
     "emberstack.com",
-    "generate.kyverno.io",
     "hnc.x-k8s.io",
+    "k8s.bitwarden.com",
     "kubed.appscode.com",
+    "kyverno.io",
+    "olli.com",
+    "operator.1password.io",
     "v1.mittwald.de",
     "reconcile.external-secrets.io",
     "secretgenerator.mittwald.de",
+    "secrets-store.csi.k8s.io",
+    "secrets.doppler.com",
     "secrets.hashicorp.com",
     "secrets.infisical.com",
 ];
@@ -141,6 +149,10 @@ mod tests {
             "reconcile.external-secrets.io/managed",
             "sealedsecrets.bitnami.com/managed",
             "generate.kyverno.io/clone-policy-name",
+            "cleanup.kyverno.io/ttl",
+            "operator.1password.io/item-path",
+            "v1.kubernetes-replicator.olli.com/replicate-to",
+            "janitor/ttl",
             "hnc.x-k8s.io/inherited-from",
             "meta.helm.sh/release-name",
             "app.kubernetes.io/managed-by",

@@ -47,7 +47,7 @@ impl OnRemoval {
     }
 
     /// The value of its annotation.
-    pub(super) fn written(self, is_own: bool) -> String {
+    pub fn written(self, is_own: bool) -> String {
         self.write() + if is_own { OWN } else { "" }
     }
 

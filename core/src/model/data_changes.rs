@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{DataNeed, DataScope, DataWatch, OurLabel, World};
+use super::{DataNeed, DataScope, DataWatch, OurLabel, UnreadObject, World};
 use crate::names::{Kind, ObjectKey};
 
 impl World {
@@ -37,9 +37,10 @@ impl World {
         scope.leave(stopped, needed);
         let wanted = scope.wanted().clone();
         let is_watched =
-            |key: &&ObjectKey| key.kind.data().is_none_or(|kind| wanted.of(kind).contains(&key.namespace));
+            |key: &ObjectKey| key.kind.data().is_none_or(|kind| wanted.of(kind).contains(&key.namespace));
         let objects = self.objects().map(|(key, _)| key);
         let left: Vec<ObjectKey> = objects.filter(|key| !is_watched(key)).cloned().collect();
+        self.forget_unreadable(|object| matches!(object, UnreadObject::Object(key) if !is_watched(key)));
         for key in left {
             self.set_remark(&key, None);
             self.set_object(key, None);

@@ -319,7 +319,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::model::{ObjectFacts, World};
+    use crate::model::{ObjectFacts, UnreadObject, World};
 
     const SECRET: DataKind = DataKind::Secret;
 
@@ -444,6 +444,9 @@ mod tests {
     #[test]
     fn what_is_left_is_forgotten_and_the_rest_stays_known() {
         let mut world = world(&["a", "b"]);
+        for namespace in ["a", "b"] {
+            world.note_unreadable(UnreadObject::Object(secret(namespace)), Some("too deep"));
+        }
         let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
         assert_eq!(stopped.iter().collect::<Vec<_>>(), [&place("b")]);
         world.leave_data(&stopped, need(&["a"]));
@@ -451,6 +454,10 @@ mod tests {
             world.is_complete()
                 && world.object(&secret("b")).is_none()
                 && world.object(&secret("a")).is_some()
+        );
+        assert_eq!(
+            (world.unreadable().count(), world.unreadable_object(&secret("a"))),
+            (1, Some("too deep"))
         );
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Owner;
 use crate::{
-    marks::{MANAGED_BY, MANAGED_BY_VALUE},
+    marks::{MANAGED_BY, MANAGED_BY_VALUE, never_carried},
     validate::printable,
 };
 
@@ -25,6 +25,20 @@ const LABELS: [(&str, &str); 5] = [
     ("kapp.k14s.io/app", "kapp application"),
     ("applyset.kubernetes.io/part-of", "the ApplySet"),
 ];
+/// Tools that make Secrets and other objects, by the domain of the marks that they leave on them.
+const MAKERS: [(&str, &str); 11] = [
+    ("cert-manager.io", "cert-manager"),
+    ("crossplane.io", "Crossplane"),
+    ("external-secrets.io", "External Secrets"),
+    ("hnc.x-k8s.io", "the Hierarchical Namespace Controller"),
+    ("operator.1password.io", "the 1Password operator"),
+    ("operators.coreos.com", "the Operator Lifecycle Manager"),
+    ("sealedsecrets.bitnami.com", "Sealed Secrets"),
+    ("secrets-store.csi.k8s.io", "the Secrets Store CSI driver"),
+    ("secrets.doppler.com", "the Doppler operator"),
+    ("secrets.hashicorp.com", "the Vault Secrets Operator"),
+    ("secrets.infisical.com", "the Infisical operator"),
+];
 /// The longest value of an annotation that a message quotes, in bytes.
 const LONGEST: usize = 128;
 
@@ -39,10 +53,19 @@ pub fn keeper(
     };
     let owner = owners.iter().max_by_key(|owner| owner.controller);
     let owner = owner.map(|Owner { kind, name, .. }| format!("its owner {kind} {name}"));
+    let maker = labels.keys().chain(annotations.keys()).filter(|key| never_carried(key)).find_map(|key| {
+        let (domain, _) = key.split_once('/')?;
+        let is_its = |outer: &str| {
+            domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
+        };
+        let (_, tool) = MAKERS.iter().find(|(outer, _)| is_its(outer))?;
+        Some(format!("{tool}, by its mark {}", printable(key, LONGEST)))
+    });
     let manager = labels.get(MANAGED_BY).filter(|by| !OF_COPIES.contains(&by.as_str()));
     owner
         .or_else(|| ANNOTATIONS.iter().find_map(|mark| named(annotations, mark)))
         .or_else(|| LABELS.iter().find_map(|mark| named(labels, mark)))
+        .or(maker)
         .or_else(|| manager.map(|by| format!("{by}, by its label {MANAGED_BY}")))
         .map(Into::into)
 }
@@ -72,6 +95,17 @@ mod tests {
             (Some((MANAGED_BY, "kyverno")), None, None),
             (None, Some(("reflector.v1.k8s.emberstack.com/reflects", "platform/registry")), None),
             (Some(("app", "web")), None, None),
+            (
+                None,
+                Some(("cert-manager.io/certificate-name", "web")),
+                Some("cert-manager, by its mark cert-manager.io/certificate-name"),
+            ),
+            (
+                Some(("reconcile.external-secrets.io/managed", "true")),
+                None,
+                Some("External Secrets, by its mark reconcile.external-secrets.io/managed"),
+            ),
+            (None, Some(("cert-manager.io/inject-ca-from", "a/b")), None),
         ] {
             let said = keeper(&map(label), &map(annotation), &[]);
             assert_eq!(said.as_deref(), expected, "{label:?} {annotation:?}");

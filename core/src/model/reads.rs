@@ -36,6 +36,11 @@ impl World {
         }
     }
 
+    /// Forgets the unreadable objects for which this holds: they are no longer watched, so no event says that they can be read again.
+    pub fn forget_unreadable(&mut self, is_left: impl Fn(&UnreadObject) -> bool) {
+        self.cluster.unreadable.retain(|object, _| !is_left(object));
+    }
+
     /// The lists and watches that have failed for long.
     pub fn failing_lists(&self) -> impl Iterator<Item = (&ListName, &FailingList)> {
         self.cluster.failing.iter()

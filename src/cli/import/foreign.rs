@@ -1,15 +1,17 @@
 //! Reads the input of an import from a cluster; of ConfigMaps and Secrets, only the metadata.
 
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource, ResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams, TypeMeta},
-    core::{GroupVersionKind, PartialObjectMeta},
+    core::{DynamicResourceScope, GroupVersionKind, PartialObjectMeta},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
     cli::terminal::{Exit, refused::words},
     import::{ImportInput, Tool, is_of_interest},
+    intake::decoded::{Decoded, Unreadable},
 };
 
 /// Why nothing can be imported.
@@ -132,38 +134,53 @@ const KINDS: [Looked; 23] = [
     Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
 ];
 
+/// What a cluster holds for an import.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) input: ImportInput,
+    /// The objects that cannot be read, each with the reason.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// A list of one kind.
+struct Listing<'a> {
+    client: &'a Client,
+    resource: &'a ApiResource,
+    /// The only namespace to look at.
+    place: Option<&'a str>,
+    first: &'a ListParams,
+}
+
 /// Everything that other tools read or write, in one namespace or in all.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,
     of_labels: Option<&str>,
-) -> Result<ImportInput, ReadError> {
-    let mut found = ImportInput::default();
+) -> Result<Read, ReadError> {
+    let mut found = Read::default();
     labels(client, namespace, &mut found).await;
     let page = ListParams::default().limit(PAGE);
     let page = of_labels.map_or(page.clone(), |labels| page.labels(labels));
     for looked in &KINDS {
         let gvk = GroupVersionKind::gvk(looked.group, looked.version, looked.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, looked.plural);
-        let (api, scope): (Api<DynamicObject>, _) = match namespace.filter(|_| looked.in_namespaces) {
-            Some(name) => {
-                (Api::namespaced_with(client.clone(), name, &resource), format!("in namespace {name}"))
-            }
-            None if looked.in_namespaces => {
-                (Api::all_with(client.clone(), &resource), "in all namespaces".into())
-            }
-            None => (Api::all_with(client.clone(), &resource), "in the cluster".into()),
+        let resource = &ApiResource::from_gvk_with_plural(&gvk, looked.plural);
+        let place = namespace.filter(|_| looked.in_namespaces);
+        let scope = match place {
+            Some(name) => format!("in namespace {name}"),
+            None if looked.in_namespaces => "in all namespaces".into(),
+            None => "in the cluster".into(),
         };
+        let listing = Listing { client, resource, place, first: &page };
         let listed = match looked.whole {
-            true => whole(&api, &page, &resource, &mut found).await,
-            false => metadata(&api, &page, looked.kind, &resource.api_version, &mut found).await,
+            true => listing.whole(&mut found).await,
+            false => listing.metadata(&mut found).await,
         };
         match (listed, looked.optional) {
             (Ok(()), _) => {}
             // The tool is not installed.
             (Err(kube::Error::Api(status)), Some(_)) if status.code == 404 => {}
             (Err(kube::Error::Api(status)), Some(tool)) => {
-                found.unread(tool, looked.kind, &scope, &status.message)
+                found.input.unread(tool, looked.kind, &scope, &status.message)
             }
             (Err(kube::Error::Api(status)), None) => {
                 return Err(ReadError::Refused {
@@ -179,67 +196,85 @@ pub(super) async fn read(
 }
 
 /// Reads the labels of namespaces. Without them a few consents cannot be judged, and are reported.
-async fn labels(client: &Client, namespace: Option<&str>, found: &mut ImportInput) {
+async fn labels(client: &Client, namespace: Option<&str>, found: &mut Read) {
     let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        &ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
     match namespace {
         Some(name) => {
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
             if let Ok(one) = api.get_metadata(name).await {
-                found.take(document("Namespace", "v1", &one), None);
+                found.input.take(document(resource, &one), None);
             }
         }
-        None => drop(metadata(&api, &ListParams::default().limit(PAGE), "Namespace", "v1", found).await),
+        None => {
+            let first = &ListParams::default().limit(PAGE);
+            drop(Listing { client, resource, place: None, first }.metadata(found).await);
+        }
     }
 }
 
 /// The relevant part of an object's metadata. The rest, which may contain whole Secrets
 /// (`last-applied-configuration`), is dropped page by page.
-fn document(kind: &str, version: &str, object: &PartialObjectMeta<DynamicObject>) -> Value {
+fn document(resource: &ApiResource, object: &PartialObjectMeta<DynamicObject>) -> Value {
     let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));
     let annotations: Value = annotations.map(|(key, value)| (key.clone(), json!(value))).collect();
-    json!({ "apiVersion": version, "kind": kind, "metadata": {
+    json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {
         "name": object.name_any(), "namespace": object.namespace(), "labels": object.labels(), "annotations": annotations,
     } })
 }
 
-/// Reads the metadata of all objects, page by page.
-async fn metadata(
-    api: &Api<DynamicObject>,
-    first: &ListParams,
-    kind: &str,
-    version: &str,
-    found: &mut ImportInput,
-) -> kube::Result<()> {
-    let mut page = first.clone();
-    loop {
-        let list = api.list_metadata(&page).await?;
-        list.items.iter().for_each(|object| found.take(document(kind, version, object), None));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
+impl Listing<'_> {
+    /// Reads the metadata of all objects.
+    async fn metadata(&self, found: &mut Read) -> kube::Result<()> {
+        self.each(found, |object| document(self.resource, &object)).await
+    }
+
+    /// Reads all objects whole. Items of a list have no kind.
+    async fn whole(&self, found: &mut Read) -> kube::Result<()> {
+        let ApiResource { api_version, kind, .. } = self.resource;
+        let types = TypeMeta { api_version: api_version.clone(), kind: kind.clone() };
+        self.each(found, |object: DynamicObject| {
+            json!(DynamicObject { types: Some(types.clone()), ..object })
+        })
+        .await
+    }
+
+    /// Reads all objects, page by page.
+    async fn each<K>(&self, found: &mut Read, document: impl Fn(K) -> Value) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned,
+    {
+        let client = self.client.clone();
+        let api: Api<Decoded<K>> = match self.place {
+            Some(place) => Api::namespaced_with(client, place, self.resource),
+            None => Api::all_with(client, self.resource),
+        };
+        let mut page = self.first.clone();
+        loop {
+            let list = api.list(&page).await?;
+            for object in list.items {
+                match object.read() {
+                    Ok(object) => found.input.take(document(object), None),
+                    Err(left) => found.unreadable.push(self.unreadable(&left)),
+                }
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(()),
+            }
         }
     }
-}
 
-/// Reads all objects whole, page by page. Items of a list have no kind.
-async fn whole(
-    api: &Api<DynamicObject>,
-    first: &ListParams,
-    resource: &ApiResource,
-    found: &mut ImportInput,
-) -> kube::Result<()> {
-    let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
-    let mut page = first.clone();
-    loop {
-        let list = api.list(&page).await?;
-        for mut object in list.items {
-            object.types = Some(types.clone());
-            found.take(json!(object), None);
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
-        }
+    fn unreadable(&self, left: &Unreadable) -> String {
+        let Unreadable { metadata, why } = left;
+        let name = metadata.name.as_deref().unwrap_or("without a name");
+        let place = metadata.namespace.iter().map(|place| format!("{place}/")).collect::<String>();
+        format!(
+            "{} {place}{name} cannot be read ({why}), so that what it asks for is not here",
+            self.resource.kind
+        )
     }
 }

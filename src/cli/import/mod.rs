@@ -78,7 +78,10 @@ impl Args {
         command::run(&self.cluster, words, async |client, labels| {
             let labels = labels.as_ref().map(|Labels { text, .. }| text.as_str());
             let found = foreign::read(&client, self.scope.one(), labels).await;
-            Ok(self.show(&found.map_err(|error| fail(&error, error.exit()))?, &options))
+            let found = found.map_err(|error| fail(&error, error.exit()))?;
+            let exit = self.show(&found.input, &options);
+            found.unreadable.iter().for_each(|unreadable| self.console.note(unreadable));
+            Ok(if found.unreadable.is_empty() { exit } else { Exit::Findings })
         })
     }
 

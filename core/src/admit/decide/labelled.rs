@@ -92,7 +92,9 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
             _ => {}
         }
     }
-    relabelled.come.at_least |= world.sources_omitted();
+    for share in [&mut relabelled.come, &mut relabelled.gone] {
+        share.at_least |= world.sources_omitted();
+    }
     relabelled
 }
 

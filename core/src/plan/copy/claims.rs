@@ -271,6 +271,7 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
     let takes = |facts: &&NamespaceFacts| takes_copies(world, &slot.namespace, facts);
     let namespace = world.namespaces().get(&slot.namespace).filter(takes);
     let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
+    let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     rules.filter_map(move |(rule, compiled)| {
         // Cheap and selective conditions first: this runs for each slot of each rule.
         let gives = |other| names_given(compiled, other, &slot.name).is_some();
@@ -280,9 +281,15 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
         {
             return None;
         }
+        let facts = world.rules().get(rule)?;
+        let is_holder = marks.is_some_and(|marks| marks.rule == *rule);
+        let is_allowed = authority(world, rule, facts).is_some_and(|known| known.answer.is_ok());
+        // Rules that may not write cost next to nothing, however many sources they name.
+        let most = if is_holder || is_allowed { usize::MAX } else { 1 };
         let elsewhere = source_namespaces(rule, compiled).filter(|other| **other != *slot.namespace);
         let sources: Vec<_> = elsewhere
             .flat_map(|namespace| sources_giving(world, rule, compiled, namespace, &slot.name))
+            .take(most)
             .collect();
         let source = preferred(world, rule, compiled, slot, &sources)?;
         let others = sources.iter().map(|(other, _)| *other).filter(|other| *other != source);
@@ -290,7 +297,6 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
             None => others.take(MOST_DUPLICATES).cloned().collect(),
             Some(Prefer::Newest) => Vec::new(),
         };
-        let facts = world.rules().get(rule)?;
         Some(Claim { rule, wants: Wants::Copy { facts, compiled }, source: source.clone(), duplicates })
     })
 }
@@ -413,39 +419,6 @@ fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::Secret
         && *key.namespace == *world.settings().own_namespace
         && [KEY_SECRET, CA_SECRET].contains(&&*key.name)
-}
-
-/// The first rule that copies this object, now or once it may write. If a copy overwrote such a source while
-/// its rule is suspended or not yet authorized, the source would be lost. An invalid rule could mean
-/// anything, so it counts as copying everything where its sources are.
-pub fn copied_by<'w>(world: &'w World, key: &ObjectKey, facts: &ObjectFacts) -> Option<&'w NamespacedName> {
-    let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {
-        Ok(compiled) => is_source(world, rule, compiled, key, facts),
-        Err(_) => match rule.annotated() {
-            Some(source) => source == *key,
-            None => namespaces_meant(rule, rule_facts).contains(&&*key.namespace),
-        },
-    };
-    world.rules().iter().find(copies).map(|(rule, _)| rule)
-}
-
-/// The objects that a rule copies, now or once it may write: see [`copied_by`].
-pub fn possible_sources<'w>(world: &'w World, rule: &'w NamespacedName) -> Vec<&'w ObjectKey> {
-    let Some(facts) = world.rules().get(rule) else { return Vec::new() };
-    match &facts.compiled {
-        Ok(compiled) => sources_of(world, rule, compiled).map(|(key, _)| key).collect(),
-        Err(_) => {
-            let namespaces = namespaces_meant(rule, facts);
-            let places = world
-                .settings()
-                .copied_kinds()
-                .flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)));
-            places
-                .flat_map(|(kind, namespace)| world.objects_in(kind, namespace))
-                .map(|(key, _)| key)
-                .collect()
-        }
-    }
 }
 
 /// Where the sources of an invalid rule may be; for a rule that cannot be decoded, its own namespace.

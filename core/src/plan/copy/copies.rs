@@ -4,12 +4,13 @@ use jiff::Timestamp;
 
 use super::{
     bound_role::unbound,
-    claims::{Claim, Inert, Wants, claims_on, copied_by, inert_template, is_anothers, proof},
+    claims::{Claim, Inert, Wants, claims_on, inert_template, is_anothers, proof},
     copy_cache::CopyCache,
     demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
     intent::{Intent, fields_of},
     not_kept::{altered, loses_labels},
+    possible_sources::copied_by,
     problem::{CopyProblem, ProblemReason},
     removal::{plan_unwanted, unseen_under},
     rights::is_refused,
@@ -18,6 +19,7 @@ use super::{
     templates::is_rendered,
     terminating::plan_terminating,
     unreadable::unread_of_claim,
+    winner::{waited_for, winner},
 };
 use crate::{
     api::{ConflictPolicy, Recreate},
@@ -89,7 +91,7 @@ fn plan_as(
             let contested = holder.filter(is_contested).filter(|rule| !is_refused(world, rule));
             contested.and_then(|rule| unrendered(world, rule, slot))
         });
-    let mut plan = match (out_of_reach, winner(world, claims, holder)) {
+    let mut plan = match (out_of_reach, winner(world, claims, holder, now)) {
         (Some((rule, state)), _) => SlotPlan::rest(Some(rule), state),
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
         (None, None) => plan_unwanted(world, slot, existing, now),
@@ -150,32 +152,6 @@ fn unrendered<'r>(
     (!is_rendered(world, rule, facts, slot)).then_some((rule, state))
 }
 
-/// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
-/// free slot the oldest rule, then the alphabetically first. A rule whose identity was refused gives its copies up to one that
-/// writes. An inert rule does not take a free slot from one that writes. It does
-/// not keep an orphaned copy of another rule either: a user without permission in that namespace could keep the copy for good by
-/// writing such a rule. The reconciler waits for a rule about whose rights the API server has not answered yet; otherwise the
-/// response times of the API server would decide.
-fn winner<'c, 'w>(
-    world: &World,
-    claims: &'c [Claim<'w>],
-    holder: Option<&NamespacedName>,
-) -> Option<&'c Claim<'w>> {
-    let held = claims.iter().find(|claim| Some(claim.rule) == holder);
-    let stands_back = |claim: &Claim<'_>| match claim.inert(world) {
-        Some(Inert::Unauthorized) => claim.authority(world).is_some(),
-        Some(_) => true,
-        None => too_many_claimed(world, claim).is_some(),
-    };
-    let first = || match claims {
-        [only] => Some(only),
-        claims => claims.iter().min_by_key(|claim| (stands_back(claim), claim.created(), claim.rule)),
-    };
-    let may = |claim: &Claim<'_>| claim.inert(world).is_none() && !stands_back(claim);
-    let held = held.filter(|held| !is_refused(world, held.rule) || !claims.iter().any(may));
-    held.or_else(|| first().filter(|claim| holder.is_none() || !stands_back(claim)))
-}
-
 fn plan_wanted(
     world: &World,
     slot: &ObjectKey,
@@ -190,8 +166,10 @@ fn plan_wanted(
         // An orphaned copy of another rule waits for the API server's answer about this rule. If this rule is suspended before the
         // answer comes, no event asks for the slot again.
         let marks = existing.and_then(|facts| facts.marks.as_deref()).filter(|_| proof == Some(Proof::Ours));
-        let waits = marks.filter(|marks| marks.rule != *claim.rule);
-        return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
+        let waits = marks.filter(|marks| marks.rule != *claim.rule).map(|_| at_after(now, AGAIN));
+        let is_asked = why == Inert::Unauthorized && claim.authority(world).is_none();
+        let recheck = Some(waited_for(claim)).filter(|until| is_asked && *until > now).or(waits);
+        return SlotPlan { recheck, ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
         let said = (SlotState::Outdated, "the copy is made anew once the object is gone");
@@ -240,7 +218,8 @@ fn plan_wanted(
     match verdict {
         Verdict::Unknown(need) => SlotPlan { needs: vec![need], ..plan(SlotState::Outdated) },
         Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
-        Verdict::Blocked(problem) => plan(SlotState::Blocked(problem)),
+        // A mark from a moment in which nothing wanted the copy would delete it without a grace in the next such moment.
+        Verdict::Blocked(problem) => SlotPlan { action: unmark(ours), ..plan(SlotState::Blocked(problem)) },
         Verdict::Write { surplus, take_over, anew } => {
             if (existing.is_none() || take_over.is_some())
                 && let Some(copies) = too_many_claimed(world, claim)
@@ -251,7 +230,7 @@ fn plan_wanted(
             if let Some(problem) = not_replaced(world, slot, claim, existing, &intent, anew) {
                 // What the attempt came to is kept for as long as there is a time to look again.
                 let recheck = Some(at_after(now, AGAIN));
-                return SlotPlan { recheck, ..plan(SlotState::Blocked(problem)) };
+                return SlotPlan { action: unmark(ours), recheck, ..plan(SlotState::Blocked(problem)) };
             }
             if let Some(plan) = unbound(world, slot, claim, print, now) {
                 // The copy stays as it was.
@@ -268,7 +247,8 @@ fn plan_wanted(
                 };
             }
             if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
-                return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
+                let recheck = Some(until);
+                return SlotPlan { action: unmark(ours), recheck, ..plan(SlotState::Blocked(problem)) };
             }
             let follows = follows(existing.filter(|_| take_over.is_none() && !disown), &intent.marks);
             if let Some(until) = braked(world, slot, now).filter(|_| follows) {
@@ -464,7 +444,9 @@ fn judge_foreign(
         );
     }
     // If two sources overwrote each other, both would be copies of nothing, and be deleted.
-    if let Some(rule) = copied_by(world, slot, facts) {
+    // A tenant must not protect another tenant's object by a rule that may not read it.
+    let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
+    if let Some(rule) = copied_by(world, (slot, facts), counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(
                 "the object in the way may be a source of rule {rule}, which is not valid, and a source is never \

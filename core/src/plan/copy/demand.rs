@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use super::{
     claims::{
-        Claim, Wants, inert, inert_template, objects_meant, possible_sources, slots_in, source_namespaces,
-        sources_giving, sources_of,
+        Claim, Wants, inert, inert_template, objects_meant, slots_in, source_namespaces, sources_giving,
+        sources_of,
     },
+    possible_sources::possible_sources,
     targets::{at_most, is_named, targets},
     templates::{made_for_instance, too_many_objects},
 };

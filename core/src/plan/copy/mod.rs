@@ -14,6 +14,7 @@ mod hold;
 mod intent;
 pub(crate) mod list_order;
 mod not_kept;
+mod possible_sources;
 mod preferred;
 mod problem;
 mod remember;
@@ -34,6 +35,7 @@ mod tests;
 pub(crate) mod unlike;
 mod unreadable;
 pub mod unstable;
+mod winner;
 
 pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;

@@ -61,7 +61,7 @@ pub fn settle_slot(
             failed(write, acted).map(|failure| attempted(world, slot, write, failure, last.as_deref(), now))
         }
         (
-            CopyAction::MarkRemoval(_, after),
+            CopyAction::MarkRemoval(_, after) | CopyAction::MarkStaying(_, after),
             Acted::Failed(reason, message) | Acted::Refused(reason, message),
         ) => unmarked(world, slot, *after, (reason, message)),
         _ => None,

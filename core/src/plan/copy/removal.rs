@@ -71,7 +71,7 @@ pub(super) fn plan_unwanted(
             false => plan(SlotState::Kept),
         };
     }
-    if let Some(problem) = unread_of_copy(world, slot, &marks.source) {
+    if let Some(problem) = unread_of_copy(world, slot, marks) {
         return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Blocked(problem)) };
     }
     if world.is_in_doubt() || is_doubtful(world, &marks.rule, slot.kind) {
@@ -126,10 +126,7 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     };
     let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
     match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
-        Some(OfInstance::Orphaning) => match way {
-            Way::Said(OnRemoval::Delete(grace)) => Some(Way::Stays(grace)),
-            retained => Some(retained),
-        },
+        Some(OfInstance::Orphaning) => Some(Way::Stays(grace)),
         // Kubernetes deletes it, also where it would stay if its template no longer declared it.
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
@@ -217,7 +214,8 @@ fn leave(
         (Some(after), _) => plan(Some(CopyAction::Delete(version)), SlotState::Leaving(after)),
         (None, None) => {
             let after = at_after(now, grace);
-            plan(Some(CopyAction::MarkRemoval(version, after)), SlotState::Leaving(Some(after)))
+            let mark = if stays { CopyAction::MarkStaying } else { CopyAction::MarkRemoval };
+            plan(Some(mark(version, after)), SlotState::Leaving(Some(after)))
         }
         (None, Some(after)) => {
             SlotPlan { recheck: Some(after), ..plan(None, SlotState::Leaving(Some(after))) }

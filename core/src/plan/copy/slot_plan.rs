@@ -80,6 +80,8 @@ pub enum CopyAction {
     Write(Box<CopyWrite>),
     /// Note on an orphaned copy when it will be deleted.
     MarkRemoval(Version, Timestamp),
+    /// Note on an object when our marks will go, and that the object stays, also where its template is gone by then.
+    MarkStaying(Version, Timestamp),
     /// Remove that note: a rule claims the copy again.
     Unmark(Version),
     /// Note on the copy the definition under which its rule exists; the copy names another one.
@@ -94,7 +96,7 @@ impl CopyAction {
     /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
     /// `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
-        matches!(self, Self::MarkRemoval(..) | Self::Delete(_) | Self::Release(_))
+        matches!(self, Self::MarkRemoval(..) | Self::MarkStaying(..) | Self::Delete(_) | Self::Release(_))
     }
 }
 

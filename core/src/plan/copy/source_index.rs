@@ -87,47 +87,40 @@ impl IndexedSource {
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the rights that they ask for.
+    /// The known sources whose author has the rights that they ask for, and the templates that act.
     ///
-    /// Namespaces have turns, so that the sources of one namespace cannot take the place of another's: a leader believes the proofs of
+    /// Namespaces have turns, so that the entries of one namespace cannot take the place of another's: a leader believes the proofs of
     /// listed sources only.
     pub fn of(world: &World) -> Self {
         let mut index = Self::default();
         let mut bytes = 0;
         let declared = world.rules().keys().chain(world.monitors().keys());
-        let declared: BTreeSet<_> = declared.filter(|name| name.annotated().is_some()).collect();
+        let declared = declared.filter(|name| name.annotated().is_some()).chain(world.templates().keys());
+        let declared: BTreeSet<&NamespacedName> = declared.collect();
         let mut turns = BTreeMap::<&str, usize>::new();
-        let mut granted = Vec::new();
-        for one in declared.into_iter().filter_map(|name| Some((name, source(world, name)?))) {
-            let turn = turns.entry(&one.0.namespace).or_default();
+        let mut entries = Vec::new();
+        for (name, entry) in declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name)?))) {
+            let turn = turns.entry(&name.namespace).or_default();
             *turn += 1;
-            granted.push((*turn, one));
+            entries.push((*turn, name, entry));
         }
-        // The sort keeps the order within a turn, so that the same sources are left out each time.
-        granted.sort_by_key(|(turn, _)| *turn);
+        // The sort keeps the order within a turn, so that the same entries are left out each time.
+        entries.sort_by_key(|(turn, ..)| *turn);
         let mut listed = BTreeMap::new();
-        for (_, (name, mut one)) in granted {
-            if size(&one) > LONGEST_SOURCE {
-                one.without_texts();
-                index.omitted += 1;
-            }
-            let size = size(&one);
-            if bytes + size > MOST_BYTES {
-                index.omitted += 1;
-            } else {
-                bytes += size;
-                listed.insert(name, one);
-            }
-        }
-        index.sources = listed.into_values().collect();
-        for (name, facts) in world.templates() {
-            let Some(one) = template(world, name, facts) else { continue };
-            let size = size(&one);
+        for (_, name, mut entry) in entries {
+            index.omitted += usize::from(entry.cut());
+            let size = entry.size();
             if size > LONGEST_TEMPLATE || bytes + size > MOST_BYTES {
                 index.omitted += 1;
             } else {
                 bytes += size;
-                index.templates.push(one);
+                listed.insert(name, entry);
+            }
+        }
+        for entry in listed.into_values() {
+            match entry {
+                Entry::Source(one) => index.sources.push(one),
+                Entry::Template(one) => index.templates.push(one),
             }
         }
         index
@@ -157,6 +150,39 @@ impl SourceIndex {
     /// Reads the data of the ConfigMap; `None` where it is not an index of ours.
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
+    }
+}
+
+/// An entry of the index.
+enum Entry {
+    Source(IndexedSource),
+    Template(IndexedTemplate),
+}
+
+impl Entry {
+    fn of(world: &World, name: &NamespacedName) -> Option<Self> {
+        match world.templates().get(name) {
+            Some(facts) => template(world, name, facts).map(Self::Template),
+            None => source(world, name).map(Self::Source),
+        }
+    }
+
+    /// Cuts the texts off a source whose texts are too long; returns whether they were.
+    fn cut(&mut self) -> bool {
+        match self {
+            Self::Source(one) if size(one) > LONGEST_SOURCE => {
+                one.without_texts();
+                true
+            }
+            Self::Source(_) | Self::Template(_) => false,
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Source(one) => size(one),
+            Self::Template(one) => size(one),
+        }
     }
 }
 

@@ -32,7 +32,8 @@ pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Dec
     } else if world.settings().system_namespaces.contains(name) {
         Some(Declines::System)
     } else {
-        let refuses = facts.labels.get(COPIES).map(String::as_str) == Some("refuse");
+        // Whoever writes `Refuse` or `no` means what `refuse` says, and a Secret must not arrive because of a slip.
+        let refuses = facts.labels.get(COPIES).is_some_and(|value| value != "accept");
         refuses.then_some(Declines::Refuses)
     }
 }

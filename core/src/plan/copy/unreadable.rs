@@ -6,8 +6,8 @@ use super::{
     problem::{CopyProblem, ProblemReason},
 };
 use crate::{
-    marks::write_time,
-    model::{ObjectFacts, Store, UnreadObject, World},
+    marks::{CopyMarks, write_time},
+    model::{Declaration, ObjectFacts, Store, UnreadObject, World},
     names::{InstanceKind, Kind, NamespacedName, ObjectKey},
     plan::Reason,
     validate::{CompiledRule, CompiledTemplate},
@@ -26,19 +26,26 @@ pub(super) fn unread_of_claim(
         world.unreadable_object(source).map(|why| problem(slot, source, why))
     };
     let own = world.unreadable_object(slot).map(|why| problem(slot, slot, why));
-    let before = || unread_of_copy(world, slot, &existing?.marks.as_deref()?.source);
+    let before = || unread_of_copy(world, slot, existing?.marks.as_deref()?);
     own.or_else(source).or_else(before)
 }
 
-/// The same of an object that nothing claims: its source may be there, and wanted.
-pub(super) fn unread_of_copy(
-    world: &World,
-    slot: &ObjectKey,
-    source: &NamespacedName,
-) -> Option<CopyProblem> {
+/// What keeps an object of ours from being removed that nothing claims: it cannot be read, or its source cannot, and may be wanted. Once
+/// the rule or template is gone, the source does not matter.
+pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<CopyProblem> {
+    let declaration = world.declaration(&marks.rule);
+    let is_rendered_for = |kind: &InstanceKind| match declaration {
+        Some(Declaration::Template(facts)) => {
+            facts.compiled.as_ref().is_ok_and(|compiled| compiled.instance_kind() == Some(kind))
+        }
+        Some(Declaration::Rule(_)) | None => false,
+    };
     let is_this = |object: &&UnreadObject| match object {
-        UnreadObject::Object(key) => key == slot || (key.kind == slot.kind && key.named() == *source),
-        UnreadObject::Instance(_, name) => name == source,
+        UnreadObject::Object(key) if key == slot => true,
+        UnreadObject::Object(key) => {
+            declaration.is_some() && key.kind == slot.kind && key.named() == marks.source
+        }
+        UnreadObject::Instance(kind, name) => *name == marks.source && is_rendered_for(kind),
         UnreadObject::Namespace(_) | UnreadObject::Workload(_) => false,
     };
     let (object, why) = world.unreadable().find(|(object, _)| is_this(object))?;

@@ -119,7 +119,7 @@ impl Scene {
         assert_eq!(plan.needs, []);
         match plan.action {
             None => "rests",
-            Some(CopyAction::MarkRemoval(..)) => "waits",
+            Some(CopyAction::MarkRemoval(..) | CopyAction::MarkStaying(..)) => "waits",
             Some(CopyAction::Release(_)) => "is released",
             Some(CopyAction::Delete(_)) => "is deleted",
             Some(action) => panic!("{action:?}"),
