@@ -341,9 +341,7 @@ pub(super) fn is_too_old(known: &Authority, now: Timestamp) -> bool {
 
 /// Whether the answer says something new: what depends on it is looked at only then.
 pub(super) fn says_otherwise(before: Option<&Authority>, after: Option<&Authority>) -> bool {
-    let says = |known: &Authority| {
-        (known.uid.clone(), known.generation, known.answer.clone(), known.is_confirmed_refusal())
-    };
+    let says = |known: &Authority| (known.uid.clone(), known.generation, known.answer.clone());
     before.map(says) != after.map(says)
 }
 

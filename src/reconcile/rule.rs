@@ -48,7 +48,15 @@ impl RuleHandler {
             let withdrawable = declared.is_some_and(|declared| can_be_withdrawn(&world, rule, declared));
             (withdrawable, world.rule_authority(rule).cloned())
         };
-        if says_otherwise(before.as_ref(), after.as_ref()) {
+        let is_put_off = match &settled {
+            Ok(Asked::Waits(_)) => self.context.world_mut().memory_mut().put_off(rule, now()),
+            Ok(Asked::Settled) => {
+                self.context.world_mut().memory_mut().asked(rule);
+                false
+            }
+            Err(_) => false,
+        };
+        if is_put_off || says_otherwise(before.as_ref(), after.as_ref()) {
             let slots = slots_to_check(&self.context.world(), rule);
             for slot in slots {
                 queue.add_for(Some(rule.namespace.clone()), slot, Lane::Change);

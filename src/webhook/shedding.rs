@@ -159,3 +159,25 @@ impl Shedding {
         Some(Room { _bytes: bytes, _share: share.clone() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// 150 large templates at once took every place, and another tenant's writes were refused.
+    #[tokio::test(start_paused = true)]
+    async fn judgements_of_one_namespace_leave_places_to_others() {
+        let shedding = Shedding::new(64);
+        let until = Instant::now() + Duration::from_secs(1);
+        let loud = (0..150).map(|_| shedding.turn_of("loud", until));
+        let all = futures::future::join_all(loud);
+        let (turns, quiet) = tokio::join!(all, async {
+            tokio::task::yield_now().await;
+            (Instant::now(), shedding.turn_of("quiet", until).await)
+        });
+        assert_eq!(turns.iter().flatten().count(), 16, "none of them ends");
+        assert!(quiet.1.is_some() && quiet.0 < until);
+    }
+}

@@ -398,7 +398,7 @@ pub fn authorize_one(server: &Server, world: &mut World, rule: &NamespacedName) 
         answer,
         asked: at(0),
         questions: 0,
-        refusals: 1,
+        refusals: 0,
     };
     let is_new = before.as_ref() != Some(&authority);
     world.set_rule_authority(rule, authority);

@@ -207,11 +207,14 @@ async fn ten_times_too_much_is_answered_or_shed_and_nobody_waits() {
     // Until the authorizer answers, which is up to this test.
     let held = || ask(address, "/validate/own-kinds?timeout=30s", "rule-create");
     let (mut holding, mut more) = (JoinSet::new(), JoinSet::new());
-    (0..MOST).for_each(|_| drop(holding.spawn(held())));
     let full = async {
-        // Counted and given a place in one go, so that a caller that connects from now on comes later.
-        while app.metrics.in_flight.get() < MOST as i64 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        // Few reviews of one namespace are judged at once, so they come one by one. A review is counted and given a place in one go, so
+        // that a caller that connects from now on comes later.
+        for number in 1..=MOST as i64 {
+            holding.spawn(held());
+            while app.metrics.in_flight.get() < number {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     };
     tokio::time::timeout(DEADLINE, full).await.unwrap();

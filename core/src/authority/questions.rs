@@ -238,6 +238,8 @@ pub(super) mod tests {
                 "delete configmaps in *",
                 "get secrets in one",
                 "get secrets in two",
+                "list secrets in one",
+                "list secrets in two",
                 "patch configmaps in *"
             ]
         );

@@ -112,7 +112,7 @@ fn keep(
         let is_of_same =
             |known: &&Authority| known.uid == answer.uid && known.generation == answer.generation;
         if answer.answer.is_err() {
-            answer.refusals += 1 + answers.get(of).filter(is_of_same).map_or(0, |known| known.refusals);
+            answer.refusals = 1 + answers.get(of).filter(is_of_same).map_or(0, |known| known.refusals);
         }
         answers.insert(of.clone(), answer);
     }

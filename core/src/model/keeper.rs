@@ -28,7 +28,7 @@ const LABELS: [(&str, &str); 5] = [
 /// Tools that make Secrets and other objects, by the domain of the marks that they leave on them.
 const MAKERS: [(&str, &str); 11] = [
     ("cert-manager.io", "cert-manager"),
-    ("crossplane.io", "Crossplane"),
+    ("crossplane.io", "the Crossplane controller"),
     ("external-secrets.io", "External Secrets"),
     ("hnc.x-k8s.io", "the Hierarchical Namespace Controller"),
     ("operator.1password.io", "the 1Password operator"),

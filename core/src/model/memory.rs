@@ -26,6 +26,8 @@ pub struct Memory {
     under_way: UnderWay,
     /// Templates whose expressions wait until these namespaces have paid for what they used, and until when the status tells of each.
     over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
+    /// Rules and templates about which the API server is not asked, and until when others do not wait for them.
+    put_off: BTreeMap<NamespacedName, Timestamp>,
 }
 
 /// How long a status tells that expressions wait, after the last one that did: a namespace that uses up its budget again and again does not
@@ -34,7 +36,25 @@ const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// How many namespaces over their budget are remembered of one template. A further namespace waits too, but no status counts it.
 const MOST_OVER_BUDGET: usize = 16;
 
+/// How long a rule counts as put off after the last try to ask about it.
+const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
+
 impl Memory {
+    /// Whether the API server is not asked about a rule or template for now, since so much was refused to its namespace.
+    pub fn is_put_off(&self, rule: &NamespacedName) -> bool {
+        self.put_off.contains_key(rule)
+    }
+
+    /// The question about a rule or template is put off. Returns whether that is news.
+    pub fn put_off(&mut self, rule: &NamespacedName, now: Timestamp) -> bool {
+        self.put_off.insert(rule.clone(), now.saturating_add(PUT_OFF_FOR).unwrap_or(Timestamp::MAX)).is_none()
+    }
+
+    /// The API server was asked about a rule or template.
+    pub fn asked(&mut self, rule: &NamespacedName) {
+        self.put_off.remove(rule);
+    }
+
     /// What is remembered of a slot.
     pub fn slot(&self, slot: &ObjectKey) -> &SlotMemory {
         self.slots.get(slot).unwrap_or(SlotMemory::NOTHING)
@@ -129,6 +149,7 @@ impl Memory {
 
     /// Forgets namespaces whose expressions have not waited for long. Returns the templates that had such a namespace.
     pub fn within_budget(&mut self, now: Timestamp) -> Vec<NamespacedName> {
+        self.put_off.retain(|_, until| *until >= now);
         let mut changed = Vec::new();
         self.over_budget.retain(|template, namespaces| {
             let before = namespaces.len();

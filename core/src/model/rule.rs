@@ -159,11 +159,3 @@ pub struct Authority {
     /// How many times in a row the answer was no.
     pub refusals: u32,
 }
-
-impl Authority {
-    /// Whether the answer was no, and had been no when the same was asked before. An API server that has just started says no for a
-    /// moment to what it allows, so that one answer is not enough for another declaration to take the copies.
-    pub fn is_confirmed_refusal(&self) -> bool {
-        self.answer.is_err() && self.refusals >= 2
-    }
-}

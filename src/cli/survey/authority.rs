@@ -83,9 +83,6 @@ pub(super) async fn settle_monitors(
     asked
 }
 
-/// A command asks once, and says what follows once the reconciler has asked again.
-const ASKED_BEFORE: u32 = 1;
-
 type Answers = Vec<(NamespacedName, Result<(Authority, AnswerSource), AskError>)>;
 
 /// Asks the necessary questions. Returns the objects whose answer was known, and the new answers.
@@ -110,9 +107,6 @@ async fn settle(
         })
         .buffer_unordered(AT_ONCE);
     answers.extend(inquired.collect::<Answers>().await);
-    for (authority, _) in answers.iter_mut().filter_map(|(_, answer)| answer.as_mut().ok()) {
-        authority.refusals = ASKED_BEFORE;
-    }
     (asked, answers)
 }
 
@@ -138,7 +132,7 @@ impl Unasked<'_> {
             answer,
             asked: now,
             questions: 0,
-            refusals: ASKED_BEFORE,
+            refusals: 0,
         };
         let said = conditions.iter().find(|condition| condition.type_ == "Authorized");
         match said.filter(|_| speaks_of(conditions, "Authorized", generation)) {

@@ -92,7 +92,7 @@ pub(super) fn answer(world: &mut World, name: &NamespacedName, may: bool) {
         answer: may.then_some(()).ok_or(refusal),
         asked: at(0),
         questions: 0,
-        refusals: 1,
+        refusals: 0,
     };
     world.set_rule_authority(name, authority);
 }

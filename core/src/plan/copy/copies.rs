@@ -19,7 +19,7 @@ use super::{
     templates::is_rendered,
     terminating::plan_terminating,
     unreadable::unread_of_claim,
-    winner::{waited_for, winner},
+    winner::winner,
 };
 use crate::{
     api::{ConflictPolicy, Recreate},
@@ -91,7 +91,7 @@ fn plan_as(
             let contested = holder.filter(is_contested).filter(|rule| !is_refused(world, rule));
             contested.and_then(|rule| unrendered(world, rule, slot))
         });
-    let mut plan = match (out_of_reach, winner(world, claims, holder, now)) {
+    let mut plan = match (out_of_reach, winner(world, claims, holder)) {
         (Some((rule, state)), _) => SlotPlan::rest(Some(rule), state),
         (None, Some(claim)) => plan_wanted(world, slot, claim, existing, proof, alike, now),
         (None, None) => plan_unwanted(world, slot, existing, now),
@@ -166,10 +166,8 @@ fn plan_wanted(
         // An orphaned copy of another rule waits for the API server's answer about this rule. If this rule is suspended before the
         // answer comes, no event asks for the slot again.
         let marks = existing.and_then(|facts| facts.marks.as_deref()).filter(|_| proof == Some(Proof::Ours));
-        let waits = marks.filter(|marks| marks.rule != *claim.rule).map(|_| at_after(now, AGAIN));
-        let is_asked = why == Inert::Unauthorized && claim.authority(world).is_none();
-        let recheck = Some(waited_for(claim)).filter(|until| is_asked && *until > now).or(waits);
-        return SlotPlan { recheck, ..plan(SlotState::Inert(why)) };
+        let waits = marks.filter(|marks| marks.rule != *claim.rule);
+        return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
         let said = (SlotState::Outdated, "the copy is made anew once the object is gone");

@@ -43,7 +43,7 @@ pub(super) fn heard<'w>(
     }
 }
 
-/// Whether the identity of a rule or template may not do what that declares, as the API server has said twice in a row. That the API
+/// Whether the identity of a rule or template may not do what that declares, as the API server has said. That the API
 /// server was not asked is no refusal.
 pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
     let (why, authority) = match world.declaration(rule) {
@@ -53,8 +53,7 @@ pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
         }
         None => return false,
     };
-    let refused = authority.filter(|authority| authority.is_confirmed_refusal());
-    let refusal = refused.and_then(|authority| authority.answer.as_ref().err());
+    let refusal = authority.and_then(|authority| authority.answer.as_ref().err());
     why == Some(Inert::Unauthorized)
         && refusal.is_some_and(|refusal| refusal.reason != RefusalReason::TooManyQuestions)
 }

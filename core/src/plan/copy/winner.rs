@@ -1,31 +1,29 @@
 //! Which of several claims gets a slot.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-
 use super::{
     claims::{Claim, Inert},
     demand::too_many_claimed,
     rights::is_refused,
 };
-use crate::{model::World, names::NamespacedName, plan::at_after};
+use crate::{model::World, names::NamespacedName};
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
 /// free slot the oldest rule, then the alphabetically first. A rule whose identity was refused gives its copies up to one that
 /// writes. An inert rule does not take a free slot from one that writes. It does
 /// not keep an orphaned copy of another rule either: a user without permission in that namespace could keep the copy for good by
-/// writing such a rule. The reconciler waits half a minute for a new rule about whose rights the API server has not answered yet;
-/// otherwise the response times of the API server would decide. It waits no longer: a user with many such rules would keep the place free.
+/// writing such a rule. The reconciler waits for a rule about whose rights the API server has not answered yet; otherwise the
+/// response times of the API server would decide. It does not wait for a rule that it does not ask about, since so much was refused to
+/// that rule's namespace: a user with many such rules would keep the place free for good.
 pub(super) fn winner<'c, 'w>(
     world: &World,
     claims: &'c [Claim<'w>],
     holder: Option<&NamespacedName>,
-    now: Timestamp,
 ) -> Option<&'c Claim<'w>> {
     let held = claims.iter().find(|claim| Some(claim.rule) == holder);
     let stands_back = |claim: &Claim<'_>| match claim.inert(world) {
-        Some(Inert::Unauthorized) => claim.authority(world).is_some() || waited_for(claim) <= now,
+        Some(Inert::Unauthorized) => {
+            claim.authority(world).is_some() || world.memory().is_put_off(claim.rule)
+        }
         Some(_) => true,
         None => too_many_claimed(world, claim).is_some(),
     };
@@ -36,10 +34,4 @@ pub(super) fn winner<'c, 'w>(
     let may = |claim: &Claim<'_>| claim.inert(world).is_none() && !stands_back(claim);
     let held = held.filter(|held| !is_refused(world, held.rule) || !claims.iter().any(may));
     held.or_else(|| first().filter(|claim| holder.is_none() || !stands_back(claim)))
-}
-
-/// Until when the others wait for the API server's answer about this claim's rule or template.
-pub(super) fn waited_for(claim: &Claim<'_>) -> Timestamp {
-    const ANSWERED_IN: Duration = Duration::from_secs(30);
-    at_after(claim.created(), ANSWERED_IN)
 }
