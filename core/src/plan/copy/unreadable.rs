@@ -31,7 +31,7 @@ pub(super) fn unread_of_claim(
 }
 
 /// What keeps an object of ours from being removed that nothing claims: it cannot be read, or its source cannot, and may be wanted. Once
-/// the rule or template is gone, the source does not matter.
+/// a template is gone, the object that it was rendered for does not matter.
 pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<CopyProblem> {
     let declaration = world.declaration(&marks.rule);
     let is_rendered_for = |kind: &InstanceKind| match declaration {
@@ -41,10 +41,7 @@ pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks)
         Some(Declaration::Rule(_)) | None => false,
     };
     let is_this = |object: &&UnreadObject| match object {
-        UnreadObject::Object(key) if key == slot => true,
-        UnreadObject::Object(key) => {
-            declaration.is_some() && key.kind == slot.kind && key.named() == marks.source
-        }
+        UnreadObject::Object(key) => key == slot || (key.kind == slot.kind && key.named() == marks.source),
         UnreadObject::Instance(kind, name) => *name == marks.source && is_rendered_for(kind),
         UnreadObject::Namespace(_) | UnreadObject::Workload(_) => false,
     };
