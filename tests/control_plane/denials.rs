@@ -86,7 +86,7 @@ fn cases() -> Vec<Case> {
             ],
             source: globs(),
             targets: both(),
-            lacks: &["may not get configmaps in namespace \"denials-home\""],
+            lacks: &["may not get or list configmaps in namespace \"denials-home\""],
         },
         // Every namespace that matches now is not every one that will.
         Case {

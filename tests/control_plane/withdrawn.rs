@@ -33,7 +33,11 @@ fn what_a_namespace_gave_ends_when_it_is_taken_back_and_with_the_namespace() {
     // The right is taken back: what is there stays, and nothing new is read.
     story.admin().delete("RoleBinding", &vault, "alice-edit").ok();
     let stopped = story.until_condition("CopyratorRule", "rule", "Authorized", "False", "Forbidden");
-    assert!(stopped["status"].to_string().contains("may not get configmaps"), "{}", stopped["status"]);
+    assert!(
+        stopped["status"].to_string().contains("may not get or list configmaps"),
+        "{}",
+        stopped["status"]
+    );
     write("app", "2");
     write("new-1", "2");
     story.marker("taken");

@@ -200,6 +200,21 @@ fn what_the_garbage_collector_left_behind_on_request_stays() {
     }
 }
 
+/// Whoever retires a template and keeps its workloads deletes the instance with `--cascade=orphan` first, and the template soon after.
+#[test]
+fn an_orphan_stays_when_its_template_goes_within_the_grace() {
+    let mut scene = Scene::new();
+    scene.left(Kind::ConfigMap, (GRACE, false), false);
+    let slot = ObjectKey::new(Kind::ConfigMap, "shop", "web");
+    let plan = plan_slot(&scene.world, &slot, at(100));
+    assert!(
+        matches!(plan.action, Some(CopyAction::MarkStaying(..))),
+        "it is marked as one that stays: {plan:?}"
+    );
+    scene.world.forget_template(&scene.template.clone());
+    assert_eq!(scene.left(Kind::ConfigMap, (OnRemoval::Retain, true), false), ["is released"; 2]);
+}
+
 #[test]
 fn an_object_says_itself_what_happens_to_it() {
     let claim = Scene::new().claim;
