@@ -17,7 +17,7 @@ use super::{
     dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
-    successor::{Verdict, leave_out_held, verdict},
+    successor::{is_accepted, leave_out_held},
     writer::{WriteError, Writer},
 };
 use crate::{
@@ -33,9 +33,6 @@ use crate::{
     plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
 };
 
-/// How many dry runs a full quota takes: each names one of the quotas that are exceeded, in no order, and every one of them must have
-/// room once the old object is gone.
-const QUOTA_TRIALS: usize = 16;
 /// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
@@ -163,23 +160,15 @@ impl CopyWriter {
         let object: DynamicObject =
             serde_json::from_value(body).map_err(|error| Outcome::retry(error.to_string()))?;
         let params = &PostParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()) };
-        for _ in 0..QUOTA_TRIALS {
-            let tried = self.writer.send(|client| {
-                let objects: Api<DynamicObject> = Api::namespaced_with(client, &slot.namespace, &resource);
-                let object = &object;
-                async move { objects.create(params, object).await }
-            });
-            match tried.await {
-                Ok(_) => break,
-                Err(WriteError::Api(answer)) => match verdict(&answer, slot.kind, &old) {
-                    Verdict::Accepted => break,
-                    Verdict::FitsQuota => {}
-                    Verdict::Refused => return Err(WriteError::Api(answer).into()),
-                },
-                Err(error) => return Err(error.into()),
-            }
+        let tried = self.writer.send(|client| {
+            let objects: Api<DynamicObject> = Api::namespaced_with(client, &slot.namespace, &resource);
+            async move { objects.create(params, &object).await }
+        });
+        match tried.await {
+            Ok(_) => Ok(()),
+            Err(WriteError::Api(answer)) if is_accepted(&answer, slot.kind, &old) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        Ok(())
     }
 
     /// There is an object that the plan did not know. Usually our watch reports it in a moment.

@@ -13,24 +13,10 @@ use crate::names::Kind;
 /// Where a Service has a port of its own on every node, beside those of `spec.ports`.
 const HEALTH_PORT: &str = "healthCheckNodePort";
 
-/// What the answer to the dry run says of the object that is to take the place of `old`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The API server would create it once the old object is gone.
-    Accepted,
-    /// A quota is exceeded, and has room once the old object is gone. The API server names one quota, and others may be exceeded.
-    FitsQuota,
-    /// The API server would not create it.
-    Refused,
-}
-
-/// Reads the answer to a dry run.
-pub(super) fn verdict(answer: &Error, kind: Kind, old: &Value) -> Verdict {
-    match answer {
-        Error::Api(status) if status.is_already_exists() => Verdict::Accepted,
-        Error::Api(status) if has_room(status, kind, old) => Verdict::FitsQuota,
-        _ => Verdict::Refused,
-    }
+/// Whether the answer to the dry run means that the API server would create the object once `old` is gone.
+pub(super) fn is_accepted(answer: &Error, kind: Kind, old: &Value) -> bool {
+    let Error::Api(status) = answer else { return false };
+    status.is_already_exists() || has_room(status, kind, old)
 }
 
 /// Leaves the node ports and addresses out of a Service that the `old` one holds.
@@ -177,15 +163,14 @@ mod tests {
         ] {
             let message = format!("secrets \"a\" is forbidden: exceeded quota: objects, {said}");
             let status = Status { message, code: 403, ..Status::default() };
-            let expected = if fits { Verdict::FitsQuota } else { Verdict::Refused };
-            assert_eq!(verdict(&Error::Api(status.boxed()), kind, old), expected, "{said}");
+            assert_eq!(is_accepted(&Error::Api(status.boxed()), kind, old), fits, "{said}");
         }
         let quota = "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1";
         for message in
             ["admission webhook \"x\" denied the request: no".to_owned(), format!("denied request: {quota}")]
         {
             let other = Status { message, code: 403, ..Status::default() };
-            assert_eq!(verdict(&Error::Api(other.boxed()), Kind::Secret, &none), Verdict::Refused);
+            assert!(!is_accepted(&Error::Api(other.boxed()), Kind::Secret, &none));
         }
     }
 }

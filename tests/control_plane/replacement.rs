@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{annotation, config_map, secret, uid};
+use crate::bed::objects::{config_map, secret, uid};
 use crate::bed::{Story, eventually, peaceful, same};
 
 /// An immutable copy does not keep its old content for ever (ClusterSecret#12).
@@ -143,34 +143,6 @@ fn a_full_quota_does_not_keep_an_old_object() {
         if uid(&copy) == uid(&before) { Err("it is the same".to_owned()) } else { Ok(()) }
     });
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
-}
-
-/// The API server names one of the quotas that are exceeded. All of them must have room for the successor once the old object is gone.
-#[test]
-fn a_second_quota_without_room_keeps_the_old_object() {
-    let story = Story::new(peaceful(), "twice-crowded");
-    let target = story.target("a");
-    let mut source = secret(&story.home, "login", [("username", "u"), ("password", "p")]);
-    story.admin().create(&source).ok();
-    story.admin().create(&patient(&story, "Secret", "login")).ok();
-    let before = story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
-    for (name, most, resource) in [("full", "1", "count/secrets"), ("less", "0", "secrets")] {
-        let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": name },
-            "spec": { "hard": { resource: most } } });
-        story.admin().create(&quota).ok();
-        eventually("the quota is used up", || {
-            let quota = story.admin().get("ResourceQuota", &target, name).ok_or("it is gone")?;
-            same(quota["status"]["used"][resource].clone(), json!("1"))
-        });
-    }
-    story.admin().delete("Secret", &story.home, "login").ok();
-    source["type"] = "kubernetes.io/basic-auth".into();
-    story.admin().create(&source).ok();
-    let rule = story.until_condition("CopyratorRule", "rule", "Ready", "False", "Incomplete");
-    assert!(rule["status"].to_string().contains("not replaced"), "{rule}");
-    let there = story.admin().get("Secret", &target, "login").expect("it is kept");
-    assert_eq!((uid(&there), &there["type"]), (uid(&before), &json!("Opaque")));
-    assert_eq!(annotation(&there, "copyrator.dev/remove-after"), None, "it is wanted");
 }
 
 /// A rule that does not delete its copies while their source is made anew.
