@@ -204,7 +204,7 @@ fn what_the_garbage_collector_left_behind_on_request_stays() {
 #[test]
 fn an_orphan_stays_when_its_template_goes_within_the_grace() {
     let mut scene = Scene::new();
-    scene.left(Kind::ConfigMap, (GRACE, false), false);
+    assert_eq!(scene.left_until(None, Kind::ConfigMap, (GRACE, false), false), "waits");
     let slot = ObjectKey::new(Kind::ConfigMap, "shop", "web");
     let plan = plan_slot(&scene.world, &slot, at(100));
     assert!(
