@@ -69,7 +69,7 @@ pub fn rule_questions_within(
             Some(names) => {
                 names.iter().for_each(|name| ask("get", source_kind, Some(name.clone()), namespace))
             }
-            // Whoever may get but not list objects reads those whose names are known; patterns and labels would find the others.
+            // A user with get alone reads objects whose names the user knows. Patterns and labels find the others, which takes list.
             None => ["get", "list"].into_iter().for_each(|verb| ask(verb, source_kind, None, namespace)),
         }
     }

@@ -73,7 +73,7 @@ const EXACT: [&str; 51] = [
     "crossplane.io/claim-namespace",
     "crossplane.io/composite",
     "crossplane.io/composition-resource-name",
-    // What deletes objects when their time is over.
+    // Cleaners delete objects by these.
     "janitor/ttl",
     "janitor/expires",
     // What restores and restarts.

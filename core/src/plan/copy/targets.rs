@@ -32,7 +32,7 @@ pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Dec
     } else if world.settings().system_namespaces.contains(name) {
         Some(Declines::System)
     } else {
-        // Whoever writes `Refuse` or `no` means what `refuse` says, and a Secret must not arrive because of a slip.
+        // A user who writes `Refuse` or `no` means `refuse`. A typing error must not let a Secret in.
         let refuses = facts.labels.get(COPIES).is_some_and(|value| value != "accept");
         refuses.then_some(Declines::Refuses)
     }

@@ -183,7 +183,7 @@ fn a_free_slot_waits_for_an_older_rule_that_has_not_been_asked_about() {
     let plan = plan_slot(&world, &slot(), at(100));
     assert_eq!((&plan.rule, &plan.action), (&Some(old.clone()), &None), "the younger one must wait");
 
-    // Nobody waits for a rule that is not asked about.
+    // The planner waits for no rule whose question is put off.
     world.memory_mut().put_off(&old, at(100));
     assert_eq!(plan_slot(&world, &slot(), at(100)).rule, Some(young.clone()));
     world.memory_mut().asked(&old);

@@ -200,7 +200,7 @@ fn what_the_garbage_collector_left_behind_on_request_stays() {
     }
 }
 
-/// Whoever retires a template and keeps its workloads deletes the instance with `--cascade=orphan` first, and the template soon after.
+/// To retire a template and keep its workloads, people delete the instance with `--cascade=orphan` first, and the template soon after.
 #[test]
 fn an_orphan_stays_when_its_template_goes_within_the_grace() {
     let mut scene = Scene::new();
