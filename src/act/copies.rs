@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use json_patch::{PatchOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions},
     core::PartialObjectMeta as Metadata,
 };
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use super::{
     dry_run::hash_of,
     manifest::{of_write, take_off},
     outcome::Outcome,
-    successor::{is_accepted, leave_out_held},
+    successor::{Verdict, leave_out_held, verdict, without_room},
     writer::{WriteError, Writer},
 };
 use crate::{
@@ -33,6 +33,8 @@ use crate::{
     plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
 };
 
+/// How many quotas of a namespace are read; with more of them the old object stays.
+const MOST_QUOTAS: u32 = 100;
 /// How long a watch may take to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
@@ -158,7 +160,7 @@ impl CopyWriter {
             leave_out_held(&mut body, &old);
         }
         let object: DynamicObject =
-            serde_json::from_value(body).map_err(|error| Outcome::retry(error.to_string()))?;
+            serde_json::from_value(body.clone()).map_err(|error| Outcome::retry(error.to_string()))?;
         let params = &PostParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()) };
         let tried = self.writer.send(|client| {
             let objects: Api<DynamicObject> = Api::namespaced_with(client, &slot.namespace, &resource);
@@ -166,8 +168,38 @@ impl CopyWriter {
         });
         match tried.await {
             Ok(_) => Ok(()),
-            Err(WriteError::Api(answer)) if is_accepted(&answer, slot.kind, &old) => Ok(()),
+            Err(WriteError::Api(answer)) => match verdict(&answer) {
+                Verdict::Accepted => Ok(()),
+                Verdict::QuotaExceeded => self.check_quotas(slot, &old, &body).await,
+                Verdict::Refused => Err((*answer).into()),
+            },
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks each quota of the slot's namespace whether it has room for the successor in the place of the old object. The API server's
+    /// refusal names one of the quotas that are exceeded, and that one may have room.
+    async fn check_quotas(&self, slot: &ObjectKey, old: &Value, successor: &Value) -> Result<(), Outcome> {
+        let most = ListParams::default().limit(MOST_QUOTAS);
+        let listed = self.writer.send(|client| {
+            let quotas: Api<Decoded<ResourceQuota>> = Api::namespaced(client, &slot.namespace);
+            async move { quotas.list(&most).await }
+        });
+        let listed = listed.await.map_err(Outcome::from)?;
+        let is_whole = listed.metadata.continue_.as_deref().unwrap_or_default().is_empty();
+        let quotas: Result<Vec<_>, _> = listed.items.into_iter().map(Decoded::read).collect();
+        let refused = |message| Err(Outcome::Refused { reason: WriteFault::Refused, message });
+        let Some(quotas) = quotas.ok().filter(|_| is_whole) else {
+            return refused(format!(
+                "a ResourceQuota of {} is exceeded, and not all of them could be read",
+                slot.namespace
+            ));
+        };
+        match without_room(&quotas, slot.kind, old, successor) {
+            None => Ok(()),
+            Some((quota, resource)) => refused(format!(
+                "the ResourceQuota {quota} has no room for it ({resource}), not even in the place of the old object"
+            )),
         }
     }
 

@@ -1,11 +1,12 @@
-//! The successor of an object that must be deleted and created anew: what of it the API server can judge while the old object
-//! stands.
+//! The successor of an object that must be deleted and created anew: whether the API server will accept the successor, judged
+//! while the old object stands.
 //!
 //! A dry run of a creation goes through admission, validation and quota before the API server looks whether the name is free. So the
-//! answer "already exists" means that the API server would accept the successor. Ports and addresses are given out before admission,
-//! and a quota counts the old object: these two refuse a successor that fits once the old object is gone.
+//! answer "already exists" means that the API server would accept the successor. The API server gives out ports and addresses before
+//! admission, and a quota counts the old object: these two refuse a successor that fits once the old object is gone.
 
-use kube::{Error, core::Status};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{Error, ResourceExt as _};
 use serde_json::Value;
 
 use crate::names::Kind;
@@ -13,10 +14,57 @@ use crate::names::Kind;
 /// Where a Service has a port of its own on every node, beside those of `spec.ports`.
 const HEALTH_PORT: &str = "healthCheckNodePort";
 
-/// Whether the answer to the dry run means that the API server would create the object once `old` is gone.
-pub(super) fn is_accepted(answer: &Error, kind: Kind, old: &Value) -> bool {
-    let Error::Api(status) = answer else { return false };
-    status.is_already_exists() || has_room(status, kind, old)
+/// What the answer to the dry run of a creation says, while the old object stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Only the name is taken: the API server would create the successor once the old object is gone.
+    Accepted,
+    /// A quota is exceeded. The API server asks quotas last, and names one of those that are exceeded.
+    QuotaExceeded,
+    /// Something else refuses the successor.
+    Refused,
+}
+
+/// Reads the answer to the dry run.
+pub(super) fn verdict(answer: &Error) -> Verdict {
+    let Error::Api(status) = answer else { return Verdict::Refused };
+    // An admission policy words its own refusals, and has the words "denied request: " before them.
+    let by_quota = |(object, _): (&str, &str)| !object.contains(": ");
+    if status.is_already_exists() {
+        Verdict::Accepted
+    } else if status.message.split_once(" is forbidden: exceeded quota: ").is_some_and(by_quota) {
+        Verdict::QuotaExceeded
+    } else {
+        Verdict::Refused
+    }
+}
+
+/// The first of a namespace's quotas that has no room for the successor once the `old` object is gone, and the resource that it lacks.
+///
+/// Judged as the API server judges (`pkg/quota/v1/evaluator/core/services.go` of Kubernetes): of what the successor takes, what is
+/// used and what is taken more must not exceed the limit. An amount that cannot be read leaves no room.
+pub(super) fn without_room(
+    quotas: &[ResourceQuota],
+    kind: Kind,
+    old: &Value,
+    successor: &Value,
+) -> Option<(String, String)> {
+    quotas.iter().find_map(|quota| {
+        let status = quota.status.clone().unwrap_or_default();
+        let (hard, used) = (status.hard.unwrap_or_default(), status.used.unwrap_or_default());
+        let exceeded = hard.iter().find(|(resource, limit)| {
+            let fits = || match taken(resource, kind, successor)? {
+                0 => Some(true),
+                requested => {
+                    let used = count(&used.get(*resource)?.0)?;
+                    let after = used.saturating_add(requested).saturating_sub(taken(resource, kind, old)?);
+                    Some(after <= count(&limit.0)?)
+                }
+            };
+            !fits().unwrap_or(false)
+        });
+        exceeded.map(|(resource, _)| (quota.name_any(), resource.clone()))
+    })
 }
 
 /// Leaves the node ports and addresses out of a Service that the `old` one holds.
@@ -46,48 +94,24 @@ pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a quota refuses the successor, and the place of the `old` object is enough for it. Quota is the last that the API server
-/// asks: everything else has accepted the successor.
-fn has_room(status: &Status, kind: Kind, old: &Value) -> bool {
-    let Some((object, said)) = status.message.split_once(" is forbidden: exceeded quota: ") else {
-        return false;
-    };
-    // An admission policy words its own refusals.
-    if object.contains(": ") {
-        return false;
-    }
-    let mut parts = said.split(", ").filter_map(|part| part.split_once(": "));
-    let mut amounts_of = |word: &str| parts.find(|(found, _)| *found == word).map(|(_, amounts)| amounts);
-    let [Some(requested), Some(used), Some(limited)] = ["requested", "used", "limited"].map(&mut amounts_of)
-    else {
-        return false;
-    };
-    requested.split(',').filter_map(|one| one.split_once('=')).all(|(resource, amount)| {
-        let of = |amounts: &str| {
-            let found =
-                amounts.split(',').filter_map(|one| one.split_once('=')).find(|(key, _)| *key == resource);
-            found.and_then(|(_, amount)| count(amount))
-        };
-        let fits = |amount: u64| {
-            let after = of(used)?.saturating_add(amount).saturating_sub(freed(resource, kind, old));
-            Some(after <= of(limited)?)
-        };
-        count(amount).and_then(fits).unwrap_or(false)
-    })
-}
-
-/// How much of a resource of a quota the old object takes; 0 where that is not known.
-fn freed(resource: &str, kind: Kind, old: &Value) -> u64 {
+/// How much of a resource of a quota an object takes; `None` where that is more than a count.
+fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     let of_kind = kind.resource().qualified();
-    let is_counted = resource.strip_prefix("count/").unwrap_or(resource) == of_kind;
-    let type_ = &old["spec"]["type"];
-    match resource {
-        _ if is_counted => 1,
-        "services.loadbalancers" if kind == Kind::Service => u64::from(type_ == "LoadBalancer"),
-        "services.nodeports" if kind == Kind::Service => {
-            ports(old).iter().filter(|port| !port["nodePort"].is_null()).count() as u64
-        }
-        _ => 0,
+    if resource.strip_prefix("count/").unwrap_or(resource) == of_kind {
+        return Some(1);
+    }
+    let spec = &object["spec"];
+    let is_balanced = spec["type"] == "LoadBalancer";
+    let takes_all =
+        spec["type"] == "NodePort" || (is_balanced && spec["allocateLoadBalancerNodePorts"] != false);
+    let ports = ports(object);
+    let set = || ports.iter().filter(|port| !port["nodePort"].is_null()).count();
+    match (&*of_kind, resource) {
+        ("persistentvolumeclaims", measured) if measured.contains("storage") => None,
+        ("services", "services.loadbalancers") => Some(u64::from(is_balanced)),
+        ("services", "services.nodeports") if takes_all => Some(ports.len() as u64),
+        ("services", "services.nodeports") if is_balanced => Some(set() as u64),
+        _ => Some(0),
     }
 }
 
@@ -105,6 +129,7 @@ fn ports(service: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
     use serde_json::json;
 
     use super::*;
@@ -127,50 +152,74 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_refuses_only_what_does_not_fit_into_the_place_of_the_old_object() {
-        let service =
-            json!({"spec": {"type": "NodePort", "ports": [{"nodePort": 30001}, {"nodePort": 30002}]}});
+    fn each_quota_must_have_room_once_the_old_object_is_gone() {
+        let service = |type_: &str, ports: Value| json!({"spec": {"type": type_, "ports": ports}});
+        let old = service("NodePort", json!([{"nodePort": 30001}, {"nodePort": 30002}]));
+        let same = service("NodePort", json!([{"port": 1}, {"port": 2}]));
+        let more = service("NodePort", json!([{"port": 1}, {"port": 2}, {"port": 3}]));
+        let balanced = service("LoadBalancer", json!([{"port": 1}]));
         let none = Value::Null;
-        for (kind, old, said, fits) in [
+        for (kind, old, new, quotas, fits) in [
+            (Kind::Secret, &none, &none, json!([]), true),
+            (Kind::Secret, &none, &none, json!([{"count/secrets": ["2", "2"]}]), true),
+            (Kind::Secret, &none, &none, json!([{"secrets": ["2k", "2k"], "pods": ["9", "1"]}]), true),
+            (Kind::Secret, &none, &none, json!([{"secrets": ["3", "2"]}]), false),
             (
                 Kind::Secret,
                 &none,
-                "requested: count/secrets=1, used: count/secrets=2, limited: count/secrets=2",
-                true,
-            ),
-            (Kind::Secret, &none, "requested: secrets=1, used: secrets=2k, limited: secrets=2k", true),
-            (Kind::Secret, &none, "requested: secrets=1, used: secrets=3, limited: secrets=2", false),
-            (
-                Kind::Secret,
                 &none,
-                "requested: configmaps=1, used: configmaps=2, limited: configmaps=2",
+                json!([{"count/secrets": ["1", "1"]}, {"secrets": ["1", "0"]}]),
                 false,
             ),
+            (Kind::Secret, &none, &none, json!([{"secrets": ["1M", "1M"]}]), false),
             (
                 Kind::Service,
-                &service,
-                "requested: services=1,services.nodeports=2, used: services=5,services.nodeports=4, limited: \
-                 services=5,services.nodeports=4",
+                &old,
+                &same,
+                json!([{"services": ["5", "5"], "services.nodeports": ["4", "4"]}]),
+                true,
+            ),
+            (Kind::Service, &old, &more, json!([{"services.nodeports": ["4", "4"]}]), false),
+            (Kind::Service, &old, &balanced, json!([{"services.nodeports": ["4", "4"]}]), true),
+            (Kind::Service, &old, &balanced, json!([{"services.loadbalancers": ["1", "1"]}]), false),
+            (
+                Kind::NetworkPolicy,
+                &none,
+                &none,
+                json!([{"count/networkpolicies.networking.k8s.io": ["1", "1"]}]),
                 true,
             ),
             (
-                Kind::Service,
-                &service,
-                "requested: services.nodeports=3, used: services.nodeports=4, limited: services.nodeports=4",
+                Kind::NetworkPolicy,
+                &none,
+                &none,
+                json!([{"count/networkpolicies.networking.k8s.io": ["1", "0"]}]),
                 false,
             ),
-            (Kind::Secret, &none, "requested: secrets=1", false),
         ] {
-            let message = format!("secrets \"a\" is forbidden: exceeded quota: objects, {said}");
-            let status = Status { message, code: 403, ..Status::default() };
-            assert_eq!(is_accepted(&Error::Api(status.boxed()), kind, old), fits, "{said}");
+            let quota = |amounts: &Value| {
+                let all = amounts.as_object().unwrap();
+                let at = |place: usize| -> Value {
+                    all.iter().map(|(key, pair)| (key.clone(), pair[place].clone())).collect()
+                };
+                serde_json::from_value(json!({"status": {"used": at(0), "hard": at(1)}})).unwrap()
+            };
+            let judged: Vec<ResourceQuota> = quotas.as_array().unwrap().iter().map(quota).collect();
+            let found = without_room(&judged, kind, old, new);
+            assert_eq!(found.is_none(), fits, "{kind:?} {new} {quotas}: {found:?}");
         }
+    }
+
+    #[test]
+    fn what_quotas_say_is_told_from_what_policies_say() {
         let quota = "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1";
-        for message in
-            ["admission webhook \"x\" denied the request: no".to_owned(), format!("denied request: {quota}")]
-        {
-            let other = Status { message, code: 403, ..Status::default() };
-            assert!(!is_accepted(&Error::Api(other.boxed()), Kind::Secret, &none));
+        for (message, expected) in [
+            (quota.to_owned(), Verdict::QuotaExceeded),
+            ("admission webhook \"x\" denied the request: no".to_owned(), Verdict::Refused),
+            (format!("denied request: {quota}"), Verdict::Refused),
+        ] {
+            let status = Status { message, code: 403, ..Status::default() };
+            assert_eq!(verdict(&Error::Api(status.boxed())), expected);
         }
     }
 }

@@ -16,8 +16,10 @@ const PLACE: &str = "some-place";
 const OUTSIDE: &str = "some-outside";
 
 /// Rights that no request shows, and why they are needed all the same.
-const UNSEEN: [(&str, &str); 1] =
-    [("override copyrator.dev/copies", "the policy copyrator-copies asks for it, inside of the API server")];
+const UNSEEN: [(&str, &str); 2] = [
+    ("override copyrator.dev/copies", "the policy copyrator-copies asks for it, inside of the API server"),
+    ("list resourcequotas", "asked where a quota refuses a successor, which the story of all rights shows"),
+];
 
 #[test]
 fn everything_is_done_with_roles_alone_and_nothing_is_asked_for_beyond_them() {

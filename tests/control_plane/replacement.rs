@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::objects::{config_map, secret, uid};
+use crate::bed::objects::{annotation, config_map, secret, uid};
 use crate::bed::{Story, eventually, peaceful, same};
 
 /// An immutable copy does not keep its old content for ever (ClusterSecret#12).
@@ -143,6 +143,51 @@ fn a_full_quota_does_not_keep_an_old_object() {
         if uid(&copy) == uid(&before) { Err("it is the same".to_owned()) } else { Ok(()) }
     });
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
+}
+
+/// The API server names one of the quotas that are exceeded. Each of them must have room for the successor once the old object is gone.
+#[test]
+fn a_second_quota_without_room_keeps_the_old_object() {
+    let story = Story::new(peaceful(), "twice-crowded");
+    let target = story.target("a");
+    let mut source = secret(&story.home, "login", [("username", "u"), ("password", "p")]);
+    story.admin().create(&source).ok();
+    story.admin().create(&patient(&story, "Secret", "login")).ok();
+    let before = story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
+    for (name, most, resource) in [("full", "1", "count/secrets"), ("less", "0", "secrets")] {
+        let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": name },
+            "spec": { "hard": { resource: most } } });
+        story.admin().create(&quota).ok();
+        eventually("the quota is used up", || {
+            let quota = story.admin().get("ResourceQuota", &target, name).ok_or("it is gone")?;
+            same(quota["status"]["used"][resource].clone(), json!("1"))
+        });
+    }
+    story.admin().delete("Secret", &story.home, "login").ok();
+    eventually("the copy is about to go, since its source is gone", || {
+        let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone")?;
+        annotation(&copy, "copyrator.dev/remove-after").map(drop).ok_or_else(|| copy.to_string())
+    });
+    source["type"] = "kubernetes.io/basic-auth".into();
+    story.admin().create(&source).ok();
+    eventually("the copy is not replaced, and is not about to go any more", || {
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        let said = rule["status"]["problems"].to_string();
+        if !said.contains("not replaced")
+            || !said.contains("the ResourceQuota less has no room for it (secrets)")
+        {
+            return Err(rule["status"].to_string());
+        }
+        let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone")?;
+        assert_eq!((uid(&copy), &copy["type"]), (uid(&before), &json!("Opaque")));
+        same(annotation(&copy, "copyrator.dev/remove-after"), None)
+    });
+    // Once there is room in both, the copy is replaced.
+    story.admin().delete("ResourceQuota", &target, "less").ok();
+    eventually("the copy has the new type", || {
+        let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone for now")?;
+        same(copy["type"].clone(), json!("kubernetes.io/basic-auth"))
+    });
 }
 
 /// A rule that does not delete its copies while their source is made anew.

@@ -8,7 +8,7 @@ use copyrator_certs::{Authority, CaSecret};
 use serde_json::{Value, json};
 
 use crate::bed::objects::{binding, condition, config_map, data, deployment, ours, pod, secret, uid};
-use crate::bed::{Bed, Request, Story, eventually, private};
+use crate::bed::{Bed, Request, Story, eventually, private, same};
 
 const CA: &str = "copyrator-webhook-ca";
 
@@ -206,6 +206,7 @@ fn everything_is_done(bed: &Bed) {
         bed.admin.create(&binding(place, "bob", "edit")).ok();
     }
     copies(&story, &target);
+    replaced(&story, &target);
     templates(&story, &target);
     restarts(&story);
     pods(&story);
@@ -251,6 +252,43 @@ pub(crate) fn copies(story: &Story<'_>, target: &str) {
     asking["metadata"]["labels"] = json!({ "copyrator.dev/declares": "true" });
     story.admin().create(&asking).ok();
     story.until("ConfigMap", target, "asking", [("k", "v")]);
+}
+
+/// Deleted and created anew, where a quota counts the old object.
+fn replaced(story: &Story<'_>, target: &str) {
+    let frozen = |value: &str| {
+        let mut source = config_map(&story.home, "frozen", [("k", value)]);
+        source["immutable"] = json!(true);
+        source
+    };
+    let mut rule = story.rule("ConfigMap", &["frozen"]);
+    rule["metadata"]["name"] = json!("frozen");
+    rule["spec"]["targets"] = json!([{ "names": [target] }]);
+    rule["spec"]["deletionGrace"] = json!("1h");
+    story.admin().create(&frozen("1")).ok();
+    story.admin().create(&rule).ok();
+    story.until("ConfigMap", target, "frozen", [("k", "1")]);
+    let mut quota = ours("ResourceQuota", target, "full", json!({ "hard": { "count/configmaps": "0" } }));
+    quota["apiVersion"] = json!("v1");
+    let count = || {
+        let quota = story.admin().get("ResourceQuota", target, "full").ok_or("it is gone")?;
+        let used = quota["status"]["used"]["count/configmaps"].as_str();
+        used.map(str::to_owned).ok_or_else(|| quota.to_string())
+    };
+    story.admin().create(&quota).ok();
+    let used = eventually("the quota counts", count);
+    story
+        .admin()
+        .merge("ResourceQuota", target, "full", &json!({ "spec": { "hard": { "count/configmaps": used } } }))
+        .ok();
+    eventually("the quota is full", || {
+        let quota = story.admin().get("ResourceQuota", target, "full").ok_or("it is gone")?;
+        same(quota["status"]["hard"]["count/configmaps"].clone(), json!(used))
+    });
+    story.admin().delete("ConfigMap", &story.home, "frozen").ok();
+    story.admin().create(&frozen("2")).ok();
+    story.until("ConfigMap", target, "frozen", [("k", "2")]);
+    story.admin().delete("ResourceQuota", target, "full").ok();
 }
 
 /// Rollouts of each kind, one of them by eviction.

@@ -143,7 +143,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 26] = [
+const NO_REASONS: [&str; 27] = [
     "Apply",
     "BadRequest",
     "Canary",
@@ -163,6 +163,7 @@ const NO_REASONS: [&str; 26] = [
     "LoadBalancer",
     "Namespace",
     "NamespaceTerminating",
+    "NodePort",
     "None",
     "NotIn",
     "Opaque",

@@ -244,19 +244,22 @@ fn plan_wanted(
                     ..plan(state)
                 };
             }
+            let refused = last_attempt(world, slot, existing, &intent);
+            let state = refused
+                .filter(|last| !last.replace)
+                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(world, slot, last)));
+            // What was refused once may be refused for long, and keeps its mark no longer than what is blocked.
+            if let Some(action) = unmark(ours.filter(|_| refused.is_some())) {
+                return SlotPlan { action: Some(action), ..plan(state) };
+            }
             if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
-                let recheck = Some(until);
-                return SlotPlan { action: unmark(ours), recheck, ..plan(SlotState::Blocked(problem)) };
+                return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
             }
             let follows = follows(existing.filter(|_| take_over.is_none() && !disown), &intent.marks);
             if let Some(until) = braked(world, slot, now).filter(|_| follows) {
                 let action = unmark(existing);
                 return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
             }
-            let refused = last_attempt(world, slot, existing, &intent);
-            let state = refused
-                .filter(|last| !last.replace)
-                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(world, slot, last)));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
