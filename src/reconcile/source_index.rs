@@ -68,10 +68,7 @@ impl SourceIndexHandler {
         if self.context.world().is_recalling() {
             return Again::OnChange;
         }
-        let (at, mut index, reads_annotations) = {
-            let world = self.context.world();
-            (source_index_key(&world), SourceIndex::of(&world), world.settings().annotations)
-        };
+        let at = source_index_key(&self.context.world());
         let live = match self.contents.fetch(&at).await {
             Ok(live) => Some(live),
             Err(ContentError::Gone(_)) => None,
@@ -82,6 +79,10 @@ impl SourceIndexHandler {
             }
         };
         let before = live.as_ref().and_then(told);
+        let (mut index, reads_annotations) = {
+            let world = self.context.world();
+            (SourceIndex::of(&world, before.as_ref()), world.settings().annotations)
+        };
         if let Some(before) = before.as_ref().filter(|_| !reads_annotations) {
             // Annotations are off for now: the next leader that reads them needs what was granted.
             index.sources.clone_from(&before.sources);

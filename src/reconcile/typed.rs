@@ -90,6 +90,7 @@ impl TypeJudge {
             for key in slots.into_iter().chain([Key::RuleStatus(template.clone())]) {
                 self.context.queue().add_for(Some(template.namespace.clone()), key, Lane::Change);
             }
+            self.context.queue().add(Key::SourceIndex, Lane::Change);
         }
         again
     }

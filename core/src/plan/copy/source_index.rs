@@ -7,10 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{
-    claims::{Inert, authority, inert_template},
-    targets::bounds,
-};
+use super::claims::{Inert, authority, inert_template};
 use crate::{
     api::{CopyratorTemplateSpec, DeletionPolicy, TemplateObject},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
@@ -87,11 +84,20 @@ impl IndexedSource {
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the rights that they ask for, and the templates that act.
+    /// The known sources whose author has the rights that they ask for, and the templates that act. A leader that has just begun does
+    /// not know all rights yet: until then it lists what the index `before` lists.
     ///
     /// Namespaces have turns, so that the entries of one namespace cannot take the place of another's: a leader believes the proofs of
     /// listed sources only.
-    pub fn of(world: &World) -> Self {
+    pub fn of(world: &World, before: Option<&Self>) -> Self {
+        let listed_before: BTreeSet<(&str, &str)> = before
+            .iter()
+            .flat_map(|before| &before.templates)
+            .map(|one| (&*one.namespace, &*one.name))
+            .collect();
+        let was_listed = |name: &NamespacedName| {
+            name.template().is_some_and(|template| listed_before.contains(&(&*name.namespace, template)))
+        };
         let mut index = Self::default();
         let mut bytes = 0;
         let declared = world.rules().keys().chain(world.monitors().keys());
@@ -99,7 +105,9 @@ impl SourceIndex {
         let declared: BTreeSet<&NamespacedName> = declared.collect();
         let mut turns = BTreeMap::<&str, usize>::new();
         let mut entries = Vec::new();
-        for (name, entry) in declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name)?))) {
+        for (name, entry) in
+            declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name, &was_listed)?)))
+        {
             let turn = turns.entry(&name.namespace).or_default();
             *turn += 1;
             entries.push((*turn, name, entry));
@@ -160,9 +168,16 @@ enum Entry {
 }
 
 impl Entry {
-    fn of(world: &World, name: &NamespacedName) -> Option<Self> {
+    fn of(
+        world: &World,
+        name: &NamespacedName,
+        was_listed: impl Fn(&NamespacedName) -> bool,
+    ) -> Option<Self> {
         match world.templates().get(name) {
-            Some(facts) => template(world, name, facts).map(Self::Template),
+            Some(facts) => {
+                let acts = acts(world, name, facts).unwrap_or_else(|| was_listed(name));
+                acts.then(|| Self::Template(template(name, facts)))
+            }
             None => source(world, name).map(Self::Source),
         }
     }
@@ -212,14 +227,18 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     })
 }
 
-/// The entry of a template that acts, or is about to.
-fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<IndexedTemplate> {
-    let acts = match inert_template(world, name, facts) {
-        None | Some(Inert::Unjudged | Inert::NotListed) => true,
-        // A leader that has just begun has not asked yet: it leaves the entry of a template that was allowed as it is.
-        Some(Inert::Unauthorized) => authority(world, name, facts).is_none() && was_allowed(facts),
-        Some(_) => false,
-    };
+/// Whether a template acts; `None` where that is not known yet.
+fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
+    match inert_template(world, name, facts) {
+        None => Some(true),
+        Some(Inert::Unjudged | Inert::NotListed) => None,
+        Some(Inert::Unauthorized) if authority(world, name, facts).is_none() => None,
+        Some(_) => Some(false),
+    }
+}
+
+/// The entry of a template.
+fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     let CopyratorTemplateSpec { for_each, objects, deletion_policy, deletion_grace, .. } = &facts.spec;
     let object = |(at, object): (usize, &TemplateObject)| {
         let kind = object.template["kind"].as_str().unwrap_or_default();
@@ -232,7 +251,7 @@ fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Opti
             ..TemplateObject::default()
         }
     };
-    acts.then(|| IndexedTemplate {
+    IndexedTemplate {
         namespace: name.namespace.to_string(),
         name: name.template().unwrap_or_default().to_owned(),
         spec: CopyratorTemplateSpec {
@@ -242,34 +261,21 @@ fn template(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Opti
             deletion_grace: deletion_grace.clone(),
             ..CopyratorTemplateSpec::default()
         },
-    })
-}
-
-/// Whether an earlier look found that this version of the template may act.
-fn was_allowed(facts: &TemplateFacts) -> bool {
-    facts.status.as_ref().is_some_and(|status| status.authorized_generation == Some(facts.generation))
-}
-
-fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
-    let Ok(compiled) = &facts.compiled else { return false };
-    let is_granted = |key| facts.is_granted(key, &bounds(world, name, compiled));
-    match world.rule_authority(name).filter(|it| it.uid == facts.uid && it.generation == facts.generation) {
-        Some(known) => known.answer.is_ok(),
-        None => world.key().is_some_and(is_granted) && world.recalls(name, facts) == Some(true),
     }
 }
 
+/// Whether the author has the rights of the rule; where that is not known yet, whether the index listed this version of it.
+fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
+    let known = authority(world, name, facts).map(|known| known.answer.is_ok());
+    facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))
+}
+
+/// Whether the author has the rights of the monitor, likewise.
 fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
     let known = world.monitor_authority(name);
     let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);
-    facts.compiled.is_ok()
-        && match known {
-            Some(known) => known.answer.is_ok(),
-            None => {
-                world.key().is_some_and(|key| facts.is_granted(key))
-                    && world.recalls(name, facts) == Some(true)
-            }
-        }
+    let known = known.map(|known| known.answer.is_ok());
+    facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))
 }
 
 /// Whether an object is the ConfigMap with the index.
@@ -339,7 +345,7 @@ mod tests {
         source(&mut world, ("shop", "a"), "team-*", Ok(()));
         let no = Refusal { reason: RefusalReason::Forbidden, message: "no".into() };
         source(&mut world, ("shop", "b"), "team-*", Err(no));
-        let index = SourceIndex::of(&world);
+        let index = SourceIndex::of(&world, None);
         assert_eq!((index.sources.len(), index.omitted), (1, 0));
         let data = index.to_data().unwrap();
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
@@ -381,7 +387,7 @@ mod tests {
         put("off", json!({"suspend": true}));
         let long: Vec<String> = (0..64).map(|number| format!("{number:0>63}")).collect();
         put("long", json!({"forEach": {"namespaces": vec![json!({"names": long}); 4]}}));
-        let index = SourceIndex::of(&world);
+        let index = SourceIndex::of(&world, None);
         assert_eq!((index.templates.len(), index.omitted), (1, 1), "{index:?}");
         let IndexedTemplate { namespace, name, spec } = &index.templates[0];
         assert_eq!((namespace.as_str(), name.as_str()), ("home", "kit"));
@@ -393,7 +399,12 @@ mod tests {
         );
         let data = index.to_data().unwrap();
         assert!(!data.values().any(|text| text.contains("swordfish") || text.contains("Secret")), "{data:?}");
-        assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index));
+        assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index.clone()));
+
+        // A leader that has just begun knows of no answer yet.
+        world.forget_rule_authority(&NamespacedName::of_template("home", "kit"), |_| true);
+        assert_eq!(SourceIndex::of(&world, Some(&index)).templates, index.templates);
+        assert_eq!(SourceIndex::of(&world, None).templates, []);
     }
 
     fn names(number: usize) -> String {
@@ -407,7 +418,7 @@ mod tests {
             source(&mut world, ("a-tenant", &format!("source-{number}")), &names(28), Ok(()));
         }
         source(&mut world, ("shop", "certificate"), "team-*", Ok(()));
-        let index = SourceIndex::of(&world);
+        let index = SourceIndex::of(&world, None);
         assert!(index.omitted > 0 && index.sources.len() + index.omitted == 301, "{}", index.omitted);
         assert_eq!(index.sources.last().map(|one| &*one.namespace), Some("shop"));
         let size: usize = index.to_data().unwrap().values().map(String::len).sum();
@@ -418,7 +429,7 @@ mod tests {
     fn a_source_that_asks_for_much_is_listed_without_what_it_asks_for() {
         let mut world = World::default();
         source(&mut world, ("shop", "long"), &names(64), Ok(()));
-        let index = SourceIndex::of(&world);
+        let index = SourceIndex::of(&world, None);
         assert_eq!((index.sources[0].copy_to.as_deref(), index.omitted), (None, 1));
         assert_eq!(index.sources[0].generations, [1].into());
     }
