@@ -108,6 +108,7 @@ fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     let set = || ports.iter().filter(|port| !port["nodePort"].is_null()).count();
     match (&*of_kind, resource) {
         ("persistentvolumeclaims", measured) if measured.contains("storage") => None,
+        ("resourceclaims.resource.k8s.io", measured) if measured.contains("deviceclass") => None,
         ("services", "services.loadbalancers") => Some(u64::from(is_balanced)),
         ("services", "services.nodeports") if takes_all => Some(ports.len() as u64),
         ("services", "services.nodeports") if is_balanced => Some(set() as u64),

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
+    intake::decoded::Decoded,
     marks::{RESTART, never_carried},
     model::{Owner, keeper},
     names::Kind,
@@ -125,7 +126,9 @@ pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
 }
 
 fn decode_leaves(kind: Kind, text: &str) -> Option<Content> {
-    let Json::Object(object) = serde_json::from_str(text).ok()? else { return None };
+    let Json::Object(object) = serde_json::from_str::<Decoded<Json>>(text).ok()?.read().ok()? else {
+        return None;
+    };
     let metadata = RawMeta::deserialize(object.get("metadata")?).ok()?;
     let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
     // A template may ask for the restarts of a workload; rules copy none.

@@ -153,7 +153,8 @@ async fn follow<K: Kept>(
         intake.observer.events.inc();
         let error = match event {
             Ok(event) => {
-                if !matches!(event, watcher::Event::Init) {
+                // A list of which a later page fails begins with a page that does not.
+                if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     health.works();
                 }
                 intake.take(event);

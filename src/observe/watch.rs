@@ -141,13 +141,14 @@ async fn follow<W: Watched>(
         intake.observer.events.inc();
         match event {
             Ok(event) => {
-                let (begins, is_through) =
-                    (matches!(event, watcher::Event::Init), matches!(event, watcher::Event::InitDone));
+                let is_through = matches!(event, watcher::Event::InitDone);
+                let is_listing = matches!(event, watcher::Event::Init | watcher::Event::InitApply(_));
                 intake.take(event);
                 if is_through {
                     course.told = None;
                 }
-                if !begins {
+                // A list of which a later page fails begins with a page that does not.
+                if !is_listing {
                     course.health.works();
                 }
             }

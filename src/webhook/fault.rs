@@ -42,7 +42,7 @@ impl From<Unread> for HandleError {
     fn from(why: Unread) -> Self {
         match why {
             Unread::TooLarge => DecodeError::TooLarge.into(),
-            Unread::NoRoom => Self::Shed,
+            Unread::NoRoom | Unread::NoTurn => Self::Shed,
         }
     }
 }

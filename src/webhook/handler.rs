@@ -14,7 +14,7 @@ use super::{
     body::{Received, received},
     fault::HandleError,
     inquiry,
-    judge::{Decided, decided, undecoded},
+    judge::{Decided, decided, has_policies, undecoded},
     shedding::Permit,
 };
 use crate::{
@@ -109,9 +109,7 @@ async fn answer(
     let permit = Arc::new(Permit { _place: place, _room: room });
     let Decided { uid, operation, kind, decision } = match unread {
         None => decided(state, purpose, bytes, &permit).await?,
-        // The beginning tells policies enough to refuse the write.
-        Some(why) if has_policies(&purpose) => undecoded(state, &purpose, &bytes, why)?,
-        Some(why) => return Err(why.into()),
+        Some(why) => undecoded(state, &purpose, &bytes, why)?,
     };
     (seen.operation, seen.kind) = (operation, kind);
     let verdict = match decision? {
@@ -148,11 +146,6 @@ fn too_much_asked(namespace: &str) -> Verdict {
         "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
     );
     Verdict::refuse(Denial::TooManyRequests, &message)
-}
-
-/// Whether policies judge what comes for this purpose.
-fn has_policies(purpose: &Purpose) -> bool {
-    matches!(purpose, Purpose::Policies | Purpose::All)
 }
 
 /// How long the caller waits, less the time for the way back.

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    harness::{App, recorded},
+    harness::{App, Cluster, recorded},
     policies::guarded,
 };
 
@@ -61,9 +61,14 @@ async fn a_body_that_stalls_gives_its_place_back() {
     assert_eq!(app.metrics.in_flight.get(), 0);
 }
 
-/// A large review in the order in which the API server writes its fields.
+/// A large review.
 fn large_review(namespace: &str) -> String {
-    let object = format!(r#"{{"metadata":{{"name":"web"}},"data":{{"a":"{}"}}}}"#, "x".repeat(257 << 10));
+    review(namespace, &"x".repeat(257 << 10))
+}
+
+/// A review of a ConfigMap with this value, in the order in which the API server writes its fields.
+fn review(namespace: &str, value: &str) -> String {
+    let object = format!(r#"{{"metadata":{{"name":"web"}},"data":{{"a":"{value}"}}}}"#);
     format!(
         r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1","kind":{{"group":"","version":"v1","kind":"ConfigMap"}},"name":"web","namespace":"{namespace}","operation":"CREATE","object":{object},"oldObject":null}}}}"#
     )
@@ -128,6 +133,35 @@ async fn large_writes_of_one_namespace_keep_out_no_other() {
     };
     tokio::join!(futures::future::join_all(flood), other);
     assert_eq!(app.metrics.in_flight.get(), 0);
+}
+
+/// A namespace that takes all of its turns has its further writes refused. With `failurePolicy: Ignore` they would pass unjudged otherwise,
+/// and a user could have that by writing much at once.
+#[tokio::test]
+async fn writes_of_a_namespace_without_turns_are_refused_and_not_let_through() {
+    let rule = serde_json::json!({"name": "d", "keys": ["a"], "format": "json", "schema": {}});
+    let policy = serde_json::json!({"match": {"kinds": ["ConfigMap"]}, "data": [rule]});
+    let mut cluster = Cluster::new().policy("unpacked", policy);
+    cluster.most = 4;
+    let app = cluster.app();
+    let list = format!("[{}1]", "1,".repeat(20_000));
+    let send = || app.call(whole("/validate/policies?timeout=20s", review("shop", &list)));
+    let held = app.heavy.acquire_many(app.heavy.available_permits() as u32).await.unwrap();
+    let first = send();
+    let others = async {
+        tokio::task::yield_now().await;
+        let answers = futures::future::join_all([send(), send()]).await;
+        drop(held);
+        answers
+    };
+    let (first, others) = tokio::join!(first, others);
+    first.allowed();
+    for answer in others {
+        let message = answer.refused(429, "TooManyRequests");
+        let said =
+            "policy unpacked cannot judge ConfigMap shop/web: many writes to its namespace are being judged";
+        assert!(message.contains(said), "{message}");
+    }
 }
 
 /// Two namespaces can take all of the memory; each other then has its turn.

@@ -110,7 +110,10 @@ fn an_object_that_cannot_be_read_is_not_one_that_was_deleted() {
     assert_eq!(known(&observer), (names(&["a"]), names(&[])), "what is gone from the list is gone");
 }
 
-/// A server whose watch always says something that is no event, or whose lists fail.
+/// With this number of [`server`], the second page of each list fails.
+const SECOND_PAGE: usize = 2;
+
+/// A server whose watch always says something that is no event, or whose lists fail: from the first page on, or the second one.
 fn server(lists: &Arc<AtomicUsize>, is_failing: &'static AtomicUsize) -> Client {
     let lists = lists.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -123,6 +126,13 @@ fn server(lists: &Arc<AtomicUsize>, is_failing: &'static AtomicUsize) -> Client 
                     line,
                 ))]))),
             )
+        } else if is_failing.load(Ordering::Relaxed) == SECOND_PAGE
+            && request.uri().query().is_some_and(|query| !query.contains("continue="))
+        {
+            let metadata = json!({"resourceVersion": "1", "continue": "more"});
+            let page =
+                json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": [object("a")]});
+            (200, Either::Right(Full::new(Bytes::from(page.to_string()))))
         } else if is_failing.load(Ordering::Relaxed) > 0 {
             (500, Either::Right(Full::new(Bytes::from_static(b"away"))))
         } else {
@@ -173,6 +183,9 @@ async fn a_list_that_fails_for_a_minute_is_told_until_it_works_again() {
         FAILING.store(0, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!((told(), lists.load(Ordering::Relaxed) > 0), ((vec![], 2), true));
+        FAILING.store(SECOND_PAGE, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        assert_eq!(told().0, ["ConfigMaps"], "its first page alone is no list");
         stop.cancel();
     };
     futures::join!(watching, look);

@@ -22,6 +22,8 @@ pub enum Unread {
     TooLarge,
     /// As many large reviews as fit into memory are under way.
     NoRoom,
+    /// As many reviews about its namespace as may be are judged.
+    NoTurn,
 }
 
 impl fmt::Display for Unread {
@@ -35,6 +37,9 @@ impl fmt::Display for Unread {
             Self::NoRoom => f.write_str(
                 "its review is large, and too many large ones are under way: try again in a moment",
             ),
+            Self::NoTurn => {
+                f.write_str("many writes to its namespace are being judged: try again in a moment")
+            }
         }
     }
 }
@@ -84,7 +89,7 @@ pub fn unread(
     );
     let denial = match why {
         Unread::TooLarge => Denial::Forbidden,
-        Unread::NoRoom => Denial::TooManyRequests,
+        Unread::NoRoom | Unread::NoTurn => Denial::TooManyRequests,
     };
     let mut verdict = Verdict::refuse(denial, &message);
     verdict.audit.insert("verdict".into(), "refused".into());

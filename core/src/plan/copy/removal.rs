@@ -109,6 +109,9 @@ enum Way {
     /// It stays, and keeps its marks for this long: a label that comes back, an edit that is undone, or an instance that is made anew
     /// finds it as it was.
     Stays(Duration),
+    /// It stays for good, and keeps its marks for this long, since what it was made from is gone: a source that is made anew finds it,
+    /// and not somebody's object.
+    Waits(Duration),
 }
 
 /// How an unwanted object goes, given what its rule or template says; `None` where Kubernetes deletes it.
@@ -131,6 +134,19 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
+    .map(|way| match way {
+        Way::Said(OnRemoval::Retain | OnRemoval::Adopted) if lost_source(world, slot, marks) => {
+            Way::Waits(grace)
+        }
+        way => way,
+    })
+}
+
+/// Whether the source of a copy is gone, and its rule is not. A deleted rule, or one that no longer targets the namespace, is a decision; a
+/// source that is deleted and created anew looks the same for a moment.
+fn lost_source(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> bool {
+    let source = ObjectKey::new(slot.kind, marks.source.namespace.clone(), marks.source.name.clone());
+    world.rules().contains_key(&marks.rule) && world.object(&source).is_none()
 }
 
 /// Whether an unwanted object stays, as an ordinary one, when its grace is over.
@@ -140,7 +156,7 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
         let word = facts.marks.as_deref()?.on_removal.unwrap_or(OnRemoval::Retain);
         way_of(world, slot, facts, word)
     });
-    matches!(way, Some(Way::Stays(_)))
+    matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
 /// What holds for this object alone, whatever its template says of all of its objects: a person wrote a `deletionPolicy` for it, or it
@@ -202,10 +218,11 @@ fn leave(
     let version = Version::of(facts);
     let plan = |action, state| SlotPlan { action, ..SlotPlan::rest(Some(rule), state) };
     let released = || plan(Some(CopyAction::Release(version.clone())), SlotState::Kept);
-    let (grace, stays) = match way {
+    let (grace, stays, mark): (_, _, fn(_, _) -> _) = match way {
         Way::Said(OnRemoval::Retain | OnRemoval::Adopted) => return released(),
-        Way::Said(OnRemoval::Delete(grace)) => (grace, false),
-        Way::Stays(grace) => (grace, true),
+        Way::Said(OnRemoval::Delete(grace)) => (grace, false, CopyAction::MarkRemoval),
+        Way::Stays(grace) => (grace, true, CopyAction::MarkStaying),
+        Way::Waits(grace) => (grace, true, CopyAction::MarkRemoval),
     };
     let over =
         if grace.is_zero() { Some(None) } else { remove_after.filter(|after| *after <= now).map(Some) };
@@ -214,7 +231,6 @@ fn leave(
         (Some(after), _) => plan(Some(CopyAction::Delete(version)), SlotState::Leaving(after)),
         (None, None) => {
             let after = at_after(now, grace);
-            let mark = if stays { CopyAction::MarkStaying } else { CopyAction::MarkRemoval };
             plan(Some(mark(version, after)), SlotState::Leaving(Some(after)))
         }
         (None, Some(after)) => {

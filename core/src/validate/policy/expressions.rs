@@ -96,14 +96,21 @@ impl Expressions {
         let used = VARIABLES.into_iter().filter(|(name, _)| asked.iter().any(|one| one.program.reads(name)));
         let variables = used.map(|(name, _)| {
             let value = match name {
-                "object" => judgement.as_object(),
-                "oldObject" => old.as_mut().map_or(Value::Null, |old| old.as_object()),
+                "object" => judgement.as_object()?,
+                "oldObject" => match old.as_mut() {
+                    Some(old) => old.as_object()?,
+                    None => Value::Null,
+                },
                 "request" => request.and_then(|request| to_value(request()).ok()).unwrap_or(Value::Null),
                 _ => judgement.as_text(keys_read(asked)),
             };
-            (name, value)
+            Some((name, value))
         });
-        let variables = variables.collect();
+        let Some(variables) = variables.collect() else {
+            let unread = || Outcome::Unevaluated("the object is nested more than 128 levels deep".to_owned());
+            judgement.evaluated.extend(asked.iter().map(|one| (one.source.clone(), unread())));
+            return true;
+        };
         let mut evaluation = Evaluation::new(environment, variables, &mut judgement.budget);
         for expression in asked {
             let outcome = Outcome::from(evaluation.run(&expression.program));
@@ -274,6 +281,33 @@ mod tests {
         let violations = compiled("text.a == '1'").unwrap().judge(&mut judgement, None, None);
         let what: Vec<_> = violations.iter().map(|violation| &*violation.what).collect();
         assert_eq!(what, ["the expression costs too much on 2 bytes of data"]);
+    }
+
+    /// An object that is read as nothing has no fields, and passes what asks for none. Anybody may write managedFields.
+    #[test]
+    fn an_object_nested_too_deep_goes_around_no_expression() {
+        let deep = |value: &str| {
+            let fields = "{\"f:a\":".repeat(200) + "{}" + &"}".repeat(200);
+            let managed = format!(r#"[{{"manager":"a","fieldsV1":{fields}}}]"#);
+            format!(r#"{{"metadata":{{"name":"a","managedFields":{managed}}},"data":{{"mode":"{value}"}}}}"#)
+        };
+        let (before, after) = (deep("a"), deep("b"));
+        let decode = |raw| Candidate::decode(PolicyKind::ConfigMap, raw).unwrap();
+        let (before, after) = (decode(&before), decode(&after));
+        let judged = |expression: &str| {
+            let mut old = Judgement::new(&before, Timestamp::UNIX_EPOCH);
+            let mut new = Judgement::new(&after, Timestamp::UNIX_EPOCH);
+            let request = || unreachable!("none of them reads it");
+            let violations = compiled(expression).unwrap().judge(&mut new, Some(&mut old), Some(&request));
+            violations.first().map(|it| it.what.to_string())
+        };
+        for expression in [
+            "!has(object.data) || object.data.mode == 'a'",
+            "object.?data.?mode.orValue('a') == 'a'",
+            "oldObject == null || object.data.mode == oldObject.data.mode",
+        ] {
+            assert_eq!(judged(expression).as_deref(), Some("no"), "{expression}");
+        }
     }
 
     #[test]

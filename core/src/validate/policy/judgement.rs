@@ -9,7 +9,7 @@ use copyrator_cel::{EvaluationError, Key, Map, Value, to_value};
 use jiff::Timestamp;
 
 use super::{Budget, Candidate, fault::Fault, format};
-use crate::api::Format;
+use crate::{api::Format, intake::decoded::Decoded};
 
 /// The judgement of one version of an object.
 pub struct Judgement<'o> {
@@ -65,14 +65,14 @@ impl<'o> Judgement<'o> {
         found
     }
 
-    /// The whole object, as expressions see it.
-    pub(super) fn as_object(&mut self) -> Value {
-        let raw = self.object.raw;
-        let made = || {
-            let json = serde_json::from_str::<serde_json::Value>(raw).ok();
-            json.and_then(|json| to_value(json).ok()).unwrap_or(Value::Null)
-        };
-        self.as_object.get_or_insert_with(made).clone()
+    /// The whole object, as expressions see it; `None` where it cannot be read, which must not look like an object without fields. Deep
+    /// `managedFields`, which anybody may write, are left out.
+    pub(super) fn as_object(&mut self) -> Option<Value> {
+        if self.as_object.is_none() {
+            let decoded = serde_json::from_str::<Decoded<serde_json::Value>>(self.object.raw).ok();
+            self.as_object = decoded.and_then(|decoded| to_value(decoded.read().ok()?).ok());
+        }
+        self.as_object.clone()
     }
 
     /// The decoded data, as expressions see it that read these keys of it; `None` for all keys.
