@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::{ConfigMonitorStatus, Problem, WORST_PROBLEMS, WorkloadKind, set_condition, speaks_of},
     authority::NOT_ASKED,
-    model::{MonitorFacts, Store, UnreadObject, WaitReason, World},
+    model::{ListName, MonitorFacts, Store, UnreadObject, WaitReason, World},
     names::{NamespacedName, WorkloadKey},
     plan::{
         Need, Reason, at_after,
@@ -61,11 +61,13 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
 /// an old one at hand.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
-    let unread = lists_said(world, |store, _| {
-        let of_workloads = WorkloadKind::ALL.into_iter().any(|kind| store == Store::restarting(kind));
+    let is_of = |list: &ListName| {
+        let of_workloads = WorkloadKind::ALL.into_iter().any(|kind| list.store == Store::restarting(kind));
         of_workloads
-            || [Store::Namespaces, Store::ConfigMonitors, Store::ConfigMaps, Store::Secrets].contains(&store)
-    });
+            || [Store::Namespaces, Store::ConfigMonitors, Store::ConfigMaps, Store::Secrets]
+                .contains(&list.store)
+    };
+    let unread = lists_said(world, is_of, |place| *name.namespace == *place);
     if !world.is_complete() {
         let status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
         return unread.map(|said| outdated(status, facts.generation, said, Vec::new(), now));

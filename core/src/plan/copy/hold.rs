@@ -29,7 +29,7 @@ const FEW: Duration = Duration::from_secs(30);
 const APART: Duration = Duration::from_millis(500);
 /// So many refused writes have the longest wait.
 const MANY: usize = 600;
-/// How often one is that nothing but another object, text or definition makes pass: a sweep has the same time.
+/// What the wait grows to where nothing but another object, text or definition makes a write pass: a sweep has the same time.
 const LATER: Duration = Duration::from_secs(3600);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
@@ -127,7 +127,9 @@ fn pace(
     match reason {
         // The queue's own backoff is enough.
         WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
-        WriteFault::Unfit | WriteFault::TooLarge => (LATER, LATER),
+        WriteFault::TooLarge => (LATER, LATER),
+        // A mutating policy of somebody else may have made it invalid, and go.
+        WriteFault::Unfit => (refused_for.clamp(AGAIN, LATER), LATER),
         // It is tried at once when the policies change.
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
         WriteFault::Refused | WriteFault::Conflict => {
@@ -170,7 +172,7 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
         (WriteFault::Failed | WriteFault::Forbidden, _) => said.clone(),
         (_, LATER) => {
             format!(
-                "{said}; it is tried again when the object, or what it is made from, changes, and every hour"
+                "{said}; it is tried again when the object, or what it is made from, changes, and less and less often, up to every hour"
             )
         }
         (_, every) if every < Duration::from_secs(60) => {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    claims::{Inert, authority, claims_on, inert, slots_of, sources_of, unseen_source},
+    claims::{Inert, authority, claims_on, inert, slots_of, source_namespaces, sources_of, unseen_source},
     conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
@@ -22,7 +22,7 @@ use super::{
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
-    targets::{bounds, can_grow, unseen},
+    targets::{bounds, can_grow, is_named, unseen},
     unreadable::{unread_lists, unread_sources},
 };
 use crate::{
@@ -57,7 +57,7 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 /// for its users. The task that asks or reads plans the status again afterwards. So while objects that something needs are not listed.
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
-    let outdates = unread_lists_of(world, facts);
+    let outdates = unread_lists_of(world, rule, facts);
     if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
         return outdates.map(|said| outdated(facts, said, now));
     }
@@ -156,9 +156,16 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 }
 
 /// The lists that a rule hangs on and that have failed for long.
-fn unread_lists_of(world: &World, facts: &RuleFacts) -> Option<(Reason, String)> {
+fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<(Reason, String)> {
     let kinds = facts.compiled.as_ref().map(|compiled| [compiled.kind, compiled.shape.kind]);
-    unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None)
+    let reaches = |place: &str| {
+        let is_source = |compiled| source_namespaces(rule, compiled).any(|namespace| namespace == place);
+        let target = world.namespaces().get(place);
+        let takes = |compiled| target.is_some_and(|facts| is_named(compiled, place, facts));
+        *rule.namespace == *place
+            || facts.compiled.as_deref().is_ok_and(|compiled| is_source(compiled) || takes(compiled))
+    };
+    unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None, reaches)
 }
 
 /// The report of a rule or template about which nothing is known now: the status as it is, and that it may be out of date.

@@ -34,7 +34,7 @@ use crate::{
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
 pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.templates().get(template)?;
-    let outdates = unread_lists_of(world, facts);
+    let outdates = unread_lists_of(world, template, facts);
     if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
         return outdates.map(|said| outdated(facts, said, now));
     }
@@ -70,11 +70,22 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
 }
 
 /// The lists that a template hangs on and that have failed for long.
-fn unread_lists_of(world: &World, facts: &TemplateFacts) -> Option<(Reason, String)> {
+fn unread_lists_of(
+    world: &World,
+    template: &NamespacedName,
+    facts: &TemplateFacts,
+) -> Option<(Reason, String)> {
     let compiled = facts.compiled.as_deref().ok();
     let kinds = compiled.into_iter().flat_map(|compiled| compiled.kinds(&world.settings().template_kinds));
     let instances = compiled.and_then(CompiledTemplate::instance_kind);
-    unread_lists(world, Store::CopyratorTemplates, kinds, instances)
+    let reaches = |place: &str| {
+        let takes = |compiled: &CompiledTemplate| {
+            let target = world.namespaces().get(place);
+            target.is_some_and(|facts| compiled.goes_into(&template.namespace, place, &facts.labels))
+        };
+        *template.namespace == *place || compiled.is_some_and(takes)
+    };
+    unread_lists(world, Store::CopyratorTemplates, kinds, instances, reaches)
 }
 
 /// The status that a rule or template should have; `None` as in its report.

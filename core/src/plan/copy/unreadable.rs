@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     marks::{CopyMarks, write_time},
-    model::{Declaration, ObjectFacts, Store, UnreadObject, World},
+    model::{Declaration, ListName, ObjectFacts, Store, UnreadObject, World},
     names::{InstanceKind, Kind, NamespacedName, ObjectKey},
     plan::Reason,
     validate::{CompiledRule, CompiledTemplate},
@@ -95,6 +95,7 @@ pub(super) fn unread_lists(
     declared: Store,
     kinds: impl IntoIterator<Item = Kind>,
     instances: Option<&InstanceKind>,
+    reaches: impl Fn(&str) -> bool,
 ) -> Option<(Reason, String)> {
     let (mut stores, mut granted) = (vec![Store::Namespaces, declared], Vec::from_iter(instances.cloned()));
     for kind in kinds {
@@ -106,18 +107,23 @@ pub(super) fn unread_lists(
             _ => stores.push(Store::of(kind)),
         }
     }
-    lists_said(world, |store, kind| match kind {
+    let is_of = |list: &ListName| match &list.kind {
         Some(kind) => granted.contains(kind),
-        None => stores.contains(&store),
-    })
+        None => stores.contains(&list.store),
+    };
+    lists_said(world, is_of, reaches)
 }
 
-/// The first of the lists for which `matters` is true.
+/// The first failing list for which `is_of` is true, where it is of all namespaces, or of one that the declaration `reaches`. While not
+/// everything is listed, each failing list keeps back all decisions.
 pub(crate) fn lists_said(
     world: &World,
-    matters: impl Fn(Store, Option<&InstanceKind>) -> bool,
+    is_of: impl Fn(&ListName) -> bool,
+    reaches: impl Fn(&str) -> bool,
 ) -> Option<(Reason, String)> {
-    let (list, failing) = world.failing_lists().find(|(list, _)| matters(list.store, list.kind.as_ref()))?;
+    let is_listed = world.is_complete() && !world.is_widening();
+    let reaches = |list: &ListName| list.place.as_deref().is_none_or(|place| !is_listed || reaches(place));
+    let (list, failing) = world.failing_lists().find(|(list, _)| is_of(list) && reaches(list))?;
     let message = format!(
         "what this status says may be out of date, since {list} cannot be read since {}: {}",
         write_time(failing.since),

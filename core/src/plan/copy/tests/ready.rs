@@ -141,6 +141,10 @@ fn a_list_that_fails_makes_no_status_out_of_date_in_silence() {
     };
     assert!(fails(&mut world, Store::ConfigMaps));
     assert_eq!(said(&world, &it).0[0], "Ready=True NoSource", "it copies Secrets");
+    let elsewhere = ListName::of(Store::Secrets, Some("elsewhere".into()));
+    let failing = FailingList { since: at(0), why: "its conversion fails".into() };
+    assert!(world.note_failing(elsewhere, Some(failing)));
+    assert_eq!(said(&world, &it).0[0], "Ready=True NoSource", "it neither reads nor writes there");
     assert!(fails(&mut world, Store::Secrets));
     let (conditions, message) = said(&world, &it);
     assert_eq!(conditions[0], "Ready=False Unread");

@@ -22,7 +22,7 @@ fn each_result_of_a_write_is_remembered_as_the_next_plan_needs_it() {
         (refused("no"), true, Some((false, again))),
         (Acted::Outdated, true, Some((false, again))),
         // Nothing but another object, text or definition makes these pass.
-        (Acted::Refused(WriteFault::Unfit, "invalid".into()), true, Some((false, 3600))),
+        (Acted::Refused(WriteFault::Unfit, "invalid".into()), true, Some((false, 300))),
         (Acted::Refused(WriteFault::TooLarge, "too large".into()), true, Some((false, 3600))),
         (refused("no"), true, Some((false, again))),
         (refused("no"), false, Some((false, again))),
@@ -106,18 +106,22 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
 
 /// A refusal that nothing but a change ends is told as such, and waits for it.
 #[test]
-fn what_is_invalid_waits_for_a_change_or_an_hour() {
+fn what_is_invalid_waits_for_a_change_and_is_tried_less_and_less_often() {
     let mut world = world();
     secret(&mut world, "home", "app", json!({}));
     let rule = rule(&mut world, "a", 0, json!({}));
     answer(&mut world, &rule, true);
     let action = plan_slot(&world, &slot(), at(0)).action.unwrap();
     settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Unfit, "invalid".into()), at(0));
-    let plan = plan_slot(&world, &slot(), at(1800));
+    let plan = plan_slot(&world, &slot(), at(299));
+    assert_eq!((plan.action, plan.recheck), (None, Some(at(300))));
+    let again = plan_slot(&world, &slot(), at(1800)).action.unwrap();
+    settle_slot(&mut world, &slot(), &again, Acted::Refused(WriteFault::Unfit, "invalid".into()), at(1800));
+    let plan = plan_slot(&world, &slot(), at(1801));
     assert_eq!((plan.action, plan.recheck), (None, Some(at(3600))));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
     assert_eq!(problem.reason.as_str(), "Refused");
-    assert!(problem.message.ends_with("when the object, or what it is made from, changes, and every hour"));
+    assert!(problem.message.ends_with("when the object, or what it is made from, changes, and less and less often, up to every hour"));
     assert!(plan_slot(&world, &slot(), at(3600)).action.is_some());
     let source = ObjectKey::new(Kind::Secret, "home", "app");
     let print = Fingerprint { immutable: true, ..world.fingerprint(&source).unwrap().clone() };
