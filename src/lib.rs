@@ -21,8 +21,8 @@ mod webhook;
 
 pub use cli::called;
 pub use copyrator_core::{
-    admit, api, authority, crds, digest, explain, hooks, import, intake, marks, model, names, paths, plan,
-    validate,
+    admit, api, authority, crds, decoded, digest, explain, hooks, import, intake, marks, model, names, paths,
+    plan, validate,
 };
 
 /// What tests, benchmarks and fuzz targets use beside the modules above; nothing else leaves this crate.

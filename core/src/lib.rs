@@ -10,6 +10,7 @@ pub mod admit;
 pub mod api;
 pub mod authority;
 pub mod crds;
+pub mod decoded;
 pub mod digest;
 pub mod explain;
 pub mod hooks;

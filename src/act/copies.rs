@@ -21,7 +21,7 @@ use super::{
     writer::{WriteError, Writer},
 };
 use crate::{
-    intake::decoded::Decoded,
+    decoded::Decoded,
     marks::{
         AUTHORIZED, COPY_MANAGER, DEFINITION, GRANT_MANAGER, MANAGED_BY, MARK, OBJECT, ON_REMOVAL, OnRemoval,
         PODS_APPLIED, PODS_MANAGER, REMOVAL_MANAGER, REMOVE_AFTER, RULE_LABEL, write_time,

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::manifest::{of_write, take_off};
 use crate::{
-    intake::{decoded::Decoded, granted::Declared},
+    decoded::Decoded,
+    intake::granted::Declared,
     marks::COPY_MANAGER,
     model::{Compared, ObjectFacts},
     names::ObjectKey,

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::{observer::Observer, watch::watch};
 use crate::{
     api::DataKind,
+    decoded::Decoded,
     intake::{
-        decoded::Decoded,
         labelled::{Labelled, OfCopies, OfDeclaring},
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,

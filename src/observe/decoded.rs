@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 
 use crate::{
     api::DataKind,
+    decoded::Decoded,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    intake::decoded::Decoded,
     marks::{RESTART, never_carried},
     model::{Owner, keeper},
     names::Kind,

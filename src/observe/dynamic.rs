@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{health::Health, hindered::hindered, observer::Observer, watch::is_undecodable};
 use crate::{
-    intake::decoded::Decoded,
+    decoded::Decoded,
     model::{InstancesRead, ListName, UnreadObject, World},
     names::InstanceKind,
     plan::Changed,

@@ -15,7 +15,8 @@ use kube::{
 
 use super::dynamic::Kept;
 use crate::{
-    intake::{decoded::Decoded, granted::Declared},
+    decoded::Decoded,
+    intake::granted::Declared,
     marks::OF_COPIES,
     model::{InstancesRead, UnreadObject, World},
     names::{InstanceKind, Kind, ObjectKey},

@@ -8,7 +8,8 @@ use kube::{Api, Client, api::ApiResource, core::DynamicObject, runtime::watcher}
 
 use super::dynamic::Kept;
 use crate::{
-    intake::{decoded::Decoded, instance::Instance},
+    decoded::Decoded,
+    intake::instance::Instance,
     model::{InstancesRead, UnreadObject, World},
     names::{InstanceKind, NamespacedName, TemplateKind},
     plan::{Changed, unread},

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::instances::api;
 use crate::{
+    decoded::Decoded,
     intake::{
-        decoded::Decoded,
         granted::Declared,
         instance::Instance,
         watched::{Watched, namespace_facts},

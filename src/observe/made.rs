@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::{intake::decoded::Decoded, names::ObjectKey};
+use crate::{decoded::Decoded, names::ObjectKey};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);

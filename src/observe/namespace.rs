@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
 use crate::{
-    intake::{decoded::Decoded, watched::namespace_facts},
+    decoded::Decoded,
+    intake::watched::namespace_facts,
     model::{NamespaceRead, Store},
 };
 

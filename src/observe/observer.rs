@@ -11,10 +11,8 @@ use tokio::sync::Notify;
 
 use super::crds::{RULES, TEMPLATES};
 use crate::{
-    intake::{
-        decoded::{Decoded, Unreadable},
-        watched::Watched,
-    },
+    decoded::{Decoded, Unreadable},
+    intake::watched::Watched,
     model::{DataScope, DataWatch, Definition, NamespaceRead, Store, World},
     plan::{Changed, Key, affected, needed, needed_by},
 };

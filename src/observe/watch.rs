@@ -22,7 +22,8 @@ use super::{
     observer::{Observer, definition_name},
 };
 use crate::{
-    intake::{decoded::Decoded, watched::Watched},
+    decoded::Decoded,
+    intake::watched::Watched,
     model::{Definition, ListName, NamespaceRead, Store},
     plan::Changed,
 };

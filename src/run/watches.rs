@@ -17,9 +17,9 @@ use super::tasks::Tasks;
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate},
     config::Config,
+    decoded::Decoded,
     intake::{
         AsWritten,
-        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
         watched::Watched,
         workload::Workload,

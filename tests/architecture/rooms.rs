@@ -7,33 +7,37 @@ use super::{assert_none, product, root};
 
 /// Each room with the rooms that it may import. A room imports only rooms that stand above it in this table, so no two
 /// rooms can need each other. Before an arrow is added, look whether one item stands in the wrong room.
-const ROOMS: [(&str, &[&str]); 25] = [
+const ROOMS: [(&str, &[&str]); 26] = [
     ("api", &[]),
+    ("decoded", &[]),
     ("paths", &[]),
     ("names", &["api"]),
     ("digest", &["names"]),
     ("marks", &["api", "names", "digest"]),
-    ("validate", &["api", "paths", "names", "digest", "marks"]),
+    ("validate", &["api", "decoded", "paths", "names", "digest", "marks"]),
     ("model", &["api", "paths", "names", "digest", "marks", "validate"]),
     ("authority", &["api", "names", "digest", "marks", "validate", "model"]),
     ("plan", &["api", "paths", "names", "digest", "marks", "validate", "model", "authority"]),
     ("explain", &["api", "names", "paths", "digest", "marks", "validate", "model", "authority", "plan"]),
     ("hooks", &["api", "names", "marks", "validate", "model", "plan"]),
     ("crds", &["api"]),
-    ("intake", &["api", "paths", "names", "marks", "validate", "model", "plan"]),
+    ("intake", &["api", "decoded", "paths", "names", "marks", "validate", "model", "plan"]),
     ("import", &["api", "names", "marks", "validate", "model", "intake"]),
     ("admit", &["api", "names", "marks", "validate", "model", "authority", "plan"]),
     ("serve", &[]),
     ("cluster", &[]),
     ("config", &["names", "model", "hooks", "cluster"]),
     ("access", &["authority", "model", "names"]),
-    ("observe", &["api", "paths", "names", "digest", "marks", "model", "plan", "hooks", "crds", "intake"]),
+    (
+        "observe",
+        &["api", "decoded", "paths", "names", "digest", "marks", "model", "plan", "hooks", "crds", "intake"],
+    ),
     ("webhook", &["api", "model", "access", "authority", "admit"]),
     (
         "act",
         &[
             "api", "paths", "names", "digest", "marks", "model", "plan", "explain", "hooks", "observe",
-            "serve", "cluster", "config", "admit", "intake",
+            "serve", "cluster", "config", "admit", "intake", "decoded",
         ],
     ),
     (
@@ -74,12 +78,14 @@ const ROOMS: [(&str, &[&str]); 25] = [
             "reconcile",
             "webhook",
             "intake",
+            "decoded",
         ],
     ),
     (
         "cli",
         &[
             "api",
+            "decoded",
             "names",
             "digest",
             "marks",

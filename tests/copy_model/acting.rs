@@ -8,10 +8,10 @@ use std::{
 
 use copyrator::{
     api::{ConfigPolicy, CopyratorRule},
+    decoded::Decoded,
     digest::DigestKey,
     intake::{
         AsWritten,
-        decoded::Decoded,
         object::Slim,
         watched::{Watched, take_in},
     },

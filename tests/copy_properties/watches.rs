@@ -8,9 +8,9 @@ use std::{
 
 use copyrator::{
     api::{CopyratorRule, DataKind},
+    decoded::Decoded,
     intake::{
         AsWritten,
-        decoded::Decoded,
         labelled::{Labelled, OfCopies, OfDeclaring},
         object::Slim,
         watched::Watched,

@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::{
-    decoded::Unreadable,
     watched::{Watched, name, namespaced},
     written::AsWritten,
 };
 use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorRuleStatus, CopyratorTemplate, Problem},
+    decoded::Unreadable,
     marks::{PODS_MANAGER, RESTART_NOW},
     model::{Declared, Store, World},
     names::NamespacedName,

@@ -8,11 +8,11 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    decoded::Unreadable,
     object::OfKind,
     watched::{Watched, namespaced},
 };
 use crate::{
+    decoded::Unreadable,
     marks,
     model::{DataWatch, OurLabel, Store, World},
     names::{NamespacedName, ObjectKey},

@@ -2,7 +2,6 @@
 
 mod annotated;
 mod declared;
-pub mod decoded;
 pub mod granted;
 pub mod instance;
 pub mod labelled;

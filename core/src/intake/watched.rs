@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::{
     annotated,
-    decoded::{Decoded, Unreadable},
     object::{self, OfKind, Slim},
     workload::{Restartable, Workload},
 };
 use crate::{
+    decoded::{Decoded, Unreadable},
     marks,
     model::{DataWatch, Labels, NamespaceFacts, Store, UnreadObject, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},

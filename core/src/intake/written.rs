@@ -11,9 +11,9 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::decoded::Unreadable;
 use crate::{
     api::Problem,
+    decoded::Unreadable,
     validate::{SpecFault, unknown_fields},
 };
 

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     cli::operator::Install,
+    decoded::Decoded,
     intake::{
-        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::Watched,
     },

@@ -4,7 +4,7 @@ use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
 use super::facts::{Readable, Unread};
-use crate::{cli::terminal::refused::words, intake::decoded::Decoded, observe::content::goes_on_from};
+use crate::{cli::terminal::refused::words, decoded::Decoded, observe::content::goes_on_from};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;

@@ -19,9 +19,9 @@ use super::{
 use crate::{
     api::{ConfigMonitor, CopyratorRule, CopyratorTemplate, Problem},
     cli::{operator::Install, terminal::with_distinct_causes},
+    decoded::Decoded,
     intake::{
         AsWritten,
-        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, Slim},
         watched::{Watched, take_in},
         workload::Workload,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::terminal::{Exit, aligned_all, refused::words},
-    intake::decoded::Decoded,
+    decoded::Decoded,
 };
 
 /// How many objects a page has.

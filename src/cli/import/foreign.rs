@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::terminal::{Exit, refused::words},
+    decoded::{Decoded, Unreadable},
     import::{ImportInput, Tool, is_of_interest},
-    intake::decoded::{Decoded, Unreadable},
 };
 
 /// Why nothing can be imported.

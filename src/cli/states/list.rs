@@ -14,7 +14,7 @@ use crate::{
         operator::ReadScope,
         terminal::{Exit, refused::words},
     },
-    intake::decoded::Decoded,
+    decoded::Decoded,
     plan::copy::ProblemReason,
 };
 

@@ -24,9 +24,9 @@ use super::{
 use crate::{
     access::Authorizer,
     authority::TrustedWriters,
+    decoded::Decoded,
     digest::{DigestKey, Fingerprint},
     intake::{
-        decoded::Decoded,
         granted::Declared,
         object::{OfKind, Slim},
     },

@@ -4,7 +4,8 @@
 use kube::Client;
 
 use crate::{
-    intake::{decoded::Decoded, granted::Declared},
+    decoded::Decoded,
+    intake::granted::Declared,
     model::InstancesRead,
     names::Kind,
     observe::{

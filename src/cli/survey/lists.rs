@@ -22,9 +22,9 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
     authority::{Question, Subject, refusal},
     cli::operator::ReadScope,
+    decoded::Decoded,
     intake::{
         AsWritten,
-        decoded::Decoded,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
         watched::{Watched, note_unreadable, take_in},
         workload::Workload,

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
     cli::{arguments::Labels, operator::ReadScope, terminal::Exit},
-    intake::decoded::Decoded,
+    decoded::Decoded,
     model::World,
     names::NamespacedName,
     validate::Selector,

@@ -14,10 +14,7 @@ use serde_json::Value;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::{
-    cluster::client::over,
-    intake::{decoded::Decoded, object::Slim},
-};
+use crate::{cluster::client::over, decoded::Decoded, intake::object::Slim};
 
 /// The form of a watch.
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";

@@ -2,7 +2,8 @@
 
 use copyrator::{
     api::CopyratorRule,
-    intake::{AsWritten, decoded::Decoded, object::Slim, workload::Workload},
+    decoded::Decoded,
+    intake::{AsWritten, object::Slim, workload::Workload},
     testing::metadata_as_json,
 };
 use k8s_openapi::api::{

@@ -106,7 +106,7 @@ impl SourceIndex {
         let mut turns = BTreeMap::<&str, usize>::new();
         let mut entries = Vec::new();
         for (name, entry) in
-            declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name, &was_listed)?)))
+            declared.into_iter().filter_map(|name| Some((name, Entry::of(world, name, was_listed)?)))
         {
             let turn = turns.entry(&name.namespace).or_default();
             *turn += 1;

@@ -9,7 +9,7 @@ use copyrator_cel::{EvaluationError, Key, Map, Value, to_value};
 use jiff::Timestamp;
 
 use super::{Budget, Candidate, fault::Fault, format};
-use crate::{api::Format, intake::decoded::Decoded};
+use crate::{api::Format, decoded::Decoded};
 
 /// The judgement of one version of an object.
 pub struct Judgement<'o> {
