@@ -278,3 +278,31 @@ impl Listing<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_read_is_named_and_the_others_are_imported() {
+        let annotations = json!({"replicator.v1.mittwald.de/replicate-to": "shop"});
+        let whole = json!({"metadata": {"namespace": "home", "name": "a", "annotations": annotations}});
+        let poison = json!({"metadata": {"namespace": "home", "name": "b", "labels": 7}});
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_it = request.uri().path().ends_with("/secrets");
+            let items = if is_it { json!([poison, whole]) } else { json!([]) };
+            let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items});
+            async move { Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes()))) }
+        });
+        let found = read(&Client::new(service, "default"), None, None).await.unwrap();
+        let [unreadable] = &found.unreadable[..] else { panic!("{:?}", found.unreadable) };
+        assert!(unreadable.starts_with("Secret home/b cannot be read ("), "{unreadable}");
+        let printed = format!("{:?}", found.input);
+        assert!(printed.contains("replicate-to"), "{printed}");
+    }
+}

@@ -352,37 +352,40 @@ mod tests {
         assert_eq!(SourceIndex::from_data(|_| Some("[")), None);
     }
 
+    /// A template whose author may do what it declares.
+    fn template(world: &mut World, (namespace, name): (&str, &str), more: &serde_json::Value) {
+        let object = |id: &str, kind: &str| {
+            let metadata = json!({"name": "${namespaceObject.metadata.name}-Secret"});
+            json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": metadata}})
+        };
+        let mut kept = object("B_2", "ConfigMap");
+        kept["includeWhen"] = json!("namespaceObject.metadata.name == 'swordfish'");
+        let mut spec = json!({
+            "forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]},
+            "objects": [object("a", "ConfigMap"), kept], "deletionGrace": "1h",
+        });
+        json_patch::merge(&mut spec, more);
+        let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
+            "metadata": {"namespace": namespace, "name": name, "uid": "u", "generation": 1, "resourceVersion": "1"}});
+        let template: AsWritten<CopyratorTemplate> = serde_json::from_value(object).unwrap();
+        template.put(world, Timestamp::UNIX_EPOCH);
+        let authority = Authority {
+            uid: "u".into(),
+            generation: 1,
+            identity: "user alice".into(),
+            answer: Ok(()),
+            asked: Timestamp::UNIX_EPOCH,
+            questions: 0,
+            refusals: 0,
+        };
+        world.set_rule_authority(&NamespacedName::of_template(namespace, name), authority);
+    }
+
     /// The webhook compiles what it reads: an entry that it cannot read would be left out of its warnings.
     #[test]
     fn a_template_is_indexed_without_its_texts_and_compiles() {
         let mut world = World::default();
-        let mut put = |name: &str, more: serde_json::Value| {
-            let object = |id: &str, kind: &str| {
-                let metadata = json!({"name": "${namespaceObject.metadata.name}-Secret"});
-                json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": metadata}})
-            };
-            let mut kept = object("B_2", "ConfigMap");
-            kept["includeWhen"] = json!("namespaceObject.metadata.name == 'swordfish'");
-            let mut spec = json!({
-                "forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]},
-                "objects": [object("a", "ConfigMap"), kept], "deletionGrace": "1h",
-            });
-            json_patch::merge(&mut spec, &more);
-            let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
-                "metadata": {"namespace": "home", "name": name, "uid": "u", "generation": 1, "resourceVersion": "1"}});
-            let template: AsWritten<CopyratorTemplate> = serde_json::from_value(object).unwrap();
-            template.put(&mut world, Timestamp::UNIX_EPOCH);
-            let authority = Authority {
-                uid: "u".into(),
-                generation: 1,
-                identity: "user alice".into(),
-                answer: Ok(()),
-                asked: Timestamp::UNIX_EPOCH,
-                questions: 0,
-                refusals: 0,
-            };
-            world.set_rule_authority(&NamespacedName::of_template("home", name), authority);
-        };
+        let mut put = |name: &str, more: serde_json::Value| template(&mut world, ("home", name), &more);
         put("kit", json!({}));
         put("off", json!({"suspend": true}));
         let long: Vec<String> = (0..64).map(|number| format!("{number:0>63}")).collect();
@@ -418,8 +421,10 @@ mod tests {
             source(&mut world, ("a-tenant", &format!("source-{number}")), &names(28), Ok(()));
         }
         source(&mut world, ("shop", "certificate"), "team-*", Ok(()));
+        template(&mut world, ("site", "kit"), &json!({}));
         let index = SourceIndex::of(&world, None);
         assert!(index.omitted > 0 && index.sources.len() + index.omitted == 301, "{}", index.omitted);
+        assert_eq!(index.templates.len(), 1);
         assert_eq!(index.sources.last().map(|one| &*one.namespace), Some("shop"));
         let size: usize = index.to_data().unwrap().values().map(String::len).sum();
         assert!(size <= MOST_BYTES + 100, "{size}");
