@@ -55,7 +55,7 @@ pub fn annotated_rule<'a>(
     if let Some(text) = selector {
         match parse_selector(text) {
             Ok(selector) => {
-                Selector::compile(COPY_TO_SELECTOR, &selector, &mut problems);
+                Selector::of_namespaces(COPY_TO_SELECTOR, &selector, &mut problems);
                 targets.push(TargetTerm { names: None, namespace_selector: Some(selector) });
             }
             Err(wrong) => problems.push(invalid(COPY_TO_SELECTOR, wrong)),

@@ -7,6 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use super::{check_name, invalid};
 use crate::{api::Problem, names::NameKind};
 
+/// The label of each Namespace that has its name.
+const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
+
 /// A compiled LabelSelector. An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
@@ -46,6 +49,19 @@ impl Selector {
             }
         }
         Self(requirements)
+    }
+
+    /// Compiles a selector of namespaces, likewise. Their names are a label of theirs: a value that no namespace can be called would
+    /// exclude nothing, or select nothing, in silence.
+    pub fn of_namespaces(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
+        let compiled = Self::compile(field, selector, problems);
+        let named = compiled.0.iter().filter(|requirement| requirement.key == NAME_OF_NAMESPACE);
+        let values = named.flat_map(|requirement| match &requirement.operator {
+            Operator::In(values) | Operator::NotIn(values) => &values[..],
+            Operator::Exists | Operator::DoesNotExist => &[],
+        });
+        values.for_each(|value| check_name(field, value, NameKind::Namespace, problems));
+        compiled
     }
 
     /// Whether labels, given as a look-up, meet every requirement.
@@ -154,6 +170,21 @@ mod tests {
     }
 
     /// config-syncer#472: a bad selector stopped the whole process.
+    #[test]
+    fn a_name_that_no_namespace_can_have_is_refused() {
+        let selector = |value: &str| -> LabelSelector {
+            let one = serde_json::json!({"key": NAME_OF_NAMESPACE, "operator": "NotIn", "values": [value]});
+            serde_json::from_value(serde_json::json!({"matchExpressions": [one]})).unwrap()
+        };
+        for (value, count) in [("kip", 0), ("Kip", 1), ("kip.dev", 1)] {
+            let mut problems = Vec::new();
+            Selector::of_namespaces("namespaceSelector", &selector(value), &mut problems);
+            assert_eq!(problems.len(), count, "{value}: {problems:?}");
+            Selector::compile("objectSelector", &selector(value), &mut problems);
+            assert_eq!(problems.len(), count, "a label of other objects");
+        }
+    }
+
     #[test]
     fn bad_selectors_are_named_and_harm_nobody() {
         let (_, problems) = compile(serde_json::json!({

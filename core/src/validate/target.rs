@@ -27,7 +27,7 @@ impl CompiledTarget {
             let names = term.names.as_ref();
             Self {
                 selector: selector.map(|selector| {
-                    Selector::compile(&format!("{at}.namespaceSelector"), selector, problems)
+                    Selector::of_namespaces(&format!("{at}.namespaceSelector"), selector, problems)
                 }),
                 names: names.map(|names| {
                     Globs::compile(&format!("{at}.names"), names, NameKind::Namespace, problems)

@@ -40,7 +40,7 @@ impl Scope {
             namespace_selector: spec
                 .namespace_selector
                 .as_ref()
-                .map(|selector| Selector::compile("spec.match.namespaceSelector", selector, problems)),
+                .map(|selector| Selector::of_namespaces("spec.match.namespaceSelector", selector, problems)),
             exclude: Globs::compile(
                 "spec.match.excludeNamespaces",
                 &spec.exclude_namespaces,
