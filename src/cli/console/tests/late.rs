@@ -81,10 +81,17 @@ async fn what_is_refused_at_once_has_its_status_code_and_what_is_refused_later_i
     let late = String::from_utf8(late.to_vec()).unwrap();
     assert!(is_begun(&late) && late.contains("Your rights do not show this"), "{late}");
     assert!(late.contains("may not list copyratorrules") && late.ends_with("</html>"), "{late}");
-    let at_once = run.open("/where", &[]).await;
-    assert_eq!(at_once.status(), StatusCode::FORBIDDEN);
-    let at_once = at_once.into_body().collect().await.unwrap().to_bytes();
-    assert!(!is_begun(&String::from_utf8_lossy(&at_once)));
+    // On a busy machine a view that is ready at once may take longer than a page waits for it.
+    for _ in 0..100 {
+        let at_once = run.open("/where", &[]).await;
+        let status = at_once.status();
+        let page = at_once.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(is_begun(&String::from_utf8_lossy(&page)), status == StatusCode::OK);
+        if status == StatusCode::FORBIDDEN {
+            return;
+        }
+    }
+    panic!("a hundred refusals had no status code of their own");
 }
 
 #[tokio::test]
