@@ -51,7 +51,10 @@ pub(super) fn without_room(
 ) -> Option<(String, String)> {
     quotas.iter().find_map(|quota| {
         let status = quota.status.clone().unwrap_or_default();
-        let (hard, used) = (status.hard.unwrap_or_default(), status.used.unwrap_or_default());
+        // What the quota controller has not counted yet is in the spec alone.
+        let mut hard = quota.spec.clone().and_then(|spec| spec.hard).unwrap_or_default();
+        hard.extend(status.hard.unwrap_or_default());
+        let used = status.used.unwrap_or_default();
         let exceeded = hard.iter().find(|(resource, limit)| {
             let fits = || match taken(resource, kind, successor)? {
                 0 => Some(true),
@@ -209,6 +212,12 @@ mod tests {
             let found = without_room(&judged, kind, old, new);
             assert_eq!(found.is_none(), fits, "{kind:?} {new} {quotas}: {found:?}");
         }
+    }
+
+    #[test]
+    fn what_the_quota_controller_has_not_counted_has_no_room() {
+        let new: ResourceQuota = serde_json::from_value(json!({"spec": {"hard": {"secrets": "9"}}})).unwrap();
+        assert!(without_room(&[new], Kind::Secret, &Value::Null, &Value::Null).is_some());
     }
 
     #[test]

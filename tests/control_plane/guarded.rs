@@ -234,3 +234,28 @@ fn a_type_exempts_nobody_by_itself() {
     }
     story.admin().delete("ConfigPolicy", "", "typed").ok();
 }
+
+/// Whoever may edit ConfigMaps may write into the root CA that each namespace has, and pods may mount it.
+#[test]
+fn what_a_policy_refuses_is_not_put_into_the_root_ca() {
+    let story = Story::new(peaceful(), "rooted");
+    let place = story.target("a");
+    story.admin().create(&binding(&place, "bob", "edit")).ok();
+    let spec = json!({ "match": {}, "limits": { "maxBytes": 20000 } });
+    story.admin().create(&story.policy(&["ConfigMap"], spec)).ok();
+    let body = json!({ "binaryData": { "x": "eHh4".repeat(10_000) } });
+    eventually("the root CA is there", || {
+        story.admin().get("ConfigMap", &place, "kube-root-ca.crt").map(drop).ok_or_else(|| "not yet".into())
+    });
+    // A violation that is there before the policy is in force stands.
+    let mut other = config_map(&place, "other", []);
+    other["binaryData"] = body["binaryData"].clone();
+    eventually("the policy is in force", || match story.bed.bob.try_create(&other) {
+        answer if answer.code == 403 => Ok(()),
+        answer => Err(answer.body.to_string()),
+    });
+    let answer = story.bed.bob.merge("ConfigMap", &place, "kube-root-ca.crt", &body);
+    let said = answer.body.to_string();
+    assert!(answer.code == 403 && said.contains("policy rooted"), "{said}");
+    story.admin().delete("ConfigPolicy", "", "rooted").ok();
+}

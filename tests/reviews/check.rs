@@ -156,7 +156,11 @@ fn what_no_hook_is_asked_about_is_not_judged() {
         text += &format!(
             "---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}{annotations}}}\n{more}"
         );
-        text += if kind == "Secret" { "" } else { "data: {url: nonsense}\n" };
+        text += match (kind, name) {
+            ("Secret", _) => "",
+            (_, "kube-root-ca.crt") => "data: {ca.crt: nonsense}\n",
+            _ => "data: {url: nonsense}\n",
+        };
     }
     text += "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\nkind: ConfigMap\napiVersion: v2\n";
     let files = [("-", &*text), ("p.yaml", POLICY)];

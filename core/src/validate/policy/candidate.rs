@@ -211,11 +211,11 @@ impl<'a> Candidate<'a> {
 
     /// Whether the object belongs to Kubernetes or Helm, and the hooks exempt it (word for word as in
     /// `webhook-config/`). The writer chooses a Secret's type, so a type alone exempts nothing: the name or
-    /// an annotation must match too, and the Secret must hold nothing else.
+    /// an annotation must match too. The object must hold nothing else.
     pub fn is_kubernetes_own(&self) -> bool {
         let holds_only = |keys: &[&str]| self.keys().all(|key| keys.contains(&key));
         match (self.kind, self.type_.as_deref()) {
-            (PolicyKind::ConfigMap, _) => self.name == "kube-root-ca.crt",
+            (PolicyKind::ConfigMap, _) => self.name == "kube-root-ca.crt" && holds_only(&["ca.crt"]),
             (PolicyKind::Secret, Some("helm.sh/release.v1")) => {
                 self.name.starts_with("sh.helm.release.v1.") && holds_only(&["release"])
             }
@@ -300,28 +300,27 @@ mod tests {
         CompiledPolicy, Judgement, RequestFacts, RequestKind, RequestResource, RequestUser, Write,
     };
 
-    const CONDITION: &str = "not-a-system-secret";
-
-    /// The conditions of the hooks about system Secrets, as the API server reads them.
-    fn conditions() -> Vec<String> {
+    /// The conditions of the hooks with this name, as the API server reads them.
+    fn conditions(name: &str) -> Vec<String> {
         let validating = include_str!("../../../../webhook-config/validating.yaml");
         let mutating = include_str!("../../../../webhook-config/mutating.yaml");
         let validating: ValidatingWebhookConfiguration = serde_saphyr::from_str(validating).unwrap();
         let mutating: MutatingWebhookConfiguration = serde_saphyr::from_str(mutating).unwrap();
         let validating = validating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
         let mutating = mutating.webhooks.into_iter().flatten().flat_map(|hook| hook.match_conditions);
-        let all = validating.chain(mutating).flatten().filter(|one| one.name == CONDITION);
+        let all = validating.chain(mutating).flatten().filter(|one| one.name == name);
         all.map(|one| one.expression).collect()
     }
 
     /// Whether a condition makes the API server call the hook for the creation of an object.
-    fn is_called(condition: &str, raw: &str) -> bool {
-        let spec = json!({"match": {"kinds": ["Secret"]}, "validations": [{"expression": condition}]});
+    fn is_called(kind: PolicyKind, condition: &str, raw: &str) -> bool {
+        let spec = json!({"match": {"kinds": [kind]}, "validations": [{"expression": condition}]});
         let policy = CompiledPolicy::compile(&serde_json::from_value(spec).unwrap()).unwrap();
-        let object = Candidate::decode(PolicyKind::Secret, raw).unwrap();
-        let kind = || RequestKind { group: String::new(), version: "v1".into(), kind: "Secret".into() };
+        let object = Candidate::decode(kind, raw).unwrap();
+        let named = kind.resource();
+        let kind = || RequestKind { group: String::new(), version: "v1".into(), kind: named.kind.into() };
         let resource =
-            || RequestResource { group: String::new(), version: "v1".into(), resource: "secrets".into() };
+            || RequestResource { group: String::new(), version: "v1".into(), resource: named.plural.into() };
         let request = RequestFacts {
             operation: "CREATE".into(),
             kind: kind(),
@@ -339,10 +338,36 @@ mod tests {
             .is_empty()
     }
 
+    /// Any user who may edit ConfigMaps may write into it.
+    #[test]
+    fn the_root_ca_is_left_out_only_while_it_holds_nothing_else() {
+        let conditions = conditions("not-the-root-ca");
+        assert!(conditions.len() > 2, "{conditions:?}");
+        for (name, data, binary, left_out) in [
+            ("kube-root-ca.crt", json!({"ca.crt": "a"}), json!({}), true),
+            ("kube-root-ca.crt", json!({}), json!({}), true),
+            ("kube-root-ca.crt", json!({"ca.crt": "a", "x.yaml": "a"}), json!({}), false),
+            ("kube-root-ca.crt", json!({"ca.crt": "a"}), json!({"x.yaml": "eA=="}), false),
+            ("app", json!({"ca.crt": "a"}), json!({}), false),
+        ] {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data, "binaryData": binary});
+            let raw = object.to_string();
+            let candidate = Candidate::decode(PolicyKind::ConfigMap, &raw).unwrap();
+            assert_eq!(candidate.is_kubernetes_own(), left_out, "{raw}");
+            for condition in &conditions {
+                assert_eq!(
+                    is_called(PolicyKind::ConfigMap, condition, &raw),
+                    !left_out,
+                    "{raw}: {condition}"
+                );
+            }
+        }
+    }
+
     /// Any pod can use a Secret of any type, and its writer chooses the type.
     #[test]
     fn hooks_and_scans_leave_out_the_same_secrets() {
-        let conditions = conditions();
+        let conditions = conditions("not-a-system-secret");
         assert!(conditions.len() > 2, "{conditions:?}");
         let (helm, token) = ("helm.sh/release.v1", "kubernetes.io/service-account-token");
         let named = |name: &str| json!({"name": name});
@@ -381,7 +406,7 @@ mod tests {
             let candidate = Candidate::decode(PolicyKind::Secret, &raw).unwrap();
             assert_eq!(candidate.is_kubernetes_own(), left_out, "{raw}");
             for condition in &conditions {
-                assert_eq!(is_called(condition, &raw), !left_out, "{raw}: {condition}");
+                assert_eq!(is_called(PolicyKind::Secret, condition, &raw), !left_out, "{raw}: {condition}");
             }
         }
     }
