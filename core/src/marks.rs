@@ -13,7 +13,10 @@ use std::{
 
 use jiff::Timestamp;
 
-pub use self::{foreign::never_carried, on_removal::OnRemoval};
+pub use self::{
+    foreign::{is_of_keeper, never_carried},
+    on_removal::OnRemoval,
+};
 use crate::{
     digest::DigestKey,
     names::{Kind, NamespacedName, ObjectKey},

@@ -188,7 +188,7 @@ impl CopyWriter {
         let listed = listed.await.map_err(Outcome::from)?;
         let is_whole = listed.metadata.continue_.as_deref().unwrap_or_default().is_empty();
         let quotas: Result<Vec<_>, _> = listed.items.into_iter().map(Decoded::read).collect();
-        let refused = |message| Err(Outcome::Refused { reason: WriteFault::Refused, message });
+        let refused = |message| Err(Outcome::Refused { reason: WriteFault::NoRoom, message });
         let Some(quotas) = quotas.ok().filter(|_| is_whole) else {
             return refused(format!(
                 "a ResourceQuota of {} is exceeded, and not all of them could be read",

@@ -134,7 +134,8 @@ fn api_outcome(status: &Status) -> Outcome {
             Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
         }
         400..=499 if status.code != 429 || is_refusal(status) => {
-            Outcome::Refused { reason: WriteFault::Refused, message: readable(status) }
+            let reason = if lacks_room(status) { WriteFault::NoRoom } else { WriteFault::Refused };
+            Outcome::Refused { reason, message: readable(status) }
         }
         // A field that the schema does not have; seen on 1.36.3 (kubernetes#122480).
         500 if status.message.starts_with("failed to create typed patch object") => {
@@ -142,6 +143,13 @@ fn api_outcome(status: &Status) -> Outcome {
         }
         _ => Outcome::Retry { after, reason: WriteFault::Failed, message: readable(status) },
     }
+}
+
+/// Whether a quota, or what gives out the ports and addresses of Services, has no room. Admission policies word their own refusals.
+fn lacks_room(status: &Status) -> bool {
+    let said = |words: &str| status.message.contains(words);
+    let by_policy = said("denied the request") || said("denied request");
+    !by_policy && (said(" is forbidden: exceeded quota: ") || said("already allocated"))
 }
 
 /// Whether the API server itself finds the object invalid. Admission policies and webhooks answer with these codes, too, and may have
@@ -334,7 +342,7 @@ mod tests {
                 422,
                 "Invalid",
                 "Service \"web\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated",
-                WriteFault::Refused,
+                WriteFault::NoRoom,
             ),
         ] {
             let said = outcome(serde_json::json!({"code": code, "reason": reason, "message": message}));
@@ -372,14 +380,11 @@ mod tests {
             matches!(&binding, Outcome::Retry { reason: WriteFault::Forbidden, message, .. } if message.contains("copies.bind")),
             "{binding:?}"
         );
-        for message in [
-            "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1",
-            "admission webhook \"guard.example.com\" denied the request: no",
-        ] {
-            assert!(
-                matches!(forbidden(message), Outcome::Refused { reason: WriteFault::Refused, .. }),
-                "{message}"
-            );
+        let quota = "configmaps \"app\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
+        let policy = format!("admission webhook \"guard.example.com\" denied the request: {quota}");
+        for (message, expected) in [(quota, WriteFault::NoRoom), (&*policy, WriteFault::Refused)] {
+            let Outcome::Refused { reason, .. } = forbidden(message) else { panic!("{message}") };
+            assert_eq!(reason, expected, "{message}");
         }
     }
 

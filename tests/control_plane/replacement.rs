@@ -190,6 +190,48 @@ fn a_second_quota_without_room_keeps_the_old_object() {
     });
 }
 
+/// A rule that gives its copies another name makes new objects beside the old ones. Where these are refused, the old ones are all there is.
+#[test]
+fn a_renamed_copy_stays_until_the_new_one_is_there() {
+    let story = Story::new(peaceful(), "renamed-copy");
+    let target = story.target("a");
+    let policy = no_content(&story, "2");
+    story.admin().create(&config_map(&story.home, "app", [("k", "1")])).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["deletionGrace"] = "0s".into();
+    story.admin().create(&rule).ok();
+    let before = story.until("ConfigMap", &target, "app", [("k", "1")]);
+    let mut binding = policy[1].clone();
+    let mut refusing = policy[0].clone();
+    for object in [&mut refusing, &mut binding] {
+        object["metadata"]["name"] = "renamed".into();
+    }
+    binding["spec"]["policyName"] = "renamed".into();
+    refusing["spec"]["validations"][0]["expression"] =
+        format!("namespaceObject.metadata.name != '{target}' || object.metadata.name != 'new'").into();
+    story.admin().create(&refusing).ok();
+    story.admin().create(&binding).ok();
+    eventually("the policy is in force", || {
+        let answer = story.admin().try_create(&config_map(&target, "new", [("k", "1")]));
+        if answer.code < 300 { Err("it is taken".to_owned()) } else { Ok(()) }
+    });
+    let renamed = json!({ "spec": { "copy": { "name": "new" } } });
+    story.admin().merge("CopyratorRule", &story.home, "rule", &renamed).ok();
+    eventually("the rule says that the old copy is kept", || {
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        let kept = "which comes in its place, is not there";
+        if rule["status"]["problems"].to_string().contains(kept) {
+            Ok(())
+        } else {
+            Err(rule["status"].to_string())
+        }
+    });
+    assert_eq!(uid(&story.admin().get("ConfigMap", &target, "app").expect("it stays")), uid(&before));
+    story.admin().delete("ValidatingAdmissionPolicyBinding", "", "renamed").ok();
+    story.until("ConfigMap", &target, "new", [("k", "1")]);
+    story.until_gone("ConfigMap", &target, "app");
+}
+
 /// A rule that does not delete its copies while their source is made anew.
 fn patient(story: &Story<'_>, kind: &str, name: &str) -> Value {
     let mut rule = story.rule(kind, &[name]);

@@ -17,9 +17,11 @@ pub fn never_carried(key: &str) -> bool {
 }
 
 /// In the names of annotations in which tools keep what they applied or saw last; operators choose their own domains.
-const CONTENT: [&str; 3] = ["last-applied", "last-handled", "last-known-config"];
+const CONTENT: [&str; 6] =
+    ["last-applied", "lastApplied", "last-handled", "last-known-config", "last-config", "previous-config"];
 
-const EXACT: [&str; 51] = [
+const EXACT: [&str; 52] = [
+    "kruise.io/resourcedistribution.resource.from",
     // They hold content.
     "openshift.io/token-secret.value",
     "openshift.io/token-secret.name",
@@ -83,10 +85,12 @@ const EXACT: [&str; 51] = [
 ];
 
 /// Domains, with all below them, in which tools keep their own account alone.
-const DOMAINS: [&str; 38] = [
+const DOMAINS: [&str; 48] = [
     "copyrator.dev",
     // What applies and deploys.
     "applyset.kubernetes.io",
+    "apps.open-cluster-management.io",
+    "aws.cdk.eks",
     "carto.run",
     "cli-utils.sigs.k8s.io",
     "config.k8s.io",
@@ -96,7 +100,12 @@ const DOMAINS: [&str; 38] = [
     "helm.sh",
     "internal.config.kubernetes.io",
     "internal.kpt.dev",
+    "k0s.k0sproject.io",
     "kapp.k14s.io",
+    "karmada.io",
+    "kluctl.io",
+    "ksonnet.io",
+    "kubefed.io",
     "objectset.rio.cattle.io",
     "pulumi.com",
     "skaffold.dev",
@@ -107,7 +116,10 @@ const DOMAINS: [&str; 38] = [
     "operatorframework.io",
     "operators.coreos.com",
     "projectcapsule.dev",
+    "resourcedistribution.kruise.io",
+    "strimzi.io",
     "trust.cert-manager.io",
+    "vcluster.loft.sh",
     // What makes Secrets and ConfigMaps, and copies them.
     "clustersecret.io",
     "clustersecret.com",
@@ -127,6 +139,29 @@ const DOMAINS: [&str; 38] = [
     "secrets.infisical.com",
 ];
 
+/// Domains of tools that leave the objects on which they have such a mark to others: those that `copyrator import` replaces, ourselves, and
+/// Helm, whose charts set labels of its domain on objects of anybody.
+const NO_KEEPERS: [&str; 9] = [
+    "clustersecret.com",
+    "clustersecret.io",
+    "copyrator.dev",
+    "emberstack.com",
+    "helm.sh",
+    "kubed.appscode.com",
+    "kyverno.io",
+    "olli.com",
+    "v1.mittwald.de",
+];
+
+/// Whether the tool that left this mark on an object keeps the object: it would change or delete it in a dispute.
+pub fn is_of_keeper(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else { return false };
+    let is_below = |outer: &&str| {
+        domain.strip_suffix(*outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
+    };
+    DOMAINS.iter().any(is_below) && !NO_KEEPERS.iter().any(is_below)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +169,11 @@ mod tests {
     #[test]
     fn what_other_tools_keep_is_never_carried() {
         for key in [
+            "kluctl.io/discriminator",
+            "k0s.k0sproject.io/stack",
+            "vcluster.loft.sh/managed-by",
+            "kruise.io/resourcedistribution.resource.from",
+            "example.com/previous-config",
             "kubectl.kubernetes.io/last-applied-configuration",
             "kapp.k14s.io/original",
             "objectset.rio.cattle.io/applied",

@@ -37,7 +37,7 @@ pub struct Attempt {
 impl Attempt {
     /// Whether the write may be accepted though nothing changes that is watched: a quota is raised, an admission policy goes.
     pub fn may_pass(&self) -> bool {
-        matches!(self.reason, WriteFault::Refused | WriteFault::Conflict)
+        matches!(self.reason, WriteFault::Refused | WriteFault::NoRoom | WriteFault::Conflict)
     }
 }
 
@@ -100,6 +100,8 @@ pub enum WriteFault {
     Failed,
     /// The API server, or a webhook, refused it, and may take it another time.
     Refused,
+    /// A quota, a port or an address is used up, which another object may hold. Users read the word of `Refused`.
+    NoRoom,
     /// The API server refused it, and takes it only if the object, what declares it, or the definition of its kind changes. Users read
     /// the word of `Refused`.
     Unfit,
@@ -117,7 +119,7 @@ impl WriteFault {
         match self {
             Self::Forbidden => "Forbidden",
             Self::Failed => "Failed",
-            Self::Refused | Self::Unfit => "Refused",
+            Self::Refused | Self::NoRoom | Self::Unfit => "Refused",
             Self::RefusedByPolicy => "RefusedByPolicy",
             Self::TooLarge => "TooLarge",
             Self::Conflict => "Conflict",

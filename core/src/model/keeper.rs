@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Owner;
 use crate::{
-    marks::{MANAGED_BY, MANAGED_BY_VALUE, never_carried},
+    marks::{MANAGED_BY, MANAGED_BY_VALUE, is_of_keeper, never_carried},
     validate::printable,
 };
 
@@ -58,7 +58,8 @@ pub fn keeper(
         let is_its = |outer: &str| {
             domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
         };
-        let (_, tool) = MAKERS.iter().find(|(outer, _)| is_its(outer))?;
+        let known = MAKERS.iter().find(|(outer, _)| is_its(outer)).map(|(_, tool)| *tool);
+        let tool = known.or_else(|| is_of_keeper(key).then_some("another tool"))?;
         Some(format!("{tool}, by its mark {}", printable(key, LONGEST)))
     });
     let manager = labels.get(MANAGED_BY).filter(|by| !OF_COPIES.contains(&by.as_str()));
@@ -106,6 +107,12 @@ mod tests {
                 Some("External Secrets, by its mark reconcile.external-secrets.io/managed"),
             ),
             (None, Some(("cert-manager.io/inject-ca-from", "a/b")), None),
+            (Some(("helm.sh/chart", "web-1")), None, None),
+            (
+                Some(("kluctl.io/discriminator", "web")),
+                None,
+                Some("another tool, by its mark kluctl.io/discriminator"),
+            ),
         ] {
             let said = keeper(&map(label), &map(annotation), &[]);
             assert_eq!(said.as_deref(), expected, "{label:?} {annotation:?}");

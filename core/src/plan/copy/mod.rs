@@ -26,6 +26,7 @@ mod slot_plan;
 pub mod source_index;
 mod spread;
 pub mod status_kept;
+mod successor;
 pub mod targets;
 mod template_status;
 pub mod templates;

@@ -113,6 +113,7 @@ impl ProblemReason {
                 WriteFault::Forbidden
                 | WriteFault::Failed
                 | WriteFault::Refused
+                | WriteFault::NoRoom
                 | WriteFault::Unfit
                 | WriteFault::RefusedByPolicy
                 | WriteFault::TooLarge,

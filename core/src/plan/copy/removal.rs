@@ -20,6 +20,7 @@ use super::{
     problem::{CopyProblem, ProblemReason},
     rights::{Heard, heard},
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},
+    successor::{Awaited, awaited},
     targets::was_asked_about,
     templates::{OfInstance, asks_about, is_rendered, of_instance},
     terminating::plan_terminating,
@@ -98,6 +99,14 @@ pub(super) fn plan_unwanted(
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
+    if let Some(CopyAction::Delete(_)) = left.action
+        && let Some(Awaited { slot: other, why, again }) = awaited(world, slot, marks)
+    {
+        let kept = |why| format!("kept, since {other}, which comes in its place, is not there: {why}");
+        let problem = why.map(|why| CopyProblem::fault(slot, WriteFault::Refused, kept(why)));
+        let state = problem.map_or(left.state, SlotState::Blocked);
+        return SlotPlan { recheck: Some(at_after(now, again)), ..SlotPlan::rest(Some(&marks.rule), state) };
+    }
     if was_asked || left.action.is_none() { left } else { allowed(world, slot, &marks.rule, left, now) }
 }
 
@@ -256,6 +265,7 @@ pub(super) fn unmarked(
         // A webhook, or a quota, may have another answer soon.
         WriteFault::Failed
         | WriteFault::Refused
+        | WriteFault::NoRoom
         | WriteFault::Unfit
         | WriteFault::RefusedByPolicy
         | WriteFault::Conflict => false,

@@ -43,7 +43,7 @@ pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceNam
 }
 
 /// What an object of a template was made for, as its marks say.
-fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> InstanceName {
+pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> InstanceName {
     let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     match (compiled.instance_kind(), marks) {
         (Some(_), Some(marks)) => InstanceName {

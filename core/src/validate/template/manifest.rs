@@ -113,6 +113,8 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
     match &metadata["name"] {
         name if is_later(name) => {}
         Value::String(name) if NameKind::Object.is_name(name) => {}
+        // RBAC takes any segment of a path.
+        Value::String(name) if object["kind"] == "RoleBinding" && NameKind::RoleBinding.is_name(name) => {}
         _ => say("name".into(), "is not an object name: lower-case letters, digits, - and ., at most 253"),
     }
     for field in ["labels", "annotations"] {

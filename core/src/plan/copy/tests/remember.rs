@@ -89,9 +89,23 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
     let old = ObjectKey::new(Kind::Secret, "shop", "before");
     let (labels, mut annotations) = (write.intent.marks.labels(), write.intent.marks.annotations(&old));
     annotations.insert(crate::marks::REMOVE_AFTER.into(), "1970-01-01T00:05:00Z".into());
+    annotations.insert(crate::marks::MARK.into(), key().mark(&old, &rule));
     secret(&mut world, "shop", "before", json!({"labels": labels, "annotations": annotations}));
     let action = CopyAction::Write(Box::new(write));
-    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Refused, "taken".into()), at(0));
+    // What was refused for another reason needs the old object no less gone: that stays until the new one is there.
+    let overdue = |world: &World| plan_slot(world, &old, at(301));
+    assert_eq!((overdue(&world).action, overdue(&world).recheck), (None, Some(at(306))));
+    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::Refused, "no".into()), at(0));
+    let kept = "kept, since Secret shop/app, which comes in its place, is not there: no";
+    let said = |plan: SlotPlan| match plan.state {
+        SlotState::Blocked(problem) => problem.message,
+        state => panic!("{state:?}"),
+    };
+    assert_eq!((said(overdue(&world)).as_str(), overdue(&world).action), (kept, None));
+    assert!(!said(plan_slot(&world, &slot(), at(0))).contains("shop/before"));
+
+    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::NoRoom, "taken".into()), at(0));
+    assert!(matches!(overdue(&world).action, Some(CopyAction::Delete(_))));
     let plan = plan_slot(&world, &slot(), at(0));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
     let holds = "at once when Secret shop/before is gone, which rule home/a has left there until 1970-01-01T00:05:00Z";

@@ -1,7 +1,9 @@
 //! Certificates, private keys, and pairs of both, in PEM.
 
 use jiff::{SignedDuration, Timestamp};
-use x509_parser::{certificate::X509Certificate, error::X509Error, prelude::FromDer};
+use x509_parser::{
+    certificate::X509Certificate, error::X509Error, prelude::FromDer, signature_algorithm::SignatureAlgorithm,
+};
 
 use super::{key::PublicKey, pem_sections::sections};
 use crate::validate::policy::{Position, fault::Fault};
@@ -139,10 +141,27 @@ pub(in crate::validate::policy) fn pair(
 /// Compares names and verifies the signature. A kind of signature that cannot be verified here is accepted.
 fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> bool {
     certificate.issuer().as_raw() == issuer.subject().as_raw()
-        && matches!(
-            certificate.verify_signature(Some(issuer.public_key())),
-            Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm)
-        )
+        && match certificate.verify_signature(Some(issuer.public_key())) {
+            Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm) => true,
+            Err(_) => has_a_salt_of_its_own(certificate),
+        }
+}
+
+/// Whether the signature is RSA-PSS with another salt than one as long as the digest, the only one that is verified here. OpenSSL takes the
+/// longest that fits, unless it is asked for another.
+fn has_a_salt_of_its_own(certificate: &X509Certificate<'_>) -> bool {
+    match SignatureAlgorithm::try_from(&certificate.signature_algorithm) {
+        Ok(SignatureAlgorithm::RSASSA_PSS(parameters)) => {
+            let digest = match parameters.hash_algorithm_oid().to_id_string().as_str() {
+                "2.16.840.1.101.3.4.2.1" => 32,
+                "2.16.840.1.101.3.4.2.2" => 48,
+                "2.16.840.1.101.3.4.2.3" => 64,
+                _ => return true,
+            };
+            parameters.salt_length() != digest
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
