@@ -26,6 +26,8 @@ struct Simulation {
     key: WorkloadKey,
     now: i64,
     value: u8,
+    /// When that was written.
+    written: i64,
     version: u32,
     /// What the pod that serves began with, and when.
     runs: u8,
@@ -48,6 +50,7 @@ impl Simulation {
             key,
             now: START,
             value: FIRST,
+            written: START - 10,
             version: 1,
             runs: FIRST,
             serves_since: START - 10,
@@ -61,7 +64,7 @@ impl Simulation {
     }
 
     fn write(&mut self, value: u8) {
-        self.value = value;
+        (self.value, self.written) = (value, self.now);
         self.version += 1;
         let key = ObjectKey::new(Kind::ConfigMap, NAMESPACE, "a");
         let facts = ObjectFacts {
@@ -97,7 +100,10 @@ impl Simulation {
             let Some(action) = plan.action else {
                 let is_rolling = self.under_way.is_some();
                 assert!(
-                    plan.state != RestartState::Current || is_rolling || self.runs == self.value,
+                    plan.state != RestartState::Current
+                        || is_rolling
+                        || self.runs == self.value
+                        || self.is_of_one_second(),
                     "it is Current, and runs other content, at {}",
                     self.now
                 );
@@ -116,6 +122,11 @@ impl Simulation {
             }
         }
         panic!("it never comes to rest at {}", self.now);
+    }
+
+    /// Whether the pod that serves was made in the second of the last write: times of the API have seconds, so nothing tells which was first.
+    fn is_of_one_second(&self) -> bool {
+        self.serves_since == self.written
     }
 
     fn list_pods(&mut self) {
@@ -222,7 +233,15 @@ proptest! {
                 prop_assert_eq!(value, simulation.value);
                 prop_assert!(matches!(at_rest.state, RestartState::Failed(_)), "{:?}", at_rest.state);
             }
-            None if simulation.runs == simulation.value => prop_assert_eq!(at_rest.state, RestartState::Current),
+            None if simulation.runs == simulation.value && simulation.serves_since >= simulation.written => {
+                prop_assert_eq!(at_rest.state, RestartState::Current)
+            }
+            // A pod that is older than the content may have begun with the same, which nothing tells.
+            None if simulation.runs == simulation.value => {
+                let is_told = matches!(at_rest.state, RestartState::Current | RestartState::TakenBack(_));
+                prop_assert!(is_told, "{:?}", at_rest.state)
+            }
+            None if simulation.is_of_one_second() => {}
             // Somebody wanted it so, and it is told.
             None => prop_assert!(matches!(at_rest.state, RestartState::TakenBack(_)), "{:?}", at_rest.state),
         }
