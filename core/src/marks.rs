@@ -13,6 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 
+pub(crate) use self::foreign::is_below;
 pub use self::{
     foreign::{is_of_keeper, never_carried},
     on_removal::OnRemoval,

@@ -51,7 +51,7 @@ pub(super) fn without_room(
 ) -> Option<(String, String)> {
     quotas.iter().find_map(|quota| {
         let status = quota.status.clone().unwrap_or_default();
-        // What the quota controller has not counted yet is in the spec alone.
+        // A resource that the quota controller has not counted yet stands in the spec alone.
         let mut hard = quota.spec.clone().and_then(|spec| spec.hard).unwrap_or_default();
         hard.extend(status.hard.unwrap_or_default());
         let used = status.used.unwrap_or_default();

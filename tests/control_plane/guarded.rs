@@ -235,7 +235,7 @@ fn a_type_exempts_nobody_by_itself() {
     story.admin().delete("ConfigPolicy", "", "typed").ok();
 }
 
-/// Whoever may edit ConfigMaps may write into the root CA that each namespace has, and pods may mount it.
+/// A user who may edit ConfigMaps can write into the root CA that each namespace has, and pods may mount it.
 #[test]
 fn what_a_policy_refuses_is_not_put_into_the_root_ca() {
     let story = Story::new(peaceful(), "rooted");

@@ -6,9 +6,7 @@
 /// `argocd.argoproj.io/secret-type`, is none of these.
 pub fn never_carried(key: &str) -> bool {
     let (domain, name) = key.split_once('/').unwrap_or(("", key));
-    let is_below = |outer: &&str| {
-        domain.strip_suffix(*outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
-    };
+    let is_below = |outer: &&str| is_below(domain, outer);
     EXACT.contains(&key)
         || DOMAINS.iter().any(is_below)
         || CONTENT.iter().any(|part| name.contains(part))
@@ -16,12 +14,16 @@ pub fn never_carried(key: &str) -> bool {
         || (is_below(&"toolkit.fluxcd.io") && ["name", "namespace", "checksum"].contains(&name))
 }
 
+/// Whether a domain is this one, or below it.
+pub(crate) fn is_below(domain: &str, outer: &str) -> bool {
+    domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
+}
+
 /// In the names of annotations in which tools keep what they applied or saw last; operators choose their own domains.
 const CONTENT: [&str; 6] =
     ["last-applied", "lastApplied", "last-handled", "last-known-config", "last-config", "previous-config"];
 
 const EXACT: [&str; 52] = [
-    "kruise.io/resourcedistribution.resource.from",
     // They hold content.
     "openshift.io/token-secret.value",
     "openshift.io/token-secret.name",
@@ -59,6 +61,7 @@ const EXACT: [&str; 52] = [
     "service.beta.openshift.io/originating-service-uid",
     "service.alpha.openshift.io/inject-cabundle",
     // What copies Secrets and ConfigMaps.
+    "kruise.io/resourcedistribution.resource.from",
     "management.cattle.io/project-scoped-secret",
     "management.cattle.io/project-scoped-secret-copy",
     "secret-copier.deckhouse.io/enabled",
@@ -156,9 +159,7 @@ const NO_KEEPERS: [&str; 9] = [
 /// Whether the tool that left this mark on an object keeps the object: it would change or delete it in a dispute.
 pub fn is_of_keeper(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
-    let is_below = |outer: &&str| {
-        domain.strip_suffix(*outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
-    };
+    let is_below = |outer: &&str| is_below(domain, outer);
     DOMAINS.iter().any(is_below) && !NO_KEEPERS.iter().any(is_below)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Owner;
 use crate::{
-    marks::{MANAGED_BY, MANAGED_BY_VALUE, is_of_keeper, never_carried},
+    marks::{MANAGED_BY, MANAGED_BY_VALUE, is_below, is_of_keeper, never_carried},
     validate::printable,
 };
 
@@ -55,10 +55,7 @@ pub fn keeper(
     let owner = owner.map(|Owner { kind, name, .. }| format!("its owner {kind} {name}"));
     let maker = labels.keys().chain(annotations.keys()).filter(|key| never_carried(key)).find_map(|key| {
         let (domain, _) = key.split_once('/')?;
-        let is_its = |outer: &str| {
-            domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
-        };
-        let known = MAKERS.iter().find(|(outer, _)| is_its(outer)).map(|(_, tool)| *tool);
+        let known = MAKERS.iter().find(|(outer, _)| is_below(domain, outer)).map(|(_, tool)| *tool);
         let tool = known.or_else(|| is_of_keeper(key).then_some("another tool"))?;
         Some(format!("{tool}, by its mark {}", printable(key, LONGEST)))
     });

@@ -47,7 +47,7 @@ pub(super) fn awaited(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Opt
             && !lacks_room()
     };
     let other = candidates(world, slot, marks).into_iter().find(is_wanted)?;
-    // What another plan says of that place is not asked, since it may ask for this one in turn.
+    // This does not plan that place, since that plan may ask about this one in turn.
     let refused = world.memory().slot(&other).attempt().map(|last| last.message.clone());
     let taken = world.object(&other).map(|_| "another object has that name".to_owned());
     let why = refused.or(taken);

@@ -116,7 +116,8 @@ mod tests {
                 )),*]
             };
         }
-        let pairs = pairs!["p256", "p384", "p521", "rsa-5120", "rsa-pkcs1", "rsa-pss", "ed25519"];
+        let pairs =
+            pairs!["p256", "p384", "p521", "rsa-5120", "rsa-pkcs1", "rsa-pss", "rsa-pss-salt", "ed25519"];
         for (name, certificate, private) in pairs {
             let said = pair(certificate.as_bytes(), private.as_bytes())
                 .map_err(|(key, fault)| format!("{key} {}", fault.what));

@@ -2,7 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use x509_parser::{
-    certificate::X509Certificate, error::X509Error, prelude::FromDer, signature_algorithm::SignatureAlgorithm,
+    certificate::X509Certificate,
+    error::X509Error,
+    oid_registry::{OID_NIST_HASH_SHA256, OID_NIST_HASH_SHA384, OID_NIST_HASH_SHA512},
+    prelude::FromDer,
+    signature_algorithm::SignatureAlgorithm,
 };
 
 use super::{key::PublicKey, pem_sections::sections};
@@ -152,13 +156,10 @@ fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>)
 fn has_a_salt_of_its_own(certificate: &X509Certificate<'_>) -> bool {
     match SignatureAlgorithm::try_from(&certificate.signature_algorithm) {
         Ok(SignatureAlgorithm::RSASSA_PSS(parameters)) => {
-            let digest = match parameters.hash_algorithm_oid().to_id_string().as_str() {
-                "2.16.840.1.101.3.4.2.1" => 32,
-                "2.16.840.1.101.3.4.2.2" => 48,
-                "2.16.840.1.101.3.4.2.3" => 64,
-                _ => return true,
-            };
-            parameters.salt_length() != digest
+            let lengths =
+                [(OID_NIST_HASH_SHA256, 32), (OID_NIST_HASH_SHA384, 48), (OID_NIST_HASH_SHA512, 64)];
+            let digest = lengths.iter().find(|(oid, _)| oid == parameters.hash_algorithm_oid());
+            digest.is_none_or(|(_, length)| parameters.salt_length() != *length)
         }
         _ => false,
     }
