@@ -373,7 +373,8 @@ async fn of_instances_the_status_gives_the_number() {
 async fn who_takes_a_label_off_is_told_what_goes_with_it() {
     let objects = json!([
         object("x0", "ConfigMap", json!({})),
-        object("x1", "ConfigMap", json!({"deletionPolicy": "Retain"}))
+        object("x1", "ConfigMap", json!({"deletionPolicy": "Retain"})),
+        object("x2", "ConfigMap", json!({"includeWhen": "'pods' in namespaceObject.metadata.labels"})),
     ]);
     let each = json!({"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]});
     let of_kind = json!({"objects": {"apiVersion": "a.b/v1", "kind": "WebApp", "namespaces": [{"namespaceSelector": {}}],
@@ -395,13 +396,13 @@ async fn who_takes_a_label_off_is_told_what_goes_with_it() {
             &each,
             review("", "Namespace", "shop", "shop", blue.clone(), none.clone()),
             Some(
-                "1 object in this namespace will be deleted in 5m, unless the label comes back (1 template)",
+                "up to 2 objects in this namespace will be deleted in 5m, unless the label comes back (1 template)",
             ),
         ),
         (
             &each,
             review("", "Namespace", "shop", "shop", none.clone(), blue.clone()),
-            Some("2 objects will appear in this namespace (1 template)"),
+            Some("up to 3 objects will appear in this namespace (1 template)"),
         ),
         (
             &each,
@@ -411,17 +412,37 @@ async fn who_takes_a_label_off_is_told_what_goes_with_it() {
         (
             &of_kind,
             review("a.b", "WebApp", "shop", "web", yes.clone(), no.clone()),
-            Some("1 object for this WebApp will be deleted in 5m, unless the label comes back (1 template)"),
+            Some(
+                "up to 2 objects for this WebApp will be deleted in 5m, unless the label comes back (1 template)",
+            ),
         ),
         (
             &of_kind,
             review("a.b", "WebApp", "shop", "web", no.clone(), yes.clone()),
-            Some("2 objects will appear for this WebApp (1 template)"),
+            Some("up to 3 objects will appear for this WebApp (1 template)"),
         ),
         (
             &of_kind,
             review("a.b", "WebApp", "shop", "web", yes.clone(), json!({"stateful": "yes", "a": "b"})),
             None,
+        ),
+        (
+            &each,
+            review("", "Namespace", "shop", "shop", blue.clone(), json!({"team": "blue", "pods": "yes"})),
+            Some("1 object will appear in this namespace (1 template)"),
+        ),
+        (
+            &each,
+            review("", "Namespace", "shop", "shop", json!({"team": "blue", "pods": "yes"}), blue.clone()),
+            Some(
+                "1 object in this namespace will be deleted in 5m, unless the label comes back (1 template)",
+            ),
+        ),
+        // The webhook does not know how many objects there are in a namespace.
+        (
+            &of_kind,
+            review("", "Namespace", "shop", "shop", json!({"pods": "yes"}), none.clone()),
+            Some("objects in this namespace will be deleted in 5m, unless the label comes back (1 template)"),
         ),
         (&of_kind, review("c.d", "WebApp", "shop", "web", yes.clone(), no.clone()), None),
         (&of_kind, review("a.b", "WebApp", "unknown", "web", yes, no), None),

@@ -8,6 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Labels;
 use crate::{
@@ -31,6 +32,23 @@ pub struct NamespaceFacts {
     pub created: Timestamp,
     /// Whether the namespace is terminating or marked for deletion.
     pub terminating: bool,
+}
+
+impl NamespaceFacts {
+    /// The namespace as expressions of templates read it.
+    pub fn as_object(&self, name: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                "uid": self.uid,
+                "labels": self.labels,
+                "annotations": self.annotations,
+                "creationTimestamp": self.created.to_string(),
+            },
+        })
+    }
 }
 
 /// The metadata of an object of a kind that is copied, as far as it is needed.

@@ -42,8 +42,8 @@ pub use spelling::meant;
 pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
-    CompiledObject, CompiledTemplate, Instance, Instances, RenderBudget, RenderFault, Rendered, Rendering,
-    Typed, WrittenField, declared_kind, grant_fault, keeps_data, unserved, visible, written_kind,
+    CompiledObject, CompiledTemplate, Instance, Instances, Relabelled, RenderBudget, RenderFault, Rendered,
+    Rendering, Typed, WrittenField, declared_kind, grant_fault, keeps_data, unserved, visible, written_kind,
 };
 pub use window::CompiledWindow;
 

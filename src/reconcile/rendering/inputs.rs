@@ -87,7 +87,7 @@ impl Inputs {
             }
             Some(InstanceFacts { body: Some(body), .. }) => serde_json::from_str::<Value>(body.expose()).ok(),
         };
-        let namespace = as_object(&self.namespace, &self.facts);
+        let namespace = self.facts.as_object(&self.namespace);
         let mut instance =
             Instance { namespace: Some(&namespace), object: object.as_ref(), ..Instance::default() };
         let (mut objects, mut faults) = (Vec::<RenderedObject>::new(), Vec::new());
@@ -205,19 +205,4 @@ impl Inputs {
         let faults = vec![RenderedFault { id: String::new(), message: message.to_owned(), waits: false }];
         self.set(0, Vec::new(), faults)
     }
-}
-
-/// The namespace as expressions read it.
-fn as_object(name: &str, facts: &NamespaceFacts) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": name,
-            "uid": facts.uid,
-            "labels": facts.labels,
-            "annotations": facts.annotations,
-            "creationTimestamp": facts.created.to_string(),
-        },
-    })
 }

@@ -19,7 +19,7 @@ use crate::{
     marks::OnRemoval,
     model::{InstancesRead, NamespaceFacts, World},
     plan::copy::targets::{is_named, takes_copies},
-    validate::{Candidate, CandidateError, CompiledObject, CompiledTemplate, keeps_data},
+    validate::{self, Candidate, CandidateError, CompiledObject, CompiledTemplate, RenderBudget, keeps_data},
 };
 
 /// What a namespace or an object gains and loses by new labels.
@@ -45,15 +45,18 @@ struct Share {
 
 /// The objects that a new namespace will get, or that an existing one gains and loses when its labels change.
 pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Candidate<'_>) -> Relabelled {
+    let known = world.namespaces().get(&*new.name).cloned().unwrap_or_default();
     let facts = |object: &Candidate<'_>| {
         let labels = object.labels.clone().unwrap_or_default();
-        let facts = NamespaceFacts { labels, ..NamespaceFacts::default() };
+        let annotations = object.annotations.clone().unwrap_or_default();
+        let facts = NamespaceFacts { labels, annotations, ..known.clone() };
         let takes = takes_copies(world, &object.name, &facts);
         takes.then_some(facts)
     };
     let (before, after) = (old.and_then(facts), facts(new));
     let mut relabelled = Relabelled::default();
     let default = world.settings().default_grace;
+    let mut budget = RenderBudget::default();
     for (name, rule) in world.rules() {
         let Some(compiled) = acting(world, name, rule) else { continue };
         let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
@@ -87,9 +90,21 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
             Some(_) => None,
         };
         match (is_meant(&before), is_meant(&after)) {
-            (false, true) => relabelled.come.add_template(compiled, instances, |_| true),
-            (true, false) => relabelled.loses(compiled, instances, default),
-            _ => {}
+            (false, true) => relabelled.come.add_template(instances, all(compiled)),
+            (true, false) => relabelled.loses(compiled, instances, all(compiled), default),
+            (true, true) => {
+                let [Some(before), Some(after)] =
+                    [&before, &after].map(|facts| facts.as_ref().map(|facts| facts.as_object(&new.name)))
+                else {
+                    continue;
+                };
+                let changed = compiled.relabelled(&before, &after, &mut budget);
+                let come = changed.iter().filter(|one| one.comes).map(Part::from);
+                relabelled.come.add_template(instances, come);
+                let gone = changed.iter().filter(|one| one.goes).map(Part::from);
+                relabelled.loses(compiled, instances, gone, default);
+            }
+            (false, false) => {}
         }
     }
     for share in [&mut relabelled.come, &mut relabelled.gone] {
@@ -126,16 +141,43 @@ impl Relabelled {
         }
     }
 
-    fn loses(&mut self, template: &CompiledTemplate, instances: Option<usize>, default: Duration) {
-        let is_deleted = |object: &CompiledObject| {
-            let own = object.deletion.or(keeps_data(&object.kind).then_some(DeletionPolicy::Retain));
+    /// Counts those of a template's objects that are deleted.
+    fn loses<'t>(
+        &mut self,
+        template: &CompiledTemplate,
+        instances: Option<usize>,
+        objects: impl Iterator<Item = Part<'t>>,
+        default: Duration,
+    ) {
+        let is_deleted = |part: &Part<'_>| {
+            let own = part.object.deletion;
+            let own = own.or(keeps_data(&part.object.kind).then_some(DeletionPolicy::Retain));
             own.unwrap_or(template.deletion) == DeletionPolicy::Delete
         };
-        if template.objects.iter().any(is_deleted) && instances != Some(0) {
+        let mut deleted = objects.filter(is_deleted).peekable();
+        if deleted.peek().is_some() && instances != Some(0) {
             self.goes(OnRemoval::new(DeletionPolicy::Delete, template.grace.unwrap_or(default)));
-            self.gone.add_template(template, instances, is_deleted);
+            self.gone.add_template(instances, deleted);
         }
     }
+}
+
+/// An object of a template that a label concerns.
+struct Part<'t> {
+    object: &'t CompiledObject,
+    /// Whether the template declares it for certain.
+    is_sure: bool,
+}
+
+impl<'t> From<&validate::Relabelled<'t>> for Part<'t> {
+    fn from(relabelled: &validate::Relabelled<'t>) -> Self {
+        Self { object: relabelled.object, is_sure: relabelled.is_sure }
+    }
+}
+
+/// All objects of a template.
+fn all(template: &CompiledTemplate) -> impl Iterator<Item = Part<'_>> {
+    template.objects.iter().map(|object| Part { object, is_sure: object.condition().is_none() })
 }
 
 impl Share {
@@ -145,19 +187,17 @@ impl Share {
         self.at_least |= number.is_none();
     }
 
-    fn add_template(
-        &mut self,
-        template: &CompiledTemplate,
-        instances: Option<usize>,
-        counts: impl Fn(&CompiledObject) -> bool,
-    ) {
-        if instances == Some(0) {
+    fn add_template<'t>(&mut self, instances: Option<usize>, objects: impl Iterator<Item = Part<'t>>) {
+        let (mut number, mut is_sure) = (0, true);
+        for part in objects {
+            (number, is_sure) = (number + 1, is_sure && part.is_sure);
+        }
+        if number == 0 || instances == Some(0) {
             return;
         }
-        let objects = template.objects.iter().filter(|object| counts(object));
-        self.up_to |= objects.clone().any(|object| object.condition().is_some());
+        self.up_to |= !is_sure;
         self.templates += 1;
-        self.objects += instances.unwrap_or_default() * objects.count();
+        self.objects += instances.unwrap_or_default() * number;
         self.at_least |= instances.is_none();
     }
 
@@ -241,8 +281,10 @@ impl<'a> InstanceCase<'a> {
             }
             let selects = |labels| compiled.selects_object(&review.name, Some(labels));
             match (selects(before), selects(after)) {
-                (false, true) => relabelled.come.add_template(compiled, Some(1), |_| true),
-                (true, false) => relabelled.loses(compiled, Some(1), world.settings().default_grace),
+                (false, true) => relabelled.come.add_template(Some(1), all(compiled)),
+                (true, false) => {
+                    relabelled.loses(compiled, Some(1), all(compiled), world.settings().default_grace);
+                }
                 _ => {}
             }
         }

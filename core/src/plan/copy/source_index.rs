@@ -45,7 +45,8 @@ pub struct IndexedTemplate {
     pub namespace: String,
     /// Name of the CopyratorTemplate.
     pub name: String,
-    /// What the objects are rendered for, how many they are, and what becomes of them; nothing of what they say.
+    /// What the objects are rendered for, how many they are, what becomes of them, and the conditions and names that read labels of the
+    /// namespace. Everything else that the objects say is left out.
     pub spec: CopyratorTemplateSpec,
 }
 
@@ -243,10 +244,18 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     let object = |(at, object): (usize, &TemplateObject)| {
         let kind = object.template["kind"].as_str().unwrap_or_default();
         let stays = keeps_data(kind).then_some(DeletionPolicy::Retain);
+        let compiled = facts.compiled.as_deref().ok();
+        let (include_when, name) = match compiled.is_some_and(|compiled| compiled.follows_labels(&object.id))
+        {
+            true => (object.include_when.clone(), object.template["metadata"]["name"].clone()),
+            false => (object.include_when.as_ref().map(|_| "false".to_owned()), json!(format!("x{at}"))),
+        };
+        let read = compiled.into_iter().flat_map(|compiled| compiled.read_by(&object.id));
+        let read: BTreeMap<&str, String> = read.map(|id| (id, format!("${{{id}.metadata.uid}}"))).collect();
         TemplateObject {
-            id: format!("x{at}"),
-            include_when: object.include_when.as_ref().map(|_| "false".to_owned()),
-            template: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("x{at}")}}),
+            id: object.id.clone(),
+            include_when,
+            template: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": read}),
             deletion_policy: object.deletion_policy.or(stays),
             ..TemplateObject::default()
         }
@@ -359,10 +368,14 @@ mod tests {
             json!({"id": id, "template": {"apiVersion": "v1", "kind": kind, "metadata": metadata}})
         };
         let mut kept = object("B_2", "ConfigMap");
-        kept["includeWhen"] = json!("namespaceObject.metadata.name == 'swordfish'");
+        kept["includeWhen"] =
+            json!("namespaceObject.metadata.name == 'swordfish' && size(c.metadata.uid) > 2");
+        let mut labelled = object("c", "ConfigMap");
+        labelled["template"]["metadata"]["name"] = json!("c");
+        labelled["includeWhen"] = json!("'pods' in namespaceObject.metadata.labels");
         let mut spec = json!({
             "forEach": {"namespaces": [{"namespaceSelector": {"matchLabels": {"team": "blue"}}}]},
-            "objects": [object("a", "ConfigMap"), kept], "deletionGrace": "1h",
+            "objects": [object("a", "ConfigMap"), labelled, kept], "deletionGrace": "1h",
         });
         json_patch::merge(&mut spec, more);
         let object = json!({"apiVersion": "copyrator.dev/v1alpha1", "kind": "CopyratorTemplate", "spec": spec,
@@ -395,11 +408,13 @@ mod tests {
         let IndexedTemplate { namespace, name, spec } = &index.templates[0];
         assert_eq!((namespace.as_str(), name.as_str()), ("home", "kit"));
         let compiled = CompiledTemplate::compile(spec).unwrap();
-        let conditions: Vec<bool> = compiled.objects.iter().map(|one| one.condition().is_some()).collect();
+        let conditions: Vec<Option<&str>> = compiled.objects.iter().map(|one| one.condition()).collect();
+        let by_label = "'pods' in namespaceObject.metadata.labels";
         assert_eq!(
             (conditions, compiled.grace),
-            (vec![false, true], Some(std::time::Duration::from_secs(3600)))
+            (vec![None, Some(by_label), Some("false")], Some(std::time::Duration::from_secs(3600)))
         );
+        assert_eq!(compiled.read_by("B_2").collect::<Vec<_>>(), ["c"]);
         let data = index.to_data().unwrap();
         assert!(!data.values().any(|text| text.contains("swordfish") || text.contains("Secret")), "{data:?}");
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index.clone()));

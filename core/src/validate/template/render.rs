@@ -44,7 +44,7 @@ pub struct Instance<'i> {
 }
 
 /// What rendering the objects of one instance may still take.
-pub struct RenderBudget(Budget);
+pub struct RenderBudget(pub(super) Budget);
 
 impl Default for RenderBudget {
     fn default() -> Self {
@@ -153,7 +153,7 @@ impl CompiledTemplate {
     }
 
     /// Evaluates these expressions for an instance. Only what they read is made a value of.
-    fn renderer<'r>(
+    pub(super) fn renderer<'r>(
         &'r self,
         formulas: &[&Formula],
         instance: &Instance<'_>,
@@ -243,14 +243,14 @@ fn lacks_status(formula: &Formula, id: &str, existing: &Value) -> bool {
     })
 }
 
-struct Renderer<'e> {
+pub(super) struct Renderer<'e> {
     evaluation: Evaluation<'e>,
     /// How many bytes the object may still grow by.
     room: usize,
 }
 
 impl<'e> Renderer<'e> {
-    fn node(&mut self, path: &str, node: &'e Node) -> Result<Value, RenderFault> {
+    pub(super) fn node(&mut self, path: &str, node: &'e Node) -> Result<Value, RenderFault> {
         match node {
             Node::Literal(value) => Ok(value.clone()),
             Node::Whole(formula, context) => {
@@ -316,7 +316,7 @@ impl<'e> Renderer<'e> {
         Ok(())
     }
 
-    fn truth(&mut self, formula: &'e Formula) -> Result<bool, RenderFault> {
+    pub(super) fn truth(&mut self, formula: &'e Formula) -> Result<bool, RenderFault> {
         match self.json("includeWhen", formula)? {
             Value::Bool(truth) => Ok(truth),
             _ => Err(fault("includeWhen", formula, "must give true or false")),
