@@ -90,7 +90,8 @@ async fn a_process_that_sees_sources_tells_of_a_missing_one() {
         cluster
     };
     let review = to(json!([{"names": ["shop"]}]));
-    let absent = ["copyrator: source Secret platform/registry not found"];
+    let absent =
+        ["copyrator: source Secret platform/registry not found (Helm releases and tokens are never copied)"];
     assert_eq!(warned(seeing(), &review).await.0, absent);
     let counted =
         |most: &str| vec![format!("copyrator: {most}1 copy of this rule will appear, for 1 namespace")];
@@ -99,8 +100,11 @@ async fn a_process_that_sees_sources_tells_of_a_missing_one() {
     with.world.set_object(ObjectKey::new(Kind::Secret, "platform", "registry"), Some(facts()));
     assert_eq!(warned(with, &review).await.0, counted(""));
     // What a status of before says is not asked where the source is seen.
-    let update =
-        updated("NoSource", "source Secret platform/registry not found", json!({"deletionPolicy": "Retain"}));
+    let update = updated(
+        "NoSource",
+        "source Secret platform/registry not found (Helm releases and tokens are never copied)",
+        json!({"deletionPolicy": "Retain"}),
+    );
     assert_eq!(warned(seeing(), &update).await.0, absent);
 }
 

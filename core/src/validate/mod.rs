@@ -8,6 +8,7 @@ mod glob;
 mod matchable;
 mod meant_name;
 mod monitor;
+mod never_copied;
 mod policy;
 mod regex_globs;
 mod rule;

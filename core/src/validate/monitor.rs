@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{CompiledStage, CompiledWindow, Globs, Selector, check_name, invalid};
+use super::{CompiledStage, CompiledWindow, Globs, Selector, check_name, invalid, never_copied};
 use crate::{
     api::{ConfigMonitorSpec, Problem, Span, StrategyType, WorkloadKind},
     names::{Kind, NameKind},
@@ -73,6 +73,7 @@ impl CompiledMonitor {
         }
         let watch = spec.watch.iter().enumerate().map(|(index, term)| {
             let at = format!("spec.watch[{index}]");
+            never_copied::check(&format!("{at}.names"), term.kind.into(), &term.names, &mut problems);
             CompiledWatch {
                 kind: term.kind.into(),
                 names: Globs::compile(&format!("{at}.names"), &term.names, NameKind::Object, &mut problems),

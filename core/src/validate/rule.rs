@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    CompiledTarget, CopyName, Globs, Selector, check_name, invalid, selector::is_label_value,
+    CompiledTarget, CopyName, Globs, Selector, check_name, invalid, never_copied, selector::is_label_value,
     source_kind::source_kind,
 };
 use crate::{
@@ -112,6 +112,12 @@ impl CompiledRule {
         let names = source.names.as_ref();
         let names =
             names.map(|names| Globs::compile("spec.source.names", names, NameKind::of(kind), &mut problems));
+        never_copied::check(
+            "spec.source.names",
+            kind,
+            source.names.as_deref().unwrap_or_default(),
+            &mut problems,
+        );
         let object_selector = source
             .object_selector
             .as_ref()

@@ -19,7 +19,10 @@ use super::{
     survey::{Survey, SurveyMode, take_survey},
     terminal::{Console, Exit, fail},
 };
-use crate::{model::World, names::ObjectKey};
+use crate::{
+    model::World,
+    names::{Kind, ObjectKey},
+};
 
 /// Show where copies come from and what uses them: each source, the copies of it, and the workloads that use those.
 #[derive(Debug, clap::Args)]
@@ -141,6 +144,10 @@ impl NotFound {
                 }
                 None if sort == Some(Sort::Further) => {
                     " to be seen: neither do rules copy objects of that kind here, nor are templates granted it (chart value templates.kinds)"
+                        .to_owned()
+                }
+                None if matches!(sort, Some(Sort::Object(Kind::Secret))) => {
+                    ", or its type is that of a Helm release or of a token, which Copyrator never copies: -n names another namespace"
                         .to_owned()
                 }
                 None => ": -n names another namespace".to_owned(),

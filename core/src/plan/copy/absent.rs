@@ -3,7 +3,7 @@
 use super::{claims::source_namespaces, targets::targets};
 use crate::{
     model::{Store, World},
-    names::{NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
     validate::CompiledRule,
 };
 
@@ -88,7 +88,10 @@ pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
 /// Says that some sources were not found; `None` where the list is empty.
 pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     let noun = if sources.len() == 1 { "source" } else { "sources" };
-    listed(sources).map(|names| format!("{noun} {names} not found"))
+    let has_secrets = sources.iter().any(|source| source.kind == Kind::Secret);
+    // The lists of Secrets leave these types out (`intake::SECRETS`), so that such a Secret looks like none.
+    let types = if has_secrets { " (Helm releases and tokens are never copied)" } else { "" };
+    listed(sources).map(|names| format!("{noun} {names} not found{types}"))
 }
 
 /// Says that some namespaces do not exist; `None` where the list is empty.

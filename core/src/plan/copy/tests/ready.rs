@@ -27,7 +27,7 @@ fn a_named_source_that_is_not_there_is_waited_for() {
     let waits = ["Ready=False NoSource", "Authorized=True Allowed", "Reconciling=True NoSource"];
     let (conditions, message) = said(&world, &it);
     assert_eq!(conditions, waits);
-    assert_eq!(message, "source Secret home/app not found");
+    assert_eq!(message, "source Secret home/app not found (Helm releases and tokens are never copied)");
 
     // One of two exists: the rule works, and says what is missing.
     secret(&mut world, "home", "app", json!({}));
@@ -35,7 +35,10 @@ fn a_named_source_that_is_not_there_is_waited_for() {
     let it = granted(&mut world, two);
     let (conditions, message) = said(&world, &it);
     assert_eq!(conditions, ["Ready=True NoTarget", "Authorized=True Allowed"]);
-    assert_eq!(message, "source Secret home/nothere not found; namespace later does not exist");
+    assert_eq!(
+        message,
+        "source Secret home/nothere not found (Helm releases and tokens are never copied); namespace later does not exist"
+    );
 
     // Objects that a glob may match later are as declared.
     let it = granted(&mut world, json!({"spec": {"source": {"names": ["no-*"]}}}));

@@ -1,0 +1,43 @@
+//! Objects that Kubernetes keeps in every namespace and that Copyrator therefore never reads. A rule or monitor that names one could
+//! never do anything.
+
+use super::invalid;
+use crate::{api::Problem, names::Kind};
+
+/// Reports each of a list's names that is such an object; `names` are the entries of `field` as the user wrote them.
+pub(super) fn check(field: &str, kind: Kind, names: &[String], problems: &mut Vec<Problem>) {
+    for (index, name) in names.iter().enumerate() {
+        if is_never_copied(kind, name) {
+            let what = format!(
+                "{name:?} is neither copied nor watched: Kubernetes keeps a {kind} of this name in every namespace"
+            );
+            problems.push(invalid(&format!("{field}[{index}]"), what));
+        }
+    }
+}
+
+/// Whether Copyrator leaves an object out of its lists, by its name alone.
+fn is_never_copied(kind: Kind, name: &str) -> bool {
+    matches!((kind, name), (Kind::ConfigMap, "kube-root-ca.crt") | (Kind::ServiceAccount, "default"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_every_namespace_is_named_with_its_entry() {
+        let said = |kind, name: &str| {
+            let mut problems = Vec::new();
+            check("spec.source.names", kind, &["web".into(), name.into()], &mut problems);
+            problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")
+        };
+        let expected = "spec.source.names[1]: \"default\" is neither copied nor watched: Kubernetes keeps a ServiceAccount of this name \
+                        in every namespace";
+        assert_eq!(said(Kind::ServiceAccount, "default"), expected);
+        assert!(
+            said(Kind::ConfigMap, "kube-root-ca.crt").contains("Kubernetes keeps a ConfigMap of this name")
+        );
+        assert_eq!([said(Kind::Secret, "default"), said(Kind::ConfigMap, "default")], ["", ""]);
+    }
+}
