@@ -64,6 +64,8 @@ fn an_object_that_reads_another_waits_for_the_templates_own() {
     assert_eq!(settle(&mut world, &found), ["ConfigMap shop/first"]);
     let (reason, message) = condition(&world, &each, "Reconciling");
     assert_eq!((&*reason, &*message), ("WaitingFor", "for Memcached a: second waits for first"));
+    // Nothing is in order and nothing can be written: that is not ready.
+    assert_eq!(condition(&world, &each, "Ready").0, "WaitingFor");
     world.set_object(slot("first"), None);
 
     assert_eq!(settle(&mut world, &found), ["ConfigMap shop/first"]);

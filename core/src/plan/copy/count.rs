@@ -58,6 +58,8 @@ pub(super) struct Count {
     pub(super) problems: Vec<Problem>,
     /// What the first object waits for that waits for others of its template.
     pub(super) waiting: Option<String>,
+    /// How many objects wait for others of their template.
+    pub(super) waiting_objects: usize,
     /// How many problems are disputes over a slot.
     pub(super) conflicting: usize,
     /// How many problems are of another kind.
@@ -123,6 +125,13 @@ impl Count {
         }
         let Self { desired, current, conflicting, failed, .. } = *self;
         Tally { desired, current, conflicting, failed }
+    }
+
+    /// What the first object waits for, where no object is in order and each that is still to be written waits: nothing works, and nothing
+    /// is under way.
+    pub(super) fn only_waits(&self) -> Option<String> {
+        let is_so = self.current == 0 && self.waiting_objects == self.pending();
+        self.waiting.clone().filter(|_| is_so)
     }
 
     /// How many objects are still to be written.

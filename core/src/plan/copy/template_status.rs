@@ -2,7 +2,7 @@
 //! rendered for.
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
-//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
+//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `WaitingFor`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
 //! copies ([`super::rule_status`]), `RenderFailed` and `OverBudget`.
 
 use jiff::Timestamp;
@@ -148,6 +148,7 @@ fn counted(
         for fault in &set.faults {
             count.desired += 1;
             if fault.waits {
+                count.waiting_objects += 1;
                 let waits = format!("{} {}", fault.id, fault.message);
                 count.waiting.get_or_insert_with(|| of_instance(compiled, &instance, &waits));
                 continue;
@@ -249,6 +250,7 @@ fn status(
         (None, _) if is_forbidden => {
             (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
         }
+        (None, _) if let Some(waiting) = count.only_waits() => (false, Reason::WaitingFor, waiting),
         (None, _) if pending > 0 => (true, Reason::Rendering, rendering()),
         (None, _) if let Some(unreadable) = count.unreadable.clone() => {
             (false, ProblemReason::Unreadable.into(), unreadable)
