@@ -6,7 +6,7 @@ use crate::{
     act::report::{Hindrance, Reporter},
     model::RenderedSet,
     names::{InstanceName, NamespacedName, ObjectKey},
-    plan::copy::{ProblemReason, SlotState, plan_slot},
+    plan::copy::{ProblemReason, hindrance},
 };
 
 /// Reports on objects that templates are rendered for.
@@ -29,24 +29,12 @@ impl InstanceEvents {
         let told: Vec<_> = {
             let world = self.context.world();
             let declaring = world.rendered_at(slot);
-            let declaring =
-                declaring.filter_map(|(template, instance, ..)| Some((template, instance.object()?)));
-            let declaring: Vec<_> = declaring.collect();
-            if declaring.is_empty() {
-                return;
-            }
-            let plan = plan_slot(&world, slot, now());
-            if !plan.needs.is_empty() {
-                return;
-            }
-            let told = declaring.into_iter().map(|(template, object)| {
-                let what = match &plan.state {
-                    SlotState::Blocked(problem) if plan.rule.as_ref() == Some(template) => {
-                        Some((problem.reason.as_str(), format!("{slot}: {}", problem.message)))
-                    }
-                    _ => None,
-                };
-                (template.clone(), object, what)
+            let told = declaring.filter_map(|(template, instance, ..)| {
+                let object = instance.object()?;
+                let what = hindrance(&world, slot, (template, instance), now()).ok()?;
+                let what =
+                    what.map(|problem| (problem.reason.as_str(), format!("{slot}: {}", problem.message)));
+                Some((template.clone(), object, what))
             });
             told.collect()
         };

@@ -18,7 +18,7 @@ use crate::{
     names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
-        copy::{CopyAction, SlotState, template_report, templates::made},
+        copy::{CopyAction, SlotState, hindrance, template_report, templates::made},
     },
 };
 
@@ -338,6 +338,14 @@ fn of_two_objects_that_want_one_place_the_one_that_has_it_keeps_it() {
     assert_eq!((status.desired, status.current, status.problem_count), (2, 1, 1));
     assert_eq!(&*status.problems[0].reason, "DuplicateName");
     assert!(status.problems[0].message.contains("made for b, and a wants it, too"), "{:?}", status.problems);
+    // The author of each object gets an Event of this, or none.
+    let hindered = |object: &str| {
+        let instance = InstanceName { namespace: "shop".into(), object: Some(object.into()) };
+        hindrance(&world, &slot("one"), (&each, &instance), at(100))
+            .unwrap()
+            .map(|problem| problem.reason.as_str())
+    };
+    assert_eq!([hindered("a"), hindered("b")], [Some("DuplicateName"), None]);
 
     // While it is not known what the one that has it wants, the other does not get it.
     put(&mut world, ("shop", "b"), 2, json!({"metadata": {"labels": {"x": "y"}}}));

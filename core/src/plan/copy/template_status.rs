@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     absent::listed,
-    claims::{Inert, authority, claims_on, inert_template},
+    claims::{Claim, Inert, authority, claims_on, inert_template},
     conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
@@ -18,7 +18,7 @@ use super::{
     granted::{UNJUDGED, mistyped, not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, outdated, rule_status, unread},
-    slot_plan::SlotState,
+    slot_plan::{SlotPlan, SlotState},
     templates::{instances, is_of, template_bounds, too_many_objects},
     unreadable::{unread_instances, unread_lists},
 };
@@ -171,18 +171,10 @@ fn counted(
                 continue;
             }
             is_settled &= plan.needs.is_empty();
-            let claim = claims.iter().find(|claim| claim.rule == template);
-            let other = claim.filter(|claim| instance.object().is_some_and(|it| it != claim.source.named()));
-            match (plan.rule.as_ref() == Some(template), other) {
-                (false, _) => count.block(CopyProblem::served_by_another(&object.slot, plan.rule.as_ref())),
-                (true, None) => count.state(plan.state),
-                (true, Some(claim)) => {
-                    let own = ObjectKey {
-                        name: instance.object.clone().unwrap_or_default(),
-                        ..claim.source.clone()
-                    };
-                    count.block(CopyProblem::duplicate(&object.slot, claim, &own));
-                }
+            let planned = Planned { slot: &object.slot, claims: &claims, plan: &plan };
+            match planned.taken(template, &instance) {
+                Some(problem) => count.block(problem),
+                None => count.state(plan.state),
             }
         }
     }
@@ -203,6 +195,48 @@ fn counted(
     }
     is_settled
 }
+
+/// The plan of a slot, and who wants it.
+struct Planned<'p> {
+    slot: &'p ObjectKey,
+    claims: &'p [Claim<'p>],
+    plan: &'p SlotPlan,
+}
+
+impl Planned<'_> {
+    /// Why the slot is not this instance's: it holds the object of another declaration, or of another instance.
+    fn taken(&self, template: &NamespacedName, instance: &InstanceName) -> Option<CopyProblem> {
+        if self.plan.rule.as_ref() != Some(template) {
+            return Some(CopyProblem::served_by_another(self.slot, self.plan.rule.as_ref()));
+        }
+        let claim = self.claims.iter().find(|claim| claim.rule == template)?;
+        let own = instance.object().filter(|own| *own != claim.source.named())?;
+        Some(CopyProblem::duplicate(self.slot, claim, &ObjectKey { name: own.name, ..claim.source.clone() }))
+    }
+}
+
+/// What keeps an object that a template declares for an instance from being in order. `Err` while that is not known.
+pub fn hindrance(
+    world: &World,
+    slot: &ObjectKey,
+    (template, instance): (&NamespacedName, &InstanceName),
+    now: Timestamp,
+) -> Result<Option<CopyProblem>, Unknown> {
+    let claims = claims_on(world, slot);
+    let plan = plan_claimed(world, slot, &claims, &mut CopyCache::default(), now);
+    if !plan.needs.is_empty() {
+        return Err(Unknown);
+    }
+    let taken = Planned { slot, claims: &claims, plan: &plan }.taken(template, instance);
+    Ok(taken.or(match plan.state {
+        SlotState::Blocked(problem) => Some(problem),
+        _ => None,
+    }))
+}
+
+/// Something must be read before it is known.
+#[derive(Debug)]
+pub struct Unknown;
 
 fn status(
     world: &World,
