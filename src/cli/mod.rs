@@ -9,8 +9,6 @@ mod completion;
 mod console;
 mod crds;
 mod doctor;
-#[cfg(test)]
-mod fake_cluster;
 mod get;
 mod hooks;
 mod import;
@@ -22,6 +20,8 @@ mod states;
 mod status;
 mod survey;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod why;
 mod why_not;

@@ -28,17 +28,6 @@ use crate::{
     plan::Changed,
 };
 
-#[cfg(test)]
-mod anew;
-#[cfg(test)]
-mod lists;
-#[cfg(test)]
-mod poisoned;
-#[cfg(test)]
-mod silent;
-#[cfg(test)]
-mod widening;
-
 /// How soon a refused watch is tried again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 /// How soon a failed watch of one of our own kinds is started again. If its definition was deleted and
@@ -321,3 +310,6 @@ impl<W: Watched> Intake<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -365,10 +365,9 @@ pub(super) fn ask_again(can_be_withdrawn: bool, authority: Option<&Authority>) -
 }
 
 #[cfg(test)]
-mod standing;
-
-#[cfg(test)]
 mod tests {
+    mod standing;
+
     use super::*;
     use crate::marks::{AUTHOR, AUTHOR_GROUPS};
 

@@ -472,6 +472,4 @@ fn backoff(key: &Key, failures: u32) -> Duration {
 }
 
 #[cfg(test)]
-mod fairness;
-#[cfg(test)]
 mod tests;

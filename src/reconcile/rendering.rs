@@ -2,27 +2,11 @@
 //! before and of what is declared now are looked at.
 
 mod all;
-#[cfg(test)]
-mod demand;
 mod existing;
 mod inputs;
-#[cfg(test)]
-mod instances;
-#[cfg(test)]
-mod neighbours;
 mod processor;
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod reading;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod typed;
-#[cfg(test)]
-mod unread;
-#[cfg(test)]
-mod unstable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -57,7 +57,6 @@ const ROOMS: [(&str, &[&str]); 26] = [
             "observe",
             "cluster",
             "act",
-            "intake",
         ],
     ),
     (

@@ -20,6 +20,7 @@ mod spelling;
 mod stage;
 mod target;
 mod template;
+mod template_kinds;
 mod window;
 
 pub use annotation::{annotated_monitor, annotated_rule, not_declared};
@@ -44,8 +45,9 @@ pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
     CompiledObject, CompiledTemplate, Instance, Instances, Relabelled, RenderBudget, RenderFault, Rendered,
-    Rendering, Typed, WrittenField, declared_kind, grant_fault, keeps_data, unserved, visible, written_kind,
+    Rendering, Typed, WrittenField, declared_kind, keeps_data, unserved, visible, written_kind,
 };
+pub use template_kinds::grant_fault;
 pub use window::CompiledWindow;
 
 use crate::api::Problem;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     SpecFault, invalid,
-    template::{group, never_rendered},
+    template_kinds::{group, never_rendered},
 };
 use crate::{
     api::{Problem, SourceSpec},

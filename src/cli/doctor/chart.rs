@@ -220,7 +220,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
 
     use super::*;
-    use crate::cli::doctor::sound::{deployment, object};
+    use crate::cli::doctor::tests::sound::{deployment, object};
 
     /// The rights of an account, each as `verb resource/name namespace`.
     fn rights(deployments: &[Deployment], account: &str) -> BTreeSet<String> {

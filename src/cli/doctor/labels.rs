@@ -97,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::doctor::sound::{deployment, object};
+    use crate::cli::doctor::tests::sound::{deployment, object};
 
     /// The second page of ConfigMaps is too old, and the list continues with the token that the API server
     /// gives.

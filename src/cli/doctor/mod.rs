@@ -17,8 +17,6 @@ mod pods;
 mod policies;
 mod read;
 mod rights;
-#[cfg(test)]
-mod sound;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 mod calls;
 mod order;
 mod places;
+pub(super) mod sound;
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,12 @@ use clap::ValueEnum as _;
 use copyrator_certs::{CaSecret, Rotation};
 use serde_json::{Value, json};
 
+use self::sound::{now, object, rightful, sound, turn};
 use super::{
     examine::{examine, in_order},
     facts::{Ca, Facts, HeldCopies, LeaseFacts, Unread, UnreadFacts},
     finding::{Finding, Id, Severity},
     policies,
-    sound::{now, object, rightful, sound, turn},
     table::table,
 };
 use crate::{

@@ -57,9 +57,9 @@ mod tests {
     use super::*;
     use crate::cli::{
         arguments::manifests,
-        fake_cluster::ours,
         operator::InstalledArgs,
         survey::{Files, Survey, SurveyMode, declared_in, survey},
+        tests::fake_cluster::ours,
     };
 
     #[derive(clap::Parser)]

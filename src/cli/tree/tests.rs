@@ -7,7 +7,7 @@ use super::{
     grow::{grow, of_object, of_rule},
 };
 use crate::{
-    cli::fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
+    cli::tests::fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
     names::{Kind, NamespacedName, ObjectKey},
 };
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{answer::why, words::told};
 use crate::cli::{
     arguments::Named,
-    fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
+    tests::fake_cluster::{FakeCluster, config_map, deployment, namespace, ours, rule},
 };
 
 fn cluster(more: &[Value]) -> FakeCluster {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::fake_cluster::{FakeCluster, config_map, namespace, rule};
+use crate::cli::tests::fake_cluster::{FakeCluster, config_map, namespace, rule};
 
 /// What a rule with `change` copies into `shop` with these labels.
 fn reason(labels: Value, change: &Value, more: &[Value]) -> (String, String) {

@@ -1,5 +1,7 @@
 //! In what order keys come, and when.
 
+mod fairness;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;

@@ -1,5 +1,13 @@
+mod demand;
+mod instances;
 mod judged;
 mod named_fields;
+mod neighbours;
+mod properties;
+mod reading;
+mod typed;
+mod unread;
+mod unstable;
 mod written;
 
 use std::collections::BTreeMap;

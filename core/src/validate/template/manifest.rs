@@ -2,15 +2,12 @@
 
 use serde_json::Value;
 
-use super::{
-    kinds::never_rendered,
-    node::{MUST_BE_LITERAL, below},
-};
+use super::node::{MUST_BE_LITERAL, below};
 use crate::{
     api::{Problem, WorkloadKind},
     marks::{PREFIX, RESTART, never_carried},
     names::NameKind,
-    validate::{invalid, selector::is_label_value},
+    validate::{invalid, selector::is_label_value, template_kinds::never_rendered},
 };
 
 /// Types of Secrets that hold a token, which would give the rights of an account to everybody who reads them.

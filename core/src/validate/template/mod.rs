@@ -1,6 +1,5 @@
 //! Compiles the spec of a `CopyratorTemplate`, and renders its objects.
 
-mod kinds;
 mod literal;
 mod manifest;
 mod mistyped;
@@ -22,8 +21,6 @@ mod written;
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
-pub use kinds::grant_fault;
-pub(super) use kinds::{group, never_rendered};
 pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data};
 pub use relabelled::Relabelled;
@@ -38,7 +35,7 @@ use self::{
     node::{Compiler, Node},
     object::pods_of,
 };
-use super::{CompiledTarget, Globs, Selector, check_name, invalid};
+use super::{CompiledTarget, Globs, Selector, check_name, invalid, template_kinds};
 use crate::{
     api::{ConflictPolicy, CopyratorTemplateSpec, DeletionPolicy, InstanceSpec, Problem, Span},
     names::{InstanceKind, NameKind},
@@ -247,7 +244,8 @@ fn instances(spec: &CopyratorTemplateSpec, problems: &mut Vec<Problem>) -> Insta
 fn of_kind(spec: &InstanceSpec, problems: &mut Vec<Problem>) -> Instances {
     let at = "spec.forEach.objects";
     let InstanceSpec { api_version, kind, namespaces, names, object_selector } = spec;
-    let is_refused = kinds::never_instances(api_version, kind).or_else(|| manifest::kind_fault(kind));
+    let is_refused =
+        template_kinds::never_instances(api_version, kind).or_else(|| manifest::kind_fault(kind));
     problems.extend(is_refused.map(|why| invalid(&format!("{at}.kind"), why)));
     problems
         .extend(manifest::version_fault(api_version).map(|why| invalid(&format!("{at}.apiVersion"), why)));

@@ -1,14 +1,13 @@
 //! One object of a template: what its manifest says, and which expressions it holds.
 
 use super::{
-    kinds::group,
     literal::FieldContext,
     manifest,
     node::{Compiler, Formula, Node},
 };
 use crate::{
     api::{DeletionPolicy, Recreate, TemplateObject},
-    validate::invalid,
+    validate::{invalid, template_kinds::group},
 };
 
 /// One object of a template.

@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use copyrator_cel::RESERVED;
 
 use super::{
-    kinds::group,
     node::{Formula, Node},
     object::CompiledObject,
     order::order,
 };
 use crate::{
     api::{ConflictPolicy, CopyratorTemplateSpec, Problem},
-    validate::invalid,
+    validate::{invalid, template_kinds::group},
 };
 
 /// Names that no object of a template can have, beside those that CEL reserves: variables, and libraries of functions.

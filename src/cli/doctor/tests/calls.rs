@@ -11,7 +11,7 @@ use super::super::{
         Id,
         Severity::{Error, Warning},
     },
-    sound::{DAY, deployment, now, object},
+    tests::sound::{DAY, deployment, now, object},
 };
 use super::{Case, ca, hands_off, mounted, ours, rotation};
 

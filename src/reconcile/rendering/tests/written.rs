@@ -12,11 +12,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::{
-    super::{
-        instances::{kind, put, template_for_each, world_with_kind},
-        *,
-    },
+    super::*,
     at,
+    instances::{kind, put, template_for_each, world_with_kind},
 };
 use crate::{
     act::leader::IsLeader, cluster::WriteClient, model::World, names::GrantedKinds, names::TemplateKind,

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    answer, at,
     instances::{put, world_with_kind},
-    tests::{answer, at, world},
+    world,
 };
 use crate::{
     api::CopyratorTemplate,

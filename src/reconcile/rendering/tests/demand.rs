@@ -8,9 +8,10 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    all::render_all,
+    super::all::render_all,
+    answer, at,
     instances::{put, settle, template_for_each, world_with_kind},
-    tests::{answer, at, namespace, template, world},
+    namespace, template, world,
 };
 use crate::{
     model::{Store, World},

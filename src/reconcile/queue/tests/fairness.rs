@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::names::{InstanceName, Kind, NamespacedName, ObjectKey};
 
 fn of(tenant: &str) -> Tenant {

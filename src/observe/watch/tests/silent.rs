@@ -13,7 +13,7 @@ use kube::{Client, client::Body};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::{
     intake::object::Slim,
     model::World,

@@ -123,7 +123,7 @@ mod tests {
     /// Helm refuses what the process would refuse.
     #[test]
     fn the_charts_schema_has_the_same_kinds() {
-        let text = include_str!("../../../../charts/copyrator/values.schema.json");
+        let text = include_str!("../../../charts/copyrator/values.schema.json");
         let schema: serde_json::Value = serde_json::from_str(text).unwrap();
         let kinds = &schema["properties"]["templates"]["properties"]["kinds"]["items"]["allOf"];
         let if_kind = |at: usize| kinds[at]["if"]["properties"]["kind"]["enum"].clone();

@@ -20,7 +20,7 @@ use kube::{
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::{
     intake::object::Slim,
     model::{UnreadObject, World},

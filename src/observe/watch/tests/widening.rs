@@ -10,7 +10,7 @@ use kube::runtime::watcher::Event::{Apply, Init, InitApply, InitDone};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::{
     api::{CopyratorRule, DataKind},
     intake::{

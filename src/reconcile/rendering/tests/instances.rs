@@ -5,10 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{
-    all::render_all,
-    tests::{answer, at, namespace, plans, world},
-};
+use super::{super::all::render_all, answer, at, namespace, plans, world};
 use crate::{
     api::CopyratorTemplate,
     explain::carry_out,

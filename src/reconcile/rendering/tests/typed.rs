@@ -10,9 +10,9 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
 use super::{
-    all::render_all,
+    super::all::render_all,
+    answer, at,
     instances::{actions, put, ready, settle, template_for_each, world_with_kind},
-    tests::{answer, at},
 };
 use crate::{
     model::WriteFault,

@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 
 use self::texts::{EACH, IDS, TEMPLATES, Text, objects, read_by, status, text};
 use super::{
+    answer, at,
     instances::{kind, put, template_for_each, world_with_kind},
-    tests::{answer, at, namespace, plans, template},
+    namespace, plans, template,
 };
 use crate::{
     explain::carry_out,

@@ -9,9 +9,9 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-use super::tree::Seen;
 use crate::{
     api::{ConfigMonitor, CopyratorRule},
+    cli::tree::Seen,
     digest::DigestKey,
     explain::{Around, Outlook, RestartOutlook, carry_out, foresee_workload, outlooks, workload_outlook},
     intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
@@ -26,12 +26,12 @@ use crate::{
 };
 
 /// The time at which everything here happens.
-pub(super) fn now() -> Timestamp {
+pub(in crate::cli) fn now() -> Timestamp {
     Timestamp::from_second(1_000).unwrap()
 }
 
 /// A cluster as a survey would see it.
-pub(super) struct FakeCluster {
+pub(in crate::cli) struct FakeCluster {
     pub world: World,
     pub outlooks: Vec<Outlook>,
     pub restarts: Vec<RestartOutlook>,
@@ -40,7 +40,7 @@ pub(super) struct FakeCluster {
 impl FakeCluster {
     /// A cluster with these objects, after every copy was made. Rules and monitors may do what they declare,
     /// except those labelled `may: "no"`.
-    pub(super) fn new(objects: &[Value]) -> Self {
+    pub(in crate::cli) fn new(objects: &[Value]) -> Self {
         let mut world = World::default();
         world.set_key(DigestKey::new(&[7; DigestKey::LENGTH]));
         world.settings_mut().own_namespace = "copyrator-system".into();
@@ -56,7 +56,7 @@ impl FakeCluster {
     }
 
     /// Adds an object, before Copyrator does anything about it.
-    pub(super) fn with(mut self, object: Value) -> Self {
+    pub(in crate::cli) fn with(mut self, object: Value) -> Self {
         put(&mut self.world, object);
         Self::seen(self.world)
     }
@@ -75,7 +75,7 @@ impl FakeCluster {
         Self { world, outlooks, restarts }
     }
 
-    pub(super) fn seen_by(&self) -> Seen<'_> {
+    pub(in crate::cli) fn seen_by(&self) -> Seen<'_> {
         Seen {
             world: &self.world,
             outlooks: self.outlooks.iter().collect(),
@@ -143,17 +143,17 @@ fn put(world: &mut World, mut object: Value) {
 }
 
 /// A namespace with these labels.
-pub(super) fn namespace(name: &str, labels: Value) -> Value {
+pub(in crate::cli) fn namespace(name: &str, labels: Value) -> Value {
     json!({ "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
 }
 
 /// A ConfigMap with one key.
-pub(super) fn config_map(namespace: &str, name: &str) -> Value {
+pub(in crate::cli) fn config_map(namespace: &str, name: &str) -> Value {
     json!({ "kind": "ConfigMap", "metadata": { "namespace": namespace, "name": name }, "data": { "key": name } })
 }
 
 /// An object of ours, written by alice.
-pub(super) fn ours(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+pub(in crate::cli) fn ours(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "copyrator.dev/v1alpha1", "kind": kind, "spec": spec,
         "metadata": { "namespace": namespace, "name": name,
@@ -162,7 +162,7 @@ pub(super) fn ours(kind: &str, namespace: &str, name: &str, spec: Value) -> Valu
 }
 
 /// A rule of `platform` that copies this ConfigMap into namespaces of a team.
-pub(super) fn rule(name: &str, source: &str, more: &Value) -> Value {
+pub(in crate::cli) fn rule(name: &str, source: &str, more: &Value) -> Value {
     let mut spec = json!({
         "source": { "kind": "ConfigMap", "names": [source] },
         "targets": [{ "namespaceSelector": { "matchLabels": { "team": "blue" } } }],
@@ -172,7 +172,7 @@ pub(super) fn rule(name: &str, source: &str, more: &Value) -> Value {
 }
 
 /// A Deployment whose pods take their environment from this ConfigMap.
-pub(super) fn deployment(namespace: &str, name: &str, config_map: &str) -> Value {
+pub(in crate::cli) fn deployment(namespace: &str, name: &str, config_map: &str) -> Value {
     let container =
         json!({ "name": "c", "image": "i", "envFrom": [{ "configMapRef": { "name": config_map } }] });
     json!({

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    all::render_with,
-    inputs::Inputs,
+    super::all::render_with,
+    super::inputs::Inputs,
+    at,
     instances::{put, template_for_each, world_with_kind},
-    tests::at,
 };
 use crate::{
     marks::status_manager,
@@ -213,7 +213,7 @@ fn what_changes_by_itself_is_no_circle_however_often_it_changes() {
         let made = json!({"metadata": {"name": "one", "uid": "one"}, "status": {"available": pods}});
         story.given.insert(slot.clone(), made);
         render_with(&mut story.world, &story.given);
-        let plans = super::tests::plans(&story.world);
+        let plans = super::plans(&story.world);
         crate::explain::carry_out(&mut story.world, &plans, at(0));
         story.look(pods * 2);
         assert_eq!((story.degraded(0), story.degraded(1)), Default::default(), "{pods}");

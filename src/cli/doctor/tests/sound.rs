@@ -11,7 +11,7 @@ use k8s_openapi::{
 use kube::Resource as _;
 use serde_json::{Value, json};
 
-use super::{
+use super::super::{
     facts::{Ca, Facts, LeaseFacts, Pair, Right, UnreadFacts},
     rights::rights,
 };
@@ -21,17 +21,17 @@ use crate::{
     hooks::{Endpoint, Frame, Stamper, WarningScope, render},
 };
 
-pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(in crate::cli::doctor) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub(super) fn now() -> Timestamp {
+pub(in crate::cli::doctor) fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-pub(super) fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+pub(in crate::cli::doctor) fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-pub(super) fn deployment(component: &str) -> Value {
+pub(in crate::cli::doctor) fn deployment(component: &str) -> Value {
     let arguments = [
         "serve".to_owned(),
         format!("--roles={component}"),
@@ -51,14 +51,14 @@ pub(super) fn deployment(component: &str) -> Value {
 }
 
 /// Gives our accounts the rights that these Deployments need, and no others.
-pub(super) fn rightful(facts: &mut Facts) {
+pub(in crate::cli::doctor) fn rightful(facts: &mut Facts) {
     let rights = rights(&Install::new("ours", facts.deployments.as_deref().unwrap()));
     let answer = |right: &Right| Ok(right.role.is_some());
     facts.rights = rights.into_iter().map(|right| (right.clone(), answer(&right))).collect();
 }
 
 /// Reverses the answer about one right: account, verb, resource and namespace.
-pub(super) fn turn(facts: &mut Facts, which: [&str; 4]) {
+pub(in crate::cli::doctor) fn turn(facts: &mut Facts, which: [&str; 4]) {
     let mut turned = 0;
     for (Right { question: it, .. }, answer) in &mut facts.rights {
         let account = it.subject.as_service_account().unwrap().1;
@@ -70,7 +70,7 @@ pub(super) fn turn(facts: &mut Facts, which: [&str; 4]) {
     assert!(turned > 0, "nobody asks about {which:?}");
 }
 
-pub(super) fn sound() -> Facts {
+pub(in crate::cli::doctor) fn sound() -> Facts {
     let authority = Authority::issue("ca", SystemTime::from(now()), 365 * DAY).unwrap();
     let ca = Rotation::new(authority, SystemTime::from(now()));
     let owner: ClusterRole = object(json!({"metadata": {"name": "copyrator", "uid": "u"}}));

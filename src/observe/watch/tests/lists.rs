@@ -10,7 +10,7 @@ use kube::runtime::watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 
-use super::*;
+use super::super::*;
 use crate::{
     intake::object::Slim,
     model::{NamespaceScope, World},

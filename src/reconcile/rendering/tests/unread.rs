@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::{
+    at,
     instances::{put, settle, template_for_each, world_with_kind},
-    tests::at,
 };
 use crate::{
     model::{RenderedFault, World},
@@ -78,7 +78,7 @@ async fn what_cannot_be_read_is_a_fault_of_its_instance_and_hinders_no_other() {
     let there = first("first-a");
     let reconciler = started(&server, world);
     let look = async |name: &str| {
-        tokio::time::advance(super::LOOK_AGAIN).await;
+        tokio::time::advance(super::super::LOOK_AGAIN).await;
         reconciler.renderings.handle(&each, &of(name)).await
     };
     let faults = |name: &str| -> Vec<RenderedFault> {
@@ -171,7 +171,7 @@ async fn pods_are_listed_every_two_seconds_however_often_an_instance_changes() {
         assert_eq!(rendered("web").unwrap()["spec"]["replicas"], size, "at once");
         assert_eq!((listed(), status()), (1, known.clone()), "what was read of pods stands");
     }
-    tokio::time::advance(super::LOOK_AGAIN).await;
+    tokio::time::advance(super::super::LOOK_AGAIN).await;
     look().await;
     assert_eq!(listed(), 2);
     assert!(rendered("names").is_some());

@@ -15,7 +15,7 @@ use kube::{Client, client::Body};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 
-use super::*;
+use super::super::*;
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
     intake::AsWritten,

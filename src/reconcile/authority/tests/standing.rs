@@ -6,7 +6,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::{
     api::{CopyratorRule, CopyratorTemplate},
     digest::DigestKey,

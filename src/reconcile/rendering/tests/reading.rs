@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    all::render_with,
+    super::all::render_with,
+    at,
     instances::{kind, put, template_for_each, world_with_kind},
-    tests::{at, plans},
+    plans,
 };
 use crate::{
     explain::carry_out,

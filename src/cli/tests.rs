@@ -1,0 +1,3 @@
+//! What the tests of the commands share.
+
+pub(crate) mod fake_cluster;
