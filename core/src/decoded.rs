@@ -5,7 +5,7 @@
 //! itself. If it is not understood, it is tried again without what its `managedFields` have that is not understood, and then without
 //! any: who wrote which field matters less than the object. Of the rest its metadata is kept, so that it can be named.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -170,24 +170,7 @@ fn said(error: &serde_json::Error) -> String {
 }
 
 impl<T: Resource> Resource for Decoded<T> {
-    type DynamicType = T::DynamicType;
-    type Scope = T::Scope;
-
-    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
-        T::kind(of)
-    }
-
-    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
-        T::group(of)
-    }
-
-    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
-        T::version(of)
-    }
-
-    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
-        T::plural(of)
-    }
+    resource_names!(T);
 
     fn meta(&self) -> &ObjectMeta {
         match self {
@@ -207,6 +190,34 @@ impl<T: Resource> Resource for Decoded<T> {
         T::metadata_api()
     }
 }
+
+/// Gives a type that decodes less of an object the kind, group, version, plural and scope of the whole object. For use inside an `impl
+/// Resource`, beside `meta` and `meta_mut`.
+#[macro_export]
+macro_rules! resource_names {
+    ($of:ty) => {
+        type DynamicType = <$of as ::kube::Resource>::DynamicType;
+        type Scope = <$of as ::kube::Resource>::Scope;
+
+        fn kind(of: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
+            <$of as ::kube::Resource>::kind(of)
+        }
+
+        fn group(of: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
+            <$of as ::kube::Resource>::group(of)
+        }
+
+        fn version(of: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
+            <$of as ::kube::Resource>::version(of)
+        }
+
+        fn plural(of: &Self::DynamicType) -> ::std::borrow::Cow<'_, str> {
+            <$of as ::kube::Resource>::plural(of)
+        }
+    };
+}
+
+pub use resource_names;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Lists pods when a restart seems due. Watching all pods would cost more than everything else together.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -10,7 +10,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource,
     api::ListParams,
-    core::{NamespaceResourceScope, ParseExpressionError, Selector},
+    core::{ParseExpressionError, Selector},
 };
 use serde::{Deserialize, Deserializer};
 
@@ -120,24 +120,7 @@ impl Pod {
 }
 
 impl Resource for Pod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        FullPod::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        FullPod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        FullPod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        FullPod::plural(&())
-    }
+    crate::decoded::resource_names!(FullPod);
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta

@@ -1,6 +1,6 @@
 //! The names of ConfigMaps and Secrets with one of our labels, wherever they are: their namespaces are to be watched.
 
-use std::{borrow::Cow, marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -77,24 +77,7 @@ impl<'de, K, L> Deserialize<'de> for Labelled<K, L> {
 }
 
 impl<K: Resource<DynamicType = ()>, L> Resource for Labelled<K, L> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
+    crate::decoded::resource_names!(K);
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta

@@ -127,24 +127,7 @@ impl<K> Slim<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
+    crate::decoded::resource_names!(K);
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta

@@ -1,6 +1,6 @@
 //! Deployments, StatefulSets and DaemonSets, decoded into the few facts that decisions need.
 
-use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
+use std::{collections::BTreeMap, marker::PhantomData};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -69,24 +69,7 @@ impl<K: Restartable> Workload<K> {
 }
 
 impl<K: Restartable> Resource for Workload<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
+    crate::decoded::resource_names!(K);
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta

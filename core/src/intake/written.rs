@@ -1,8 +1,6 @@
 //! An object of one of our kinds as it was written: maybe for a newer version, with fields that this build
 //! does not know.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::object::HasSpec};
 use serde::{
@@ -112,24 +110,7 @@ impl<K: Resource> AsWritten<K> {
 }
 
 impl<K: Resource> Resource for AsWritten<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(of)
-    }
-
-    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(of)
-    }
-
-    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(of)
-    }
-
-    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(of)
-    }
+    crate::decoded::resource_names!(K);
 
     fn meta(&self) -> &ObjectMeta {
         self.object.as_ref().map_or_else(|left| &left.metadata, K::meta)
