@@ -15,6 +15,11 @@ pub(crate) struct CopyKinds {
 }
 
 impl CopyKinds {
+    /// The values of a flag of another struct.
+    pub(crate) fn of(copy_kinds: Vec<String>) -> Self {
+        Self { copy_kinds }
+    }
+
     /// The kinds, without ConfigMap and Secret, which are always copied.
     pub(crate) fn kinds(self) -> Result<BTreeSet<Kind>, UsageError> {
         let mut kinds = BTreeSet::new();

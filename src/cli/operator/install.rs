@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 use serde::Deserialize;
 
+use super::installed::ServeSettings;
 use crate::{
     cli::arguments,
     config::system_namespaces,
@@ -108,11 +109,31 @@ impl<'f> Install<'f> {
         names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
     }
 
+    /// The settings on which plans depend. A value that cannot be read counts as not given: `serve` does not start with it either.
+    pub(super) fn settings(&self) -> ServeSettings {
+        let grace = self.told("deletion-grace");
+        ServeSettings {
+            grace: grace.and_then(|text| arguments::duration("deletion-grace", &text).ok()),
+            max_bytes: self.told("max-spread-bytes").and_then(|text| text.parse().ok()),
+            max_copies: self.told("max-copies-per-rule").and_then(|text| text.parse().ok()),
+            annotations: self.told("annotations").map(|text| text == "true"),
+            trusted: self.entries("trusted-writers").map(|entries| entries.iter().collect()),
+            system_namespaces: self.entries("system-namespaces"),
+            account: self.serving(Role::Reconciler).map(|_| self.account(Role::Reconciler)),
+        }
+    }
+
     /// The namespaces that never get copies.
     pub(crate) fn system_namespaces(&self) -> BTreeSet<String> {
-        let said = self.told("system-namespaces").unwrap_or_default();
-        let more = said.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
-        system_namespaces(self.namespace, &more.collect())
+        system_namespaces(self.namespace, &self.entries("system-namespaces").unwrap_or_default())
+    }
+
+    /// The entries of a flag that is a list; `None` without the flag.
+    fn entries(&self, flag: &str) -> Option<BTreeSet<String>> {
+        let entries = all_told(self.reconciling()?, flag);
+        let split = entries.iter().flat_map(|entry| entry.split(',')).map(str::trim);
+        let split = split.filter(|entry| !entry.is_empty()).map(|entry| self.expanded(entry));
+        (!entries.is_empty()).then(|| split.collect())
     }
 
     /// Whether the namespaces are set outside the Deployment, in an object that it refers to.

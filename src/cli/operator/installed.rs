@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use super::install::Install;
 use crate::{
     authority::TrustedWriters,
     cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, trusted_writers},
@@ -10,10 +11,13 @@ use crate::{
     names::{GrantedKinds, Kind, TemplateKind},
 };
 
+/// The default of serve's `--deletion-grace`.
+const DEFAULT_GRACE: Duration = Duration::from_secs(300);
+
 /// The settings of the operator in the cluster. The flags and their environment variables are those of
 /// `copyrator serve`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Settings of copyrator serve, where they differ from the defaults")]
+#[command(next_help_heading = "Where Copyrator is")]
 pub(crate) struct InstalledArgs {
     /// Where Copyrator's own objects live: serve's --namespace.
     #[arg(
@@ -27,42 +31,25 @@ pub(crate) struct InstalledArgs {
     /// The only namespaces that it looks at; without it, those of its Deployment.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     namespaces: Vec<String>,
-    /// How long an orphaned copy is kept, for rules without deletionGrace.
-    #[arg(long, env = "COPYRATOR_DELETION_GRACE", default_value = "5m", value_name = "DURATION")]
-    deletion_grace: String,
-    /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
-    #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', value_name = "NS")]
+    // The flags from here on are for those who may not read the Deployment, which says the same.
+    #[arg(long, env = "COPYRATOR_DELETION_GRACE", hide = true)]
+    deletion_grace: Option<String>,
+    #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', hide = true)]
     system_namespaces: Vec<String>,
-    /// The most bytes of one source times its targets; beyond it, the source is not copied.
-    #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", default_value = "1Gi", value_name = "BYTES")]
-    max_spread_bytes: Bytes,
-    /// The most copies of one rule; a rule with more makes no new ones. 0: no limit.
-    #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", default_value_t = 100_000, value_name = "N")]
-    max_copies_per_rule: usize,
-    /// Accounts of other namespaces whose own rights count.
-    #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', value_name = "USER[@NS]")]
+    #[arg(long, env = "COPYRATOR_MAX_SPREAD_BYTES", hide = true)]
+    max_spread_bytes: Option<Bytes>,
+    #[arg(long, env = "COPYRATOR_MAX_COPIES_PER_RULE", hide = true)]
+    max_copies_per_rule: Option<usize>,
+    #[arg(long, env = "COPYRATOR_TRUSTED_WRITERS", value_delimiter = ',', hide = true)]
     trusted_writers: Vec<String>,
-    /// The ServiceAccount that the reconciler writes with.
-    #[arg(
-        long,
-        env = "COPYRATOR_RECONCILER_ACCOUNT",
-        default_value = "copyrator-reconciler",
-        value_name = "NAME"
-    )]
-    reconciler_account: String,
-    /// Whether copyrator.dev/ annotations on workloads, ConfigMaps and Secrets count.
-    #[arg(
-        long,
-        env = "COPYRATOR_ANNOTATIONS",
-        default_value_t = true,
-        action = clap::ArgAction::Set,
-        value_name = "BOOL"
-    )]
-    annotations: bool,
-    #[command(flatten)]
-    copies: CopyKinds,
-    #[command(flatten)]
-    templates: TemplateKinds,
+    #[arg(long, env = "COPYRATOR_RECONCILER_ACCOUNT", hide = true)]
+    reconciler_account: Option<String>,
+    #[arg(long, env = "COPYRATOR_ANNOTATIONS", hide = true)]
+    annotations: Option<bool>,
+    #[arg(long, env = "COPYRATOR_COPY_KINDS", value_delimiter = ',', hide = true)]
+    copy_kinds: Vec<String>,
+    #[arg(long, env = "COPYRATOR_TEMPLATE_KINDS", value_delimiter = ',', hide = true)]
+    template_kinds: Vec<String>,
 }
 
 /// The kinds that the operator is told to work with.
@@ -82,22 +69,14 @@ impl Kinds {
     }
 }
 
-/// What the flags say of how Copyrator is installed, checked.
+/// How Copyrator is installed.
 #[derive(Clone)]
 pub(crate) struct Installed {
     /// Where Copyrator's own objects live.
     pub namespace: String,
-    /// The accounts of other namespaces whose own rights count.
-    pub trusted: TrustedWriters,
-    /// The user that the reconciler writes as.
-    pub account: String,
     /// The namespaces of `--namespaces`; empty without the flag.
     pub namespaces: BTreeSet<Arc<str>>,
-    system_namespaces: BTreeSet<String>,
-    grace: Duration,
-    max_bytes: Bytes,
-    max_copies: usize,
-    annotations: bool,
+    settings: ServeSettings,
     /// The kinds of `--copy-kinds`; empty without the flag.
     pub(super) copy_kinds: BTreeSet<Kind>,
     /// The kinds of `--template-kinds`; empty without the flag.
@@ -106,25 +85,65 @@ pub(crate) struct Installed {
     pub granted: GrantedKinds,
 }
 
+/// The settings of `copyrator serve` that plans depend on; `None` where the command line or the Deployment does not say.
+#[derive(Clone, Default)]
+pub(super) struct ServeSettings {
+    /// How long an orphaned copy is kept, for rules without deletionGrace.
+    pub(super) grace: Option<Duration>,
+    /// The most bytes of one source times its targets.
+    pub(super) max_bytes: Option<Bytes>,
+    /// The most copies of one rule.
+    pub(super) max_copies: Option<usize>,
+    /// Whether copyrator.dev/ annotations count.
+    pub(super) annotations: Option<bool>,
+    /// The accounts of other namespaces whose own rights count.
+    pub(super) trusted: Option<TrustedWriters>,
+    /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
+    pub(super) system_namespaces: Option<BTreeSet<String>>,
+    /// The ServiceAccount that the reconciler writes with.
+    pub(super) account: Option<String>,
+}
+
+impl ServeSettings {
+    /// These settings, and others where these do not say.
+    fn or(self, other: Self) -> Self {
+        Self {
+            grace: self.grace.or(other.grace),
+            max_bytes: self.max_bytes.or(other.max_bytes),
+            max_copies: self.max_copies.or(other.max_copies),
+            annotations: self.annotations.or(other.annotations),
+            trusted: self.trusted.or(other.trusted),
+            system_namespaces: self.system_namespaces.or(other.system_namespaces),
+            account: self.account.or(other.account),
+        }
+    }
+}
+
 impl InstalledArgs {
+    /// Checks the values of the flags.
+    ///
+    /// # Errors
+    /// The flag, and what is wrong with its value.
     pub(crate) fn check(self) -> Result<Installed, UsageError> {
         let granted = GrantedKinds::default();
-        let more = namespaces("system-namespaces", self.system_namespaces)?;
-        Ok(Installed {
-            account: format!(
-                "system:serviceaccount:{}:{}",
-                self.copyrator_namespace, self.reconciler_account
-            ),
-            system_namespaces: system_namespaces(&self.copyrator_namespace, &more),
-            namespace: self.copyrator_namespace,
-            namespaces: namespaces("namespaces", self.namespaces)?.into_iter().map(Arc::from).collect(),
-            trusted: trusted_writers(self.trusted_writers)?.into_iter().collect(),
-            grace: duration("deletion-grace", &self.deletion_grace)?,
+        let given = |entries: Vec<String>| Some(entries).filter(|entries| !entries.is_empty());
+        let system = given(self.system_namespaces).map(|entries| namespaces("system-namespaces", entries));
+        let trusted = given(self.trusted_writers).map(trusted_writers).transpose()?;
+        let settings = ServeSettings {
+            grace: self.deletion_grace.map(|text| duration("deletion-grace", &text)).transpose()?,
             max_bytes: self.max_spread_bytes,
             max_copies: self.max_copies_per_rule,
             annotations: self.annotations,
-            copy_kinds: self.copies.kinds()?,
-            template_kinds: self.templates.kinds(&granted)?,
+            trusted: trusted.map(|writers| writers.into_iter().collect()),
+            system_namespaces: system.transpose()?,
+            account: self.reconciler_account,
+        };
+        Ok(Installed {
+            namespace: self.copyrator_namespace,
+            namespaces: namespaces("namespaces", self.namespaces)?.into_iter().map(Arc::from).collect(),
+            settings,
+            copy_kinds: CopyKinds::of(self.copy_kinds).kinds()?,
+            template_kinds: TemplateKinds::of(self.template_kinds).kinds(&granted)?,
             granted,
         })
     }
@@ -133,20 +152,39 @@ impl InstalledArgs {
 impl Installed {
     /// What a serving process is told of the install.
     pub(crate) fn of(config: &Config) -> Self {
+        let settings = ServeSettings {
+            grace: Some(config.deletion_grace),
+            max_bytes: Some(config.spread_limits.max_bytes),
+            max_copies: Some(config.spread_limits.max_copies),
+            annotations: Some(config.annotations),
+            trusted: Some(config.trusted_writers.iter().collect()),
+            system_namespaces: Some(config.system_namespaces()),
+            account: Some(config.reconciler_account.clone()),
+        };
         Self {
-            account: format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account),
-            system_namespaces: config.system_namespaces(),
             namespace: config.namespace.clone(),
             namespaces: config.namespaces.iter().map(|name| name.as_str().into()).collect(),
-            trusted: config.trusted_writers.iter().collect(),
-            grace: config.deletion_grace,
-            max_bytes: config.spread_limits.max_bytes,
-            max_copies: config.spread_limits.max_copies,
-            annotations: config.annotations,
+            settings,
             copy_kinds: config.copy_kinds.clone(),
             template_kinds: config.template_kinds.clone(),
             granted: GrantedKinds::default(),
         }
+    }
+
+    /// The same, where the Deployment says what the command line does not.
+    pub(super) fn with(&self, install: &Install<'_>) -> Self {
+        Self { settings: self.settings.clone().or(install.settings()), ..self.clone() }
+    }
+
+    /// The accounts of other namespaces whose own rights count.
+    pub(crate) fn trusted(&self) -> TrustedWriters {
+        self.settings.trusted.clone().unwrap_or_default()
+    }
+
+    /// The user that the reconciler writes as.
+    pub(crate) fn account(&self) -> String {
+        let account = self.settings.account.as_deref().unwrap_or("copyrator-reconciler");
+        format!("system:serviceaccount:{}:{account}", self.namespace)
     }
 
     /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
@@ -162,17 +200,22 @@ impl Installed {
         ]);
         stores.extend(Store::needed(&copy_kinds));
         stores.extend(self.namespaces.is_empty().then_some(Store::CopyratorTemplates));
-        let limits =
-            SpreadLimits { max_bytes: self.max_bytes, max_copies: self.max_copies, ..Default::default() };
+        let (settings, defaults) = (&self.settings, SpreadLimits::default());
+        let limits = SpreadLimits {
+            max_bytes: settings.max_bytes.unwrap_or(defaults.max_bytes),
+            max_copies: settings.max_copies.unwrap_or(defaults.max_copies),
+            ..defaults
+        };
+        let more = settings.system_namespaces.clone().unwrap_or_default();
         let mut world = World::new(Settings {
             stores,
             copy_kinds,
             template_kinds,
-            system_namespaces: self.system_namespaces.clone(),
-            default_grace: self.grace,
+            system_namespaces: system_namespaces(&self.namespace, &more),
+            default_grace: settings.grace.unwrap_or(DEFAULT_GRACE),
             spread_limits: limits,
             own_namespace: self.namespace.clone(),
-            annotations: self.annotations,
+            annotations: settings.annotations.unwrap_or(true),
             ..Settings::default()
         });
         // The reconciler itself checks that.

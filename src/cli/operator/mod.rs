@@ -7,4 +7,4 @@ mod read_scope;
 
 pub(crate) use install::{Install, LEASE, PART_OF, Role};
 pub(crate) use installed::{Installed, InstalledArgs, Kinds};
-pub(crate) use read_scope::{ReadScope, kinds};
+pub(crate) use read_scope::{ReadScope, settings};

@@ -33,26 +33,32 @@ pub(crate) enum ReadScope {
     Overridden(BTreeSet<Arc<str>>, String),
 }
 
-/// The kinds that are copied beside ConfigMaps and Secrets, and those whose objects templates are rendered for, by the
-/// command line or else by Copyrator's Deployment; `None` where that cannot be read.
-pub(crate) async fn kinds(client: &Client, installed: &Installed, read_scope: &ReadScope) -> Option<Kinds> {
-    let told = told_kinds(client, installed).await?;
-    Some(if read_scope.namespaces().is_some() { told.of_rules_in_some_namespaces() } else { told })
+/// The settings of the operator: those of the command line, else of its Deployment, else the defaults. The kinds that are copied beside
+/// ConfigMaps and Secrets, and those whose objects templates are rendered for, have no default: they are `None` where neither says.
+pub(crate) async fn settings(
+    client: &Client,
+    installed: &Installed,
+    read_scope: &ReadScope,
+) -> (Installed, Option<Kinds>) {
+    let found = deployments(client, &installed.namespace).await.ok().filter(|found| !found.is_empty());
+    let found = found.as_deref();
+    let install = found.map(|found| Install::new(&installed.namespace, found).with_kinds(&installed.granted));
+    let kinds = kinds(installed, install.as_ref());
+    let kinds = kinds.map(|kinds| match read_scope.namespaces() {
+        Some(_) => kinds.of_rules_in_some_namespaces(),
+        None => kinds,
+    });
+    (install.map_or_else(|| installed.clone(), |install| installed.with(&install)), kinds)
 }
 
-async fn told_kinds(client: &Client, installed: &Installed) -> Option<Kinds> {
-    let told = Kinds { copied: installed.copy_kinds.clone(), templates: installed.template_kinds.clone() };
-    if !told.copied.is_empty() && !told.templates.is_empty() {
-        return Some(told);
-    }
-    let found = deployments(client, &installed.namespace).await.ok().filter(|found| !found.is_empty());
-    let Some(found) = found else {
-        return Some(told).filter(|told| !told.copied.is_empty() || !told.templates.is_empty());
+fn kinds(installed: &Installed, install: Option<&Install<'_>>) -> Option<Kinds> {
+    let said = Kinds { copied: installed.copy_kinds.clone(), templates: installed.template_kinds.clone() };
+    let Some(install) = install else {
+        return Some(said).filter(|said| !said.copied.is_empty() || !said.templates.is_empty());
     };
-    let install = Install::new(&installed.namespace, &found).with_kinds(&installed.granted);
     Some(Kinds {
-        copied: if told.copied.is_empty() { install.copy_kinds() } else { told.copied },
-        templates: if told.templates.is_empty() { install.template_kinds() } else { told.templates },
+        copied: if said.copied.is_empty() { install.copy_kinds() } else { said.copied },
+        templates: if said.templates.is_empty() { install.template_kinds() } else { said.templates },
     })
 }
 
@@ -208,10 +214,36 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let installed = Settings::parse_from(["command"]).installed.check().unwrap();
-        let everywhere = kinds(&client, &installed, &ReadScope::Everywhere).await.unwrap();
+        let everywhere = settings(&client, &installed, &ReadScope::Everywhere).await.1.unwrap();
         assert_eq!((everywhere.copied.len(), everywhere.templates.len()), (2, 1));
-        let some = kinds(&client, &installed, &ReadScope::Only(places(&["shop"]))).await.unwrap();
+        let some = settings(&client, &installed, &ReadScope::Only(places(&["shop"]))).await.1.unwrap();
         assert_eq!((some.copied, some.templates.len()), ([Kind::NetworkPolicy].into(), 0));
+    }
+
+    /// A plan with other limits than those of the operator would be false.
+    #[tokio::test]
+    async fn settings_are_those_of_the_deployment_where_no_flag_says_otherwise() {
+        let list = json!({ "metadata": {}, "items": [deployment(json!({
+            "name": "copyrator", "args": ["serve", "--deletion-grace=1h", "--max-copies-per-rule=7", "--annotations=false",
+                "--system-namespaces=infra,$(POD_NAMESPACE)-x", "--trusted-writers=argo@apps", "--max-spread-bytes=nonsense"]
+        }))] });
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = Response::new(Body::from(list.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let client = Client::new(service, "default");
+        let installed =
+            Settings::parse_from(["command", "--max-copies-per-rule=9"]).installed.check().unwrap();
+        let (told, _) = settings(&client, &installed, &ReadScope::Everywhere).await;
+        let world = told.world(Kinds::default());
+        let (settings, defaults) = (world.settings(), crate::model::Settings::default());
+        assert_eq!(settings.default_grace.as_secs(), 3600);
+        assert_eq!((settings.spread_limits.max_copies, settings.annotations), (9, false));
+        assert_eq!(settings.spread_limits.max_bytes, defaults.spread_limits.max_bytes);
+        let system = ["infra", "copyrator-system-x", "copyrator-system", "kube-system"];
+        assert!(system.iter().all(|name| settings.system_namespaces.contains(*name)));
+        assert_eq!(told.trusted(), ["argo@apps"].into_iter().collect());
+        assert_eq!(installed.world(Kinds::default()).settings().default_grace.as_secs(), 300);
     }
 
     #[derive(clap::Parser)]

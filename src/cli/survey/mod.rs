@@ -36,7 +36,7 @@ pub(super) use objects::{ObjectFile, objects_in};
 pub(crate) use selected::Selected;
 pub(crate) use take::{read_scope, take_survey};
 
-use super::operator::{Installed, Kinds, ReadScope, kinds};
+use super::operator::{Installed, Kinds, ReadScope, settings};
 use crate::{
     access::CallerAuthorizer,
     explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
@@ -113,7 +113,7 @@ pub(super) async fn survey(
     let now = Timestamp::now();
     let caller = CallerAuthorizer::new(client.clone()).await.map_err(SurveyError::Who)?;
     let caller = if read_scope.namespaces().is_some() { caller.locally() } else { caller };
-    let told = kinds(client, installed, read_scope).await;
+    let (installed, told) = settings(client, installed, read_scope).await;
     let untold = || Kinds { copied: untold::kinds(read_scope), ..Kinds::default() };
     let mut world = installed.world(told.clone().unwrap_or_else(untold));
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
@@ -137,7 +137,7 @@ pub(super) async fn survey(
         true => policies::take(client, &mut world, read_scope, caller.caller(), now).await?,
         false => None,
     };
-    let trusted = &installed.trusted;
+    let trusted = &installed.trusted();
     let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
     let asked_of_monitors = authority::settle_monitors(&mut world, &caller, trusted, now).await;
     let mut restarting = Restarting { unread: BTreeMap::new(), unseen: &unseen, workloads_in, is_ahead, now };
@@ -161,7 +161,7 @@ pub(super) async fn survey(
     let has_writes = is_ahead && policies::writes(&plans, judged_in).next().is_some();
     notes.extend(policies_unread.filter(|_| has_writes || !applied.is_empty()));
     if has_writes {
-        let by = (&applied_content, &*installed.account);
+        let by = (&applied_content, &*installed.account());
         policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
     }
     let mut outlooks = outlooks(&world, &plans);
