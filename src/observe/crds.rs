@@ -72,7 +72,8 @@ impl Definitions {
     pub(crate) async fn missing(
         &self,
         rules_gone: u64,
-        (name, listed_under): (&str, Option<&Definition>),
+        name: &str,
+        listed_under: Option<&Definition>,
     ) -> Option<String> {
         let mut last = self.last.lock().await;
         let serves = |one: &&Answer| one.rules_gone == rules_gone && one.at.elapsed() < KEPT_FOR;
@@ -235,32 +236,32 @@ mod tests {
         let under = Definition { uid: "u".into(), created: Timestamp::UNIX_EPOCH };
         let listed = Some(&under);
         let answers =
-            futures::future::join_all((0..100).map(|_| definitions.missing(0, (RULES, listed)))).await;
+            futures::future::join_all((0..100).map(|_| definitions.missing(0, RULES, listed))).await;
         assert!(answers.iter().all(Option::is_none), "{answers:?}");
         assert_eq!(server.asked(), DEFINITIONS.len());
 
         server.going.store(true, Ordering::Relaxed);
         assert_eq!(
-            definitions.missing(0, (RULES, listed)).await,
+            definitions.missing(0, RULES, listed).await,
             None,
             "nothing that is gone now was there for a rule to go with"
         );
         assert_eq!(server.asked(), 0);
         assert!(
             definitions
-                .missing(1, (RULES, listed))
+                .missing(1, RULES, listed)
                 .await
                 .is_some_and(|missing| missing.contains("is being deleted"))
         );
         assert_eq!(server.asked(), DEFINITIONS.len());
 
         server.going.store(false, Ordering::Relaxed);
-        assert!(definitions.missing(1, (RULES, listed)).await.is_some());
+        assert!(definitions.missing(1, RULES, listed).await.is_some());
         tokio::time::advance(KEPT_FOR).await;
-        assert_eq!(definitions.missing(1, (RULES, listed)).await, None);
+        assert_eq!(definitions.missing(1, RULES, listed).await, None);
         let other = Definition { uid: "before".into(), ..under };
         for listed in [None, Some(&other)] {
-            let missing = definitions.missing(1, (RULES, listed)).await;
+            let missing = definitions.missing(1, RULES, listed).await;
             assert!(missing.is_some_and(|missing| missing.contains("not been listed since")));
         }
     }
@@ -275,7 +276,7 @@ mod tests {
                 let answer = Response::new(Full::new(Bytes::from(list.to_string())));
                 async move { Ok::<_, Infallible>(answer) }
             });
-            Definitions::published(Client::new(service, "default")).missing(0, (RULES, None)).await
+            Definitions::published(Client::new(service, "default")).missing(0, RULES, None).await
         };
         let kind = |name: &str, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": true, "kind": "K", "verbs": verbs});
         let (all, going) = (["create", "get", "list"], ["delete", "get", "list"]);

@@ -65,7 +65,7 @@ impl AnnotatedHandler {
             let grant = world.rules().get(rule).filter(is_listed).and_then(|facts| {
                 let bounds = bounds(world, rule, facts.compiled.as_ref().ok()?);
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written, &bounds);
-                grant(world, source, is_proven, &facts.annotations, (&after.conditions, &after.identity))
+                grant(world, source, is_proven, &facts.annotations, &after.conditions, &after.identity)
             });
             let facts = world.rules().get(rule);
             let is_same =
@@ -99,7 +99,7 @@ impl AnnotatedHandler {
             let is_listed = |facts: &&MonitorFacts| world.recalls(monitor, facts) == Some(true);
             let grant = world.monitors().get(monitor).filter(is_listed).and_then(|facts| {
                 let is_proven = |key: &DigestKey, written: &str| facts.is_proven(key, written);
-                grant(world, object, is_proven, &facts.annotations, (&after.conditions, &after.identity))
+                grant(world, object, is_proven, &facts.annotations, &after.conditions, &after.identity)
             });
             let facts = world.monitors().get(monitor);
             let is_same =
@@ -173,7 +173,8 @@ fn grant(
     object: &ObjectKey,
     is_proven: impl Fn(&DigestKey, &str) -> bool,
     annotations: &BTreeMap<String, String>,
-    (conditions, identity): (&[Condition], &Option<String>),
+    conditions: &[Condition],
+    identity: &Option<String>,
 ) -> Option<Grant> {
     let is_allowed = conditions.iter().any(|one| one.type_ == "Authorized" && one.status == "True");
     let written = annotations.get(AUTHORIZED).map(String::as_str).unwrap_or_default();

@@ -133,12 +133,18 @@ impl Asker {
     ///
     /// # Errors
     /// There was no answer.
-    pub(super) async fn right(&self, of: (&NamespacedName, &Right, &Arc<str>)) -> Result<(), AskError> {
-        let inquiry = RightInquiry::new(&self.context.world(), of, &self.trusted_writers, now());
+    pub(super) async fn right(
+        &self,
+        rule: &NamespacedName,
+        right: &Right,
+        namespace: &Arc<str>,
+    ) -> Result<(), AskError> {
+        let inquiry =
+            RightInquiry::new(&self.context.world(), rule, right, namespace, &self.trusted_writers, now());
         let Some(inquiry) = inquiry else { return Ok(()) };
         let answers = inquiry.ask(&*self.authorizer, now()).await?;
         if answers.iter().all(|(_, known)| known.answer.is_err()) {
-            self.refusals.charge(&of.0.namespace, answers.len() as f64);
+            self.refusals.charge(&rule.namespace, answers.len() as f64);
         }
         inquiry.keep(answers, &mut self.context.world_mut(), now());
         Ok(())

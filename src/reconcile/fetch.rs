@@ -85,7 +85,7 @@ impl Fetcher {
                     self.context.world_mut().set_selected_pods(monitor, seen);
                 }
                 Need::Right(rule, right, namespace) => {
-                    self.asker.right((rule, right, namespace)).await?;
+                    self.asker.right(rule, right, namespace).await?;
                 }
             }
         }

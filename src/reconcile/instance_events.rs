@@ -31,7 +31,7 @@ impl InstanceEvents {
             let declaring = world.rendered_at(slot);
             let told = declaring.filter_map(|(template, instance, ..)| {
                 let object = instance.object()?;
-                let what = hindrance(&world, slot, (template, instance), now()).ok()?;
+                let what = hindrance(&world, slot, template, instance, now()).ok()?;
                 let what =
                     what.map(|problem| (problem.reason.as_str(), format!("{slot}: {}", problem.message)));
                 Some((template.clone(), object, what))

@@ -105,7 +105,7 @@ impl RenderingHandler {
             }
             return Again::In(lane);
         }
-        let (mut set, is_read) = self.rendered(&inputs, &key, (template, instance), pods_later).await;
+        let (mut set, is_read) = self.rendered(&inputs, &key, template, instance, pods_later).await;
         if pods_later {
             self.keep_status(template, instance, &mut set);
         }
@@ -162,7 +162,8 @@ impl RenderingHandler {
         &self,
         inputs: &Arc<Inputs>,
         key: &Key,
-        (template, instance): (&NamespacedName, &InstanceName),
+        template: &NamespacedName,
+        instance: &InstanceName,
         pods_later: bool,
     ) -> (RenderedSet, bool) {
         let mut existing = Existing { pods_later, ..Existing::default() };
@@ -181,7 +182,7 @@ impl RenderingHandler {
             if lacking.is_empty() {
                 return (set, !existing.is_lacking());
             }
-            let lacking = existing.of(&self.context.world(), (template, instance), lacking);
+            let lacking = existing.of(&self.context.world(), template, instance, lacking);
             if lacking.iter().any(|(.., reads_pods)| *reads_pods) {
                 self.looked().insert((template.clone(), instance.clone()), Instant::now());
             }
@@ -276,8 +277,8 @@ impl RenderingHandler {
         let status = status.as_ref();
         match write_instance_status(&self.writer, (&kind, place), template, version, status).await {
             StatusWritten::Done(stored) => {
-                let fault = status_lost((&kind, place), status.unwrap_or(&Value::Null), &stored);
-                self.answered((template, instance), &json!({"status": stored}), fault.clone(), REFUSED_AGAIN);
+                let fault = status_lost(&kind, place, status.unwrap_or(&Value::Null), &stored);
+                self.answered(template, instance, &json!({"status": stored}), fault.clone(), REFUSED_AGAIN);
                 self.remember(turn.as_ref(), true);
                 let Some(fault) = fault else { return self.told(template, instance, turn.as_ref()) };
                 self.note(template, instance, Some(fault));
@@ -293,7 +294,7 @@ impl RenderingHandler {
             StatusWritten::Nowhere => {
                 let (fault, is_first) = (status_nowhere(&kind), told.is_none());
                 let wait = if is_first { LOOK_AGAIN } else { REFUSED_AGAIN };
-                self.answered((template, instance), &seen, Some(fault.clone()), wait);
+                self.answered(template, instance, &seen, Some(fault.clone()), wait);
                 if !is_first {
                     self.note(template, instance, Some(fault));
                 }
@@ -319,7 +320,8 @@ impl RenderingHandler {
     /// another one, or this time has passed.
     fn answered(
         &self,
-        (template, instance): (&NamespacedName, &InstanceName),
+        template: &NamespacedName,
+        instance: &InstanceName,
         seen: &Value,
         fault: Option<StatusFault>,
         wait: Duration,

@@ -33,7 +33,9 @@ impl RightInquiry {
     /// `None` where the rule is gone.
     pub(crate) fn new(
         world: &World,
-        (rule, right, namespace): (&NamespacedName, &Right, &Arc<str>),
+        rule: &NamespacedName,
+        right: &Right,
+        namespace: &Arc<str>,
         trusted: &TrustedWriters,
         now: Timestamp,
     ) -> Option<Self> {

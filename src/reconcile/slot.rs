@@ -158,7 +158,7 @@ impl SlotHandler {
                 marks.map_or_else(|| world.definition(), |marks| world.definition_of(&marks.rule));
             (world.rules_gone(), of_template.map_or(RULES, |_| TEMPLATES), definition.cloned())
         };
-        self.definitions.missing(rules_gone, (name, listed_under.as_ref())).await
+        self.definitions.missing(rules_gone, name, listed_under.as_ref()).await
     }
 
     /// The rules that this slot matters to will want to say so.

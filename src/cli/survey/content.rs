@@ -106,7 +106,7 @@ async fn ask_rights(
 ) {
     let asked = lacking.iter().filter_map(|need| match need {
         Need::Right(rule, right, namespace) => {
-            let inquiry = RightInquiry::new(world, (rule, right, namespace), trusted, now)?;
+            let inquiry = RightInquiry::new(world, rule, right, namespace, trusted, now)?;
             Some((need.clone(), inquiry))
         }
         _ => None,

@@ -22,7 +22,7 @@ pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec
             if lacking.is_empty() {
                 break set;
             }
-            let there = existing.of(world, (&template, &instance), lacking);
+            let there = existing.of(world, &template, &instance, lacking);
             unread.extend(existing.read(client, there).await);
             // The caller's rights are not the operator's.
             existing.forgive();
@@ -63,7 +63,7 @@ pub(super) fn render_with(
                 if lacking.is_empty() {
                     return set;
                 }
-                for (slot, ..) in existing.of(world, (&template, &instance), lacking) {
+                for (slot, ..) in existing.of(world, &template, &instance, lacking) {
                     let found = given.get(&slot).cloned();
                     existing.objects.insert(slot, found);
                 }

@@ -38,7 +38,8 @@ impl Existing {
     pub(super) fn of(
         &mut self,
         world: &World,
-        (template, instance): (&NamespacedName, &InstanceName),
+        template: &NamespacedName,
+        instance: &InstanceName,
         lacking: Lacking,
     ) -> Vec<(ObjectKey, String, bool)> {
         let mut there = Vec::new();

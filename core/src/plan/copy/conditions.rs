@@ -29,7 +29,8 @@ pub(super) struct Conditions {
 /// `refused`, comes first: then nothing is done, and nothing hinders it. `located` puts the place before a problem's message.
 pub(super) fn begun<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
-    (authority, refused): (Option<&Authority>, &[Problem]),
+    authority: Option<&Authority>,
+    refused: &[Problem],
     count: &mut Count,
     located: impl Fn(&Problem) -> String,
 ) -> (CopyratorRuleStatus, Option<(String, String)>) {
@@ -65,7 +66,8 @@ pub(super) fn begun<S, C>(
 pub(super) fn grant<S: BoundSpec, C>(
     status: &mut CopyratorRuleStatus,
     facts: &Declared<S, C, CopyratorRuleStatus>,
-    (key, bounds): (&DigestKey, &Bounds),
+    key: &DigestKey,
+    bounds: &Bounds,
     asked: Timestamp,
 ) {
     status.authorized_generation = Some(facts.generation);
@@ -115,7 +117,7 @@ pub(super) fn set_not_ready(
 
 /// What is under way: copies or objects (`nouns`, one and more) that are being written, and those that wait for what they
 /// are made from to stop changing.
-pub(super) fn being_written(count: &Count, (one, more): (&str, &str)) -> String {
+pub(super) fn being_written(count: &Count, one: &str, more: &str) -> String {
     let (copies, braked, until) = (count.pending() - count.braked, count.braked, count.until);
     let written = match copies {
         1 => format!("1 {one} is being written"),

@@ -447,7 +447,7 @@ fn judge_foreign(
     // If two sources overwrote each other, both would be copies of nothing, and be deleted.
     // A tenant must not protect another tenant's object by a rule that may not read it.
     let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
-    if let Some(rule) = copied_by(world, (slot, facts), counts) {
+    if let Some(rule) = copied_by(world, slot, facts, counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {
             return blocked(&format!(
                 "the object in the way may be a source of rule {rule}, which is not valid, and a source is never \

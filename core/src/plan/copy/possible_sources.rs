@@ -11,7 +11,8 @@ use crate::{
 /// anything, so it counts as copying everything where its sources are. A valid rule counts where `counts` says so.
 pub(super) fn copied_by<'w>(
     world: &'w World,
-    (key, facts): (&ObjectKey, &ObjectFacts),
+    key: &ObjectKey,
+    facts: &ObjectFacts,
     counts: impl Fn(&NamespacedName) -> bool,
 ) -> Option<&'w NamespacedName> {
     let copies = |(rule, rule_facts): &(&NamespacedName, &RuleFacts)| match &rule_facts.compiled {

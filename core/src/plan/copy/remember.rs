@@ -63,7 +63,7 @@ pub fn settle_slot(
         (
             CopyAction::MarkRemoval(_, after) | CopyAction::MarkStaying(_, after),
             Acted::Failed(reason, message) | Acted::Refused(reason, message),
-        ) => unmarked(world, slot, *after, (reason, message)),
+        ) => unmarked(world, slot, *after, reason, message),
         _ => None,
     };
     let Some(attempt) = attempt else { return true };

@@ -257,7 +257,8 @@ pub(super) fn unmarked(
     world: &World,
     slot: &ObjectKey,
     after: Timestamp,
-    (reason, message): (WriteFault, String),
+    reason: WriteFault,
+    message: String,
 ) -> Option<Attempt> {
     let is_for_good = match reason {
         WriteFault::Forbidden => slot.kind == Kind::RoleBinding,

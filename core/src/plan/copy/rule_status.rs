@@ -203,15 +203,15 @@ fn status(
     let authority = authority(world, rule, facts);
     let refused = facts.compiled.as_ref().err().map(Vec::as_slice).unwrap_or_default();
     let located = |problem: &Problem| located(facts, problem);
-    let (mut status, degraded) = begun(facts, (authority, refused), &mut count, located);
+    let (mut status, degraded) = begun(facts, authority, refused, &mut count, located);
     if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
         (authority, &facts.compiled, world.key())
     {
-        grant(&mut status, facts, (key, &bounds(world, rule, compiled)), *asked);
+        grant(&mut status, facts, key, &bounds(world, rule, compiled), *asked);
     }
     let authorized = authorized(authority, |identity| allowed(rule, facts, identity, &status));
     let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
-    let copying = || being_written(&count, ("copy", "copies"));
+    let copying = || being_written(&count, "copy", "copies");
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {

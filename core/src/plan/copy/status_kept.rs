@@ -25,7 +25,8 @@ pub fn status_nowhere(kind: &TemplateKind) -> StatusFault {
 
 /// What is to be told of a status that was written, of which the API server has answered that this is `stored`; `None` where that has it.
 pub fn status_lost(
-    (kind, place): (&TemplateKind, StatusPlace),
+    kind: &TemplateKind,
+    place: StatusPlace,
     wanted: &Value,
     stored: &Value,
 ) -> Option<StatusFault> {
@@ -80,7 +81,7 @@ mod tests {
         assert!(told.contains(entry) && told.contains("says status;"), "{told}");
         let granted = kind("forEach+statusField");
         let told = |stored: Value| {
-            let lost = status_lost((&granted, StatusPlace::Object), &json!({"a": 0, "b": "x"}), &stored);
+            let lost = status_lost(&granted, StatusPlace::Object, &json!({"a": 0, "b": "x"}), &stored);
             lost.map(|fault| fault.message).unwrap_or_default()
         };
         for stored in [Value::Null, json!({"c": 1}), json!({"b": "another"})] {
@@ -94,7 +95,7 @@ mod tests {
     fn what_others_add_is_no_loss() {
         let granted = kind("forEach+status");
         let lost = |wanted: Value, stored: Value| {
-            status_lost((&granted, StatusPlace::Subresource), &wanted, &stored).map(|fault| fault.message)
+            status_lost(&granted, StatusPlace::Subresource, &wanted, &stored).map(|fault| fault.message)
         };
         assert_eq!(lost(json!({"m": {"a": "1"}, "n": null}), json!({"m": {"a": "1", "b": "2"}})), None);
         assert_eq!(lost(json!({"n": null}), Value::Null), None);

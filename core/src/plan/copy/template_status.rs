@@ -219,7 +219,8 @@ impl Planned<'_> {
 pub fn hindrance(
     world: &World,
     slot: &ObjectKey,
-    (template, instance): (&NamespacedName, &InstanceName),
+    template: &NamespacedName,
+    instance: &InstanceName,
     now: Timestamp,
 ) -> Result<Option<CopyProblem>, Unknown> {
     let claims = claims_on(world, slot);
@@ -250,16 +251,16 @@ fn status(
     let typed = world.typed(template).filter(|_| stopped == Some(Inert::Mistyped));
     let refused = facts.compiled.as_ref().err().or_else(|| typed.map(|report| &report.faults));
     let refused = refused.map(Vec::as_slice).unwrap_or_default();
-    let (mut status, degraded) = begun(facts, (authority, refused), &mut count, located);
+    let (mut status, degraded) = begun(facts, authority, refused, &mut count, located);
     if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
         (authority, &facts.compiled, world.key())
     {
-        grant(&mut status, facts, (key, &template_bounds(world, compiled)), *asked);
+        grant(&mut status, facts, key, &template_bounds(world, compiled), *asked);
     }
     let reads_elsewhere = || reads_elsewhere(world, template, facts);
     let authorized = authorized(authority, |identity| allowed(facts, identity, &status, reads_elsewhere));
     let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
-    let rendering = || being_written(&count, ("object", "objects"));
+    let rendering = || being_written(&count, "object", "objects");
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
     let ready = match (stopped, &authorized) {
         (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),

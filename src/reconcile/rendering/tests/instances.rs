@@ -338,7 +338,7 @@ fn of_two_objects_that_want_one_place_the_one_that_has_it_keeps_it() {
     // The author of each object gets an Event of this, or none.
     let hindered = |object: &str| {
         let instance = InstanceName { namespace: "shop".into(), object: Some(object.into()) };
-        hindrance(&world, &slot("one"), (&each, &instance), at(100))
+        hindrance(&world, &slot("one"), &each, &instance, at(100))
             .unwrap()
             .map(|problem| problem.reason.as_str())
     };
