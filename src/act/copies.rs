@@ -1,5 +1,5 @@
-//! The only place that writes users' ConfigMaps, Secrets and other copies: one action at a time, on the version that it was
-//! planned for.
+//! Writes of users' ConfigMaps, Secrets and other copies; only this file writes them. Each action applies to
+//! the version that it was planned for.
 
 use std::sync::Arc;
 
@@ -33,17 +33,17 @@ use crate::{
     plan::copy::{CopyAction, CopyWrite, Made, Version, not_kept},
 };
 
-/// How many quotas of a namespace are read; with more of them the old object stays.
+/// Maximum number of a namespace's quotas that the writer reads; with more quotas, the old object stays.
 const MOST_QUOTAS: u32 = 100;
-/// How long a watch may take to report an object.
+/// Longest time for a watch to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
-/// What an action on a slot came to.
+/// The result of an action on a slot.
 pub(crate) struct CopyOutcome {
     pub(crate) outcome: Outcome,
-    /// What the API server has made of what was written, where that was read back.
+    /// The object as the API server stored it, if the answer was read.
     pub(crate) made: Option<Made>,
-    /// Whether the object in the slot was deleted, to be created anew.
+    /// Whether the action deleted the object in the slot, to create it anew.
     pub(crate) deleted: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct CopyWriter {
 }
 
 impl CopyWriter {
-    /// Takes content from `contents`, and writes through `writer`.
+    /// Reads content from `contents`, and writes through `writer`.
     pub(crate) fn new(writer: Writer, contents: Arc<Contents>) -> Self {
         Self { writer, contents }
     }
@@ -98,7 +98,9 @@ impl CopyWriter {
             Err(error) => return Outcome::retry(error.to_string()).into(),
         };
         let body = of_write(slot, write, &content);
-        let Some(existing) = &write.replaces else { return self.create(slot, body).await };
+        let Some(existing) = &write.replaces else {
+            return self.create_in_place_of(slot, write.predecessor.as_ref(), body).await;
+        };
         if write.anew {
             return self.replace(slot, existing, body).await;
         }
@@ -124,8 +126,8 @@ impl CopyWriter {
         self.update(slot, body, &existing).await
     }
 
-    /// Creates by apply: the API server accepts resourceVersion "1" only if there is no object, and answers
-    /// 409 otherwise (undocumented, tried on 1.36.3; the control-plane tests check it).
+    /// Creates an object by apply. The API server accepts resourceVersion "1" only if there is no object, and
+    /// otherwise answers 409 (undocumented, tried on 1.36.3; the control-plane tests check it).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.apply(slot, &body).await {
@@ -134,9 +136,30 @@ impl CopyWriter {
         }
     }
 
-    /// Deletes the object and creates its successor, once the API server has accepted the successor in a dry run.
+    /// Creates an object. If there is no room for it, asks whether the room of its predecessor would do: only
+    /// then does the reconciler delete the predecessor.
+    async fn create_in_place_of(
+        &self,
+        slot: &ObjectKey,
+        predecessor: Option<&ObjectKey>,
+        body: Value,
+    ) -> CopyOutcome {
+        let created = self.create(slot, body.clone()).await;
+        let (Some(predecessor), Outcome::Refused { reason: WriteFault::NoRoom, message }) =
+            (predecessor, &created.outcome)
+        else {
+            return created;
+        };
+        match self.try_creation(slot, predecessor, body).await {
+            Ok(()) => Outcome::Refused { reason: WriteFault::RoomHeld, message: message.clone() }.into(),
+            Err(outcome) => outcome.into(),
+        }
+    }
+
+    /// Deletes the object and creates its successor, after the API server has accepted the successor in a dry
+    /// run.
     async fn replace(&self, slot: &ObjectKey, old: &Version, body: Value) -> CopyOutcome {
-        if let Err(outcome) = self.try_creation(slot, body.clone()).await {
+        if let Err(outcome) = self.try_creation(slot, slot, body.clone()).await {
             return not_replaced(outcome).into();
         }
         match self.delete(slot, old).await {
@@ -145,15 +168,16 @@ impl CopyWriter {
         }
     }
 
-    /// Asks the API server, by a dry run of the creation, whether it would accept the object in the place of the one that is there.
-    async fn try_creation(&self, slot: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
+    /// Asks the API server, by a dry run of the creation, whether it would accept the object in the place of
+    /// `held`, which exists.
+    async fn try_creation(&self, slot: &ObjectKey, held: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
         let resource = slot.kind.resource().into();
-        let mut old = Value::Null;
+        let (whole, mut old) = (body.clone(), Value::Null);
         if slot.kind == Kind::Service {
             let read = self.writer.send(|client| {
                 let services: Api<Decoded<DynamicObject>> =
                     Api::namespaced_with(client, &slot.namespace, &resource);
-                async move { services.get_opt(&slot.name).await }
+                async move { services.get_opt(&held.name).await }
             });
             let service = read.await.map_err(Outcome::from)?.and_then(|service| service.read().ok());
             old = service.map_or(Value::Null, |service| service.data);
@@ -170,15 +194,15 @@ impl CopyWriter {
             Ok(_) => Ok(()),
             Err(WriteError::Api(answer)) => match verdict(&answer) {
                 Verdict::Accepted => Ok(()),
-                Verdict::QuotaExceeded => self.check_quotas(slot, &old, &body).await,
+                Verdict::QuotaExceeded => self.check_quotas(slot, &old, &whole).await,
                 Verdict::Refused => Err((*answer).into()),
             },
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Asks each quota of the slot's namespace whether it has room for the successor in the place of the old object. The API server's
-    /// refusal names one of the quotas that are exceeded, and that one may have room.
+    /// Asks each quota of the slot's namespace whether it has room for the successor in the place of the old
+    /// object. The API server's refusal names only one of the exceeded quotas, and that one may have room.
     async fn check_quotas(&self, slot: &ObjectKey, old: &Value, successor: &Value) -> Result<(), Outcome> {
         let most = ListParams::default().limit(MOST_QUOTAS);
         let listed = self.writer.send(|client| {
@@ -203,7 +227,7 @@ impl CopyWriter {
         }
     }
 
-    /// There is an object that the plan did not know. Usually our watch reports it in a moment.
+    /// Decides about an object that the plan did not know. Usually our watch reports it in a moment.
     async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
         let found = self.send(slot, |api| async move { api.get_opt(&slot.name).await }).await;
         found.map_or_else(
@@ -218,8 +242,8 @@ impl CopyWriter {
         self.apply(slot, &body).await
     }
 
-    /// Applies an object. The answer tells what the API server has made of it. Of ConfigMaps and Secrets it is not read: no content
-    /// comes back.
+    /// Applies an object, and reads from the answer how the API server stored it. The answer for a ConfigMap
+    /// or Secret has only metadata, so that it contains no content.
     async fn apply(&self, slot: &ObjectKey, body: &Value) -> CopyOutcome {
         if slot.kind.data().is_some() {
             let applied = self.patch(slot, COPY_MANAGER, &Patch::Apply(body)).await;
@@ -241,10 +265,10 @@ impl CopyWriter {
         }
     }
 
-    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a merge
-    /// patch that also set values would create an `Update` entry of ours, after which our apply could not
-    /// delete those keys. Of other kinds the patch sets all that is `wanted`, too, so that no selector is empty
-    /// in between, and selects everything; their keys are compared by content before each write.
+    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a
+    /// merge patch that also set values would create an `Update` entry of ours, and our apply could then not
+    /// delete those keys. For other kinds the patch also sets all `wanted` fields, since an empty selector
+    /// would select everything in between; we compare their keys by content before each write.
     async fn null(
         &self,
         slot: &ObjectKey,
@@ -258,7 +282,7 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Removes all owners. Our apply names none, and so would leave those that others set.
+    /// Removes all owner references. Our apply names none, and so would keep those that others set.
     async fn disown(&self, slot: &ObjectKey, version: &Version) -> Result<Version, Outcome> {
         let body = json!({"metadata": {
             "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": null,
@@ -266,9 +290,9 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it; and of the mark by which it may
-    /// say that it is another object. Emptying managedFields would not do: the apply would then give everything to a manager
-    /// "before-first-apply".
+    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it; and of
+    /// the mark that may name another object. Emptying managedFields does not work: the apply would then give
+    /// all fields to a manager "before-first-apply".
     async fn take_over(
         &self,
         slot: &ObjectKey,
@@ -298,14 +322,14 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    /// Notes on an object that its annotations were granted, so that the API server is not asked again after
-    /// a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
+    /// Notes on an object that its annotations were granted, so that we need not ask the API server again
+    /// after a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
     pub(crate) async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, json!({AUTHORIZED: proof})).await
     }
 
-    /// Notes on an object which content the pods run with that its annotation restarts, on the very version
-    /// that this was planned for.
+    /// Notes on an object the content that its annotation's pods run with, on the version that the note was
+    /// planned for.
     pub(crate) async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
         self.annotate(object, version, PODS_MANAGER, json!({PODS_APPLIED: label})).await
     }
@@ -327,8 +351,8 @@ impl CopyWriter {
             .map_or_else(|outcome| outcome, |_| Outcome::Done)
     }
 
-    /// Removes our marks and the owner, with which it would go, and leaves the object. An apply without fields would not do: it would delete the
-    /// data, too.
+    /// Removes our marks and the owner reference, and keeps the object: with the owner reference, garbage
+    /// collection would delete it. An apply without fields does not work: it would delete the data, too.
     async fn release(&self, slot: &ObjectKey, version: &Version) -> Outcome {
         use crate::marks::{DIGEST, RULE, SOURCE, SOURCE_UID};
         let nulls = |keys: &[&str]| -> Map<String, Value> {
@@ -377,8 +401,9 @@ impl CopyWriter {
         })
     }
 
-    /// Sends one request for the slot's kind. Only metadata is returned, so that no content comes back. An answer that cannot be
-    /// decoded is no failure: a tenant who puts odd entries into managedFields would otherwise stop the second of two writes.
+    /// Sends one request for the slot's kind. The answer has only metadata, so no content comes back. An
+    /// answer that cannot be decoded is no failure: otherwise a tenant could stop the second of two writes by
+    /// odd entries in managedFields.
     async fn send<T, F>(
         &self,
         slot: &ObjectKey,
@@ -392,12 +417,12 @@ impl CopyWriter {
     }
 }
 
-/// The outcome of an attempt to make an object anew that has ended before the deletion.
+/// Returns the outcome of a replacement that ended before the deletion.
 fn not_replaced(outcome: Outcome) -> Outcome {
     let said = |why: String| format!("not replaced, and holds the content of before, because {why}");
     match outcome {
         Outcome::Refused { reason, message } => Outcome::Refused { reason, message: said(message) },
-        // A field that no update changes is refused in a creation for another reason.
+        // A creation does not fail because a field is immutable, so the reason is another one.
         Outcome::NeedsReplacing(message) => {
             Outcome::Refused { reason: WriteFault::Refused, message: said(message) }
         }
@@ -406,12 +431,12 @@ fn not_replaced(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The outcome of a creation that met an object which no watch has reported. Either watches leave it out
-/// (tokens of ServiceAccounts, Helm's releases), so none ever will; or it is so new, or so nearly gone, that
-/// one soon will.
+/// Returns the outcome of a creation that met an object which no watch has reported. Either watches leave it
+/// out (tokens of ServiceAccounts, Helm's releases) and never report it; or the object is very new or nearly
+/// deleted, and a watch soon reports it.
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };
-    // Of kinds that rules do not copy, the watch tells of objects with our labels only.
+    // For kinds that rules do not copy, the watch reports only objects with our labels.
     let has_label = |key: &str| meta.labels.as_ref().is_some_and(|all| all.contains_key(key));
     let is_watched = slot.kind.is_copied() || (has_label(RULE_LABEL) && has_label(MANAGED_BY));
     let is_ours = is_watched && meta.annotations.as_ref().is_some_and(|all| all.contains_key(MARK));

@@ -6,7 +6,7 @@ use crate::{
     act::report::{Hindrance, Reporter},
     model::RenderedSet,
     names::{InstanceName, NamespacedName, ObjectKey},
-    plan::copy::{ProblemReason, hindrance},
+    plan::copy::{ProblemReason, hindrances},
 };
 
 /// Reports on objects that templates are rendered for.
@@ -28,13 +28,11 @@ impl InstanceEvents {
     pub(super) async fn of_slot(&self, slot: &ObjectKey) {
         let told: Vec<_> = {
             let world = self.context.world();
-            let declaring = world.rendered_at(slot);
-            let told = declaring.filter_map(|(template, instance, ..)| {
-                let object = instance.object()?;
-                let what = hindrance(&world, slot, template, instance, now()).ok()?;
+            let hindrances = hindrances(&world, slot, now()).into_iter().flatten();
+            let told = hindrances.filter_map(|(template, instance, problem)| {
                 let what =
-                    what.map(|problem| (problem.reason.as_str(), format!("{slot}: {}", problem.message)));
-                Some((template.clone(), object, what))
+                    problem.map(|problem| (problem.reason.as_str(), format!("{slot}: {}", problem.message)));
+                Some((template.clone(), instance.object()?, what))
             });
             told.collect()
         };

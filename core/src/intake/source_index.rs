@@ -62,7 +62,10 @@ fn take_in(world: &mut World, index: &SourceIndex) {
     let before: Vec<_> = world.templates().keys().cloned().collect();
     before.iter().for_each(|template| world.forget_template(template));
     for IndexedTemplate { namespace, name, spec } in &index.templates {
-        let Ok(compiled) = CompiledTemplate::compile(spec) else { continue };
+        let Ok(compiled) = CompiledTemplate::compile(spec) else {
+            world.set_sources_omitted(true);
+            continue;
+        };
         let status = CopyratorRuleStatus { conditions: allowed(), ..Default::default() };
         let name = NamespacedName::of_template(namespace.as_str(), name);
         world.set_template(name, declared(spec.clone(), compiled, status));

@@ -1,4 +1,4 @@
-//! What the latest writes of copies resulted in.
+//! The results of the latest writes of copies.
 
 use std::{fmt, time::Duration};
 
@@ -17,9 +17,9 @@ pub struct Attempt {
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
     /// type).
     pub replace: bool,
-    /// Why it was not written.
+    /// Why the write failed.
     pub reason: WriteFault,
-    /// What the API server said, without values.
+    /// The API server's message, without values.
     pub message: String,
     /// The rule or template that declares the object; `None` where an orphaned object was to be marked for its removal.
     pub rule: Option<NamespacedName>,
@@ -27,21 +27,26 @@ pub struct Attempt {
     pub since: Timestamp,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,
-    /// How long the waits between attempts become.
+    /// The longest wait between attempts.
     pub every: Duration,
-    /// Where a policy refused the write: stands for the policies that judged it
+    /// If a policy refused the write: a hash of the policies and namespace labels
     /// ([`crate::plan::copy::judged_by`]). The write is tried again when they change.
     pub judged_by: Option<u64>,
 }
 
 impl Attempt {
-    /// Whether the write may be accepted though nothing changes that is watched: a quota is raised, an admission policy goes.
+    /// Whether a retry may succeed without any watched change, for example after a quota is raised or an
+    /// admission policy is deleted.
     pub fn may_pass(&self) -> bool {
-        matches!(self.reason, WriteFault::Refused | WriteFault::NoRoom | WriteFault::Conflict)
+        matches!(
+            self.reason,
+            WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict
+        )
     }
 }
 
-/// What the API server does not keep of a content that it took. It is known until that content is written or examined again.
+/// Fields of accepted content that the API server does not keep. They are known until that content is written
+/// or examined again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotKept {
     /// Digest of the content that was written.
@@ -51,18 +56,18 @@ pub struct NotKept {
 }
 
 impl NotKept {
-    /// That these fields of a content are not kept; `None` where there are none.
+    /// The record of these fields; `None` if there are none.
     pub fn of(digest: &str, fields: Vec<String>) -> Option<Box<Self>> {
         (!fields.is_empty()).then(|| Box::new(Self { digest: digest.to_owned(), fields }))
     }
 }
 
-/// An object beside what a dry run made of it, as hashes.
+/// The hashes of an object and of the dry run's answer about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The object without its status and what changes with every write.
+    /// Hash of the object without its status and without what changes with every write.
     pub object: u64,
-    /// The same of the answer to the dry run of our write.
+    /// The same hash of the answer to the dry run of our write.
     pub applied: u64,
 }
 
@@ -70,7 +75,8 @@ pub struct Compared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differed {
     compared: Compared,
-    /// Whether the write that followed has left the object as it was: a dry run does not show what is lost when the object is stored.
+    /// Whether the write that followed left the object as it was: a dry run does not show which fields are
+    /// lost when the object is stored.
     is_vain: bool,
 }
 
@@ -80,12 +86,12 @@ impl Differed {
         Self { compared, is_vain: false }
     }
 
-    /// After a write that has left this object; `None` where it has changed something.
+    /// The record after a write, given the hash of the object then; `None` if the write changed the object.
     pub fn written(self, object: u64) -> Option<Self> {
         (self.compared.object == object).then_some(Self { is_vain: true, ..self })
     }
 
-    /// Whether a write is known to be to no avail where this is compared.
+    /// Whether a write is known to change nothing, given the same comparison.
     pub fn is_vain(&self, compared: Option<Compared>) -> bool {
         self.is_vain && Some(self.compared) == compared
     }
@@ -94,22 +100,25 @@ impl Differed {
 /// Why something could not be written, or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
-    /// Copyrator's own account lacks the right: the administrator of the cluster mends that.
+    /// Copyrator's own account lacks the right, which a cluster administrator must grant.
     Forbidden,
-    /// It passes, or the API server says nothing useful of it.
+    /// A temporary failure, or one that the API server does not explain.
     Failed,
-    /// The API server, or a webhook, refused it, and may take it another time.
+    /// The API server or a webhook refused the write, and may accept it later.
     Refused,
-    /// A quota, a port or an address is used up, which another object may hold. Users read the word of `Refused`.
+    /// A quota, port or address is used up, perhaps by another object. Users read the word of `Refused`.
     NoRoom,
-    /// The API server refused it, and takes it only if the object, what declares it, or the definition of its kind changes. Users read
-    /// the word of `Refused`.
+    /// `NoRoom`, and a dry run shows that the object fits once its predecessor under another name is gone. Users read
+    /// `Refused`.
+    RoomHeld,
+    /// The API server refused the write, and accepts it only if the object, its rule or template, or the
+    /// definition of its kind changes. Users read the word of `Refused`.
     Unfit,
-    /// A ConfigPolicy refuses it.
+    /// A ConfigPolicy refuses the write.
     RefusedByPolicy,
-    /// It is larger than the API server takes.
+    /// The object is larger than the API server accepts.
     TooLarge,
-    /// Something that Copyrator does not look at has the name.
+    /// Another object has the name, and Copyrator must not overwrite it.
     Conflict,
 }
 
@@ -119,7 +128,7 @@ impl WriteFault {
         match self {
             Self::Forbidden => "Forbidden",
             Self::Failed => "Failed",
-            Self::Refused | Self::NoRoom | Self::Unfit => "Refused",
+            Self::Refused | Self::NoRoom | Self::RoomHeld | Self::Unfit => "Refused",
             Self::RefusedByPolicy => "RefusedByPolicy",
             Self::TooLarge => "TooLarge",
             Self::Conflict => "Conflict",
@@ -152,7 +161,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// None yet of this content.
+    /// A record without any write of this content.
     pub fn none(digest: &str, now: Timestamp) -> Self {
         Self { digest: digest.to_owned(), count: 0, since: now, not_before: None, made: 0, made_at: now }
     }

@@ -10,8 +10,14 @@ pub fn at_after(time: Timestamp, span: Duration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether an answer to what was asked at `asked` is younger than `span`. What seems to have been asked in the future is not: the clock was
-/// set back since, so that nobody knows how old the answer is.
+/// The time that lies before another one by a span; the earliest time if it would be out of range.
+pub fn at_before(time: Timestamp, span: Duration) -> Timestamp {
+    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
+    time.checked_sub(span).unwrap_or(Timestamp::MIN)
+}
+
+/// Whether an answer to a question asked at `asked` is younger than `span`. If `asked` is in the future, the
+/// clock was set back since, the age of the answer is unknown, and the result is false.
 pub fn is_younger(asked: Timestamp, span: Duration, now: Timestamp) -> bool {
     let age = now.duration_since(asked);
     !age.is_negative() && age.unsigned_abs() < span

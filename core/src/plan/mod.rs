@@ -1,9 +1,9 @@
-//! What to do about what is known. Pure: no async, client, clock, environment, randomness or logging; now is
-//! a value. Every function here answers for one key, reads the whole [`World`](crate::model::World), and
-//! gives the same answer for the same world.
+//! The planners: what to do about the known state of the cluster. Pure: no async, client, clock, environment,
+//! randomness or logging; the current time is an argument. Every function here answers for one key, reads the
+//! whole [`World`](crate::model::World), and gives the same answer for the same world.
 //!
-//! Three planners: [`copy`], [`restart`] and [`policy`]. What stands here is shared: what a change touches,
-//! what a decision lacks, and what Events tell people.
+//! Three planners: [`copy`], [`restart`] and [`policy`]. The files here are shared: which keys a change
+//! affects, which facts a decision lacks, and which Events a status leads to.
 
 pub mod copy;
 pub mod policy;
@@ -19,7 +19,7 @@ mod status_events;
 
 pub use affected::{Key, affected, every_slot, everything, listed_anew, slots_to_check};
 pub use changed::{Changed, unread};
-pub use clock::{at_after, is_younger};
+pub use clock::{at_after, at_before, is_younger};
 pub use data_need::{needed, needed_by};
 pub use need::Need;
 pub use reason::Reason;

@@ -1,5 +1,5 @@
-//! The one validator: it compiles the specs of our kinds, or says everything that is wrong with them.
-//! Webhook, reconciler and commands all use it.
+//! The only validator: it compiles the specs of our kinds, or reports all their problems. Webhook, reconciler
+//! and commands all use it.
 
 mod annotation;
 mod copy_name;
@@ -44,8 +44,9 @@ pub use spelling::meant;
 pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
-    CompiledObject, CompiledTemplate, Instance, Instances, Relabelled, RenderBudget, RenderFault, Rendered,
-    Rendering, Typed, WrittenField, declared_kind, keeps_data, unserved, visible, written_kind,
+    CompiledObject, CompiledTemplate, Instance, Instances, LabelChange, Relabelled, RenderBudget,
+    RenderFault, Rendered, Rendering, Typed, WrittenField, declared_kind, keeps_data, unserved, visible,
+    written_kind,
 };
 pub use template_kinds::grant_fault;
 pub use window::CompiledWindow;

@@ -1,5 +1,5 @@
-//! What labels bring and take: the objects that rules and templates declare for a namespace, and those that templates declare for another
-//! object.
+//! Warnings about objects that appear and disappear when labels change: objects that rules and templates
+//! declare for a namespace, and objects that templates declare for another object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,15 +19,15 @@ use crate::{
     marks::OnRemoval,
     model::{InstancesRead, NamespaceFacts, World},
     plan::copy::targets::{is_named, takes_copies},
-    validate::{self, Candidate, CandidateError, CompiledObject, CompiledTemplate, RenderBudget, keeps_data},
+    validate::{self, Candidate, CandidateError, CompiledObject, CompiledTemplate, LabelChange, keeps_data},
 };
 
-/// What a namespace or an object gains and loses by new labels.
+/// The objects that a namespace or an instance gains and loses when its labels change.
 #[derive(Debug, Default)]
 pub(super) struct Relabelled {
     come: Share,
     gone: Share,
-    /// After how long what is lost is deleted.
+    /// The grace periods after which lost objects are deleted.
     graces: BTreeSet<Duration>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Relabelled {
 #[derive(Debug, Default)]
 struct Share {
     objects: usize,
-    /// Whether there are, or may be, objects that are not counted.
+    /// Whether there may be more objects than were counted.
     at_least: bool,
-    /// Whether some of those that are counted may not be.
+    /// Whether there may be fewer objects than were counted.
     up_to: bool,
     rules: usize,
     templates: usize,
@@ -48,15 +48,19 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
     let known = world.namespaces().get(&*new.name).cloned().unwrap_or_default();
     let facts = |object: &Candidate<'_>| {
         let labels = object.labels.clone().unwrap_or_default();
-        let annotations = object.annotations.clone().unwrap_or_default();
-        let facts = NamespaceFacts { labels, annotations, ..known.clone() };
+        let facts = NamespaceFacts { labels, ..known.clone() };
         let takes = takes_copies(world, &object.name, &facts);
         takes.then_some(facts)
     };
     let (before, after) = (old.and_then(facts), facts(new));
     let mut relabelled = Relabelled::default();
     let default = world.settings().default_grace;
-    let mut budget = RenderBudget::default();
+    let mut change = match (&before, &after) {
+        (Some(before), Some(after)) => LabelChange::of(&before.labels, &after.labels, || {
+            [before, after].map(|it| it.as_object(&new.name))
+        }),
+        _ => LabelChange::default(),
+    };
     for (name, rule) in world.rules() {
         let Some(compiled) = acting(world, name, rule) else { continue };
         let elsewhere = source_namespaces(name, compiled).any(|source| source != new.name);
@@ -80,7 +84,7 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
         };
         let instances = match compiled.instance_kind() {
             None => Some(1),
-            // Nothing is in a new namespace.
+            // A new namespace contains no instances.
             Some(_) if old.is_none() => Some(0),
             Some(kind) if world.instances_read(kind) == InstancesRead::Listed => {
                 let there = world.instances_in(kind, &new.name);
@@ -93,12 +97,7 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
             (false, true) => relabelled.come.add_template(instances, all(compiled)),
             (true, false) => relabelled.loses(compiled, instances, all(compiled), default),
             (true, true) => {
-                let [Some(before), Some(after)] =
-                    [&before, &after].map(|facts| facts.as_ref().map(|facts| facts.as_object(&new.name)))
-                else {
-                    continue;
-                };
-                let changed = compiled.relabelled(&before, &after, &mut budget);
+                let changed = compiled.relabelled(&mut change);
                 let come = changed.iter().filter(|one| one.comes).map(Part::from);
                 relabelled.come.add_template(instances, come);
                 let gone = changed.iter().filter(|one| one.goes).map(Part::from);
@@ -114,7 +113,7 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
 }
 
 impl Relabelled {
-    /// The warnings; `here` is where the objects are.
+    /// Returns the warnings; `here` describes where the objects are.
     pub(super) fn said(&self, here: &str) -> Vec<String> {
         let come =
             self.come.said().map(|come| format!("copyrator: {come} will appear {here}{}", self.come.of()));
@@ -130,7 +129,7 @@ impl Relabelled {
         [come, gone].into_iter().flatten().collect()
     }
 
-    /// Whether what is lost is deleted.
+    /// Whether lost objects are deleted; if so, records their grace period.
     fn goes(&mut self, word: OnRemoval) -> bool {
         match word {
             OnRemoval::Delete(grace) => {
@@ -141,7 +140,7 @@ impl Relabelled {
         }
     }
 
-    /// Counts those of a template's objects that are deleted.
+    /// Counts the objects of a template that are deleted.
     fn loses<'t>(
         &mut self,
         template: &CompiledTemplate,
@@ -162,7 +161,7 @@ impl Relabelled {
     }
 }
 
-/// An object of a template that a label concerns.
+/// An object of a template that a change of labels affects.
 struct Part<'t> {
     object: &'t CompiledObject,
     /// Whether the template declares it for certain.
@@ -201,7 +200,7 @@ impl Share {
         self.at_least |= instances.is_none();
     }
 
-    /// The number; `None` where nothing declares any.
+    /// Returns the number in words; `None` if there are no objects.
     fn said(&self) -> Option<String> {
         let exactly = Amount { most: self.objects, is_exact: true };
         match (self.objects, self.at_least) {
@@ -213,7 +212,7 @@ impl Share {
         }
     }
 
-    /// What declares them.
+    /// Returns how many rules and templates declare the objects.
     fn of(&self) -> String {
         let some = |most: usize, one: &str, many: &str| {
             (most > 0).then(|| Amount { most, is_exact: true }.of(one, many))
@@ -230,7 +229,7 @@ pub struct InstanceCase<'a> {
     new: Instance,
 }
 
-/// The labels of such an object, and nothing else of it.
+/// The labels of an instance; other fields are not decoded.
 #[derive(Default, Deserialize)]
 struct Instance {
     #[serde(default)]
@@ -244,7 +243,7 @@ struct Metadata {
 }
 
 impl<'a> InstanceCase<'a> {
-    /// Reads an update; `None` of another operation.
+    /// Reads an update; `None` for other operations.
     pub(super) fn read(review: &'a Review<'a>) -> Result<Option<Self>, DecideError> {
         let (Operation::Update, Some(new), Some(old)) = (review.operation, review.object, review.old_object)
         else {
@@ -259,7 +258,7 @@ impl<'a> InstanceCase<'a> {
         Ok(Some(Self { review, old: read("oldObject", old)?, new: read("object", new)? }))
     }
 
-    /// Allows the write, with a warning of what new labels bring and take.
+    /// Allows the write, and warns about objects that appear and disappear with the new labels.
     pub fn look(&self, world: &World) -> Verdict {
         let mut verdict = Verdict::allow();
         let review = self.review;

@@ -16,6 +16,7 @@ use super::{
     rights::is_refused,
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
     spread::{braked, follows, too_large},
+    successor::predecessor_of,
     templates::is_rendered,
     terminating::plan_terminating,
     unreadable::unread_of_claim,
@@ -25,7 +26,7 @@ use crate::{
     api::{ConflictPolicy, Recreate},
     digest::Fingerprint,
     marks::{OnRemoval, Proof},
-    model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
+    model::{Attempt, Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
     validate::keeps_data,
@@ -260,6 +261,10 @@ fn plan_wanted(
                 let action = unmark(existing);
                 return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
             }
+            let lacks_room =
+                |last: &&Attempt| matches!(last.reason, WriteFault::NoRoom | WriteFault::RoomHeld);
+            let predecessor = refused.filter(|last| existing.is_none() && lacks_room(last));
+            let predecessor = predecessor.and_then(|_| predecessor_of(world, slot, claim));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {
                 source: claim.source.clone(),
@@ -271,6 +276,7 @@ fn plan_wanted(
                 intent,
                 replaces: existing.map(Version::of),
                 disown,
+                predecessor,
                 surplus,
                 take_over,
                 anew,

@@ -132,7 +132,7 @@ fn pace(
         WriteFault::Unfit => (refused_for.clamp(AGAIN, LATER), LATER),
         // It is tried at once when the policies change.
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
-        WriteFault::Refused | WriteFault::NoRoom | WriteFault::Conflict => {
+        WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict => {
             let is_theirs = |attempt: &Attempt| {
                 attempt.may_pass() && attempt.rule.as_ref().is_some_and(|it| it.namespace == rule.namespace)
             };
@@ -187,7 +187,8 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
 /// Names the object that the same rule or template has left beside the refused one: it may hold what the refused one is to have, such as
 /// a port or the room in a quota.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
-    let may_hold = last.reason == WriteFault::NoRoom && last.version.is_none();
+    let lacks_room = matches!(last.reason, WriteFault::NoRoom | WriteFault::RoomHeld);
+    let may_hold = lacks_room && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;
     let goes = |facts: &ObjectFacts| {
         let marks = facts.marks.as_deref().filter(|marks| marks.rule == *rule);

@@ -52,6 +52,6 @@ pub use rule_status::{RuleReport, rule_report, rule_status, says_too_many};
 pub use slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version};
 pub use source_index::{IndexedSource, IndexedTemplate, SourceIndex, source_index_key};
 pub use spread::{LargeSpread, is_calm};
-pub use template_status::{hindrance, status_of, template_report};
+pub use template_status::{hindrances, status_of, template_report};
 pub(crate) use unreadable::lists_said;
 pub use unreadable::unreadable_said;

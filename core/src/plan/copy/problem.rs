@@ -114,6 +114,7 @@ impl ProblemReason {
                 | WriteFault::Failed
                 | WriteFault::Refused
                 | WriteFault::NoRoom
+                | WriteFault::RoomHeld
                 | WriteFault::Unfit
                 | WriteFault::RefusedByPolicy
                 | WriteFault::TooLarge,

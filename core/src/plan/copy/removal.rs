@@ -30,7 +30,7 @@ use crate::{
     marks::{CopyMarks, DEFINITION, OnRemoval, Proof, RULE_LABEL, rule_label, write_time},
     model::{Attempt, Declaration, Definition, InstancesRead, ObjectFacts, Right, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
-    plan::{Need, at_after},
+    plan::{Need, at_after, at_before},
     validate::keeps_data,
 };
 
@@ -100,7 +100,8 @@ pub(super) fn plan_unwanted(
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
     if let Some(CopyAction::Delete(_)) = left.action
-        && let Some(Awaited { slot: other, why, again }) = awaited(world, slot, marks)
+        && let Some(Awaited { slot: other, why, again }) =
+            awaited(world, slot, marks, remove_after.map(|after| at_before(after, way.grace())))
     {
         let kept = |why| format!("kept, since {other}, which comes in its place, is not there: {why}");
         let problem = why.map(|why| CopyProblem::fault(slot, WriteFault::Refused, kept(why)));
@@ -121,6 +122,15 @@ enum Way {
     /// It stays for good, and keeps its marks for this long, since what it was made from is gone: a source that is made anew finds it,
     /// and not somebody's object.
     Waits(Duration),
+}
+
+impl Way {
+    fn grace(self) -> Duration {
+        match self {
+            Self::Said(OnRemoval::Delete(grace)) | Self::Stays(grace) | Self::Waits(grace) => grace,
+            Self::Said(OnRemoval::Retain | OnRemoval::Adopted) => Duration::ZERO,
+        }
+    }
 }
 
 /// How an unwanted object goes, given what its rule or template says; `None` where Kubernetes deletes it.
@@ -144,7 +154,10 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
     .map(|way| match way {
-        Way::Said(OnRemoval::Retain | OnRemoval::Adopted) if lost_source(world, slot, marks) => {
+        // With another word on the copy, a mark for its removal would let it be deleted once its rule is gone.
+        Way::Said(OnRemoval::Retain | OnRemoval::Adopted)
+            if marks.on_removal.is_none_or(stays_by) && lost_source(world, marks) =>
+        {
             Way::Waits(grace)
         }
         way => way,
@@ -153,9 +166,16 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
 
 /// Whether the source of a copy is gone, and its rule is not. A deleted rule, or one that no longer targets the namespace, is a decision; a
 /// source that is deleted and created anew looks the same for a moment.
-fn lost_source(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> bool {
-    let source = ObjectKey::new(slot.kind, marks.source.namespace.clone(), marks.source.name.clone());
-    world.rules().contains_key(&marks.rule) && world.object(&source).is_none()
+fn lost_source(world: &World, marks: &CopyMarks) -> bool {
+    let compiled = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
+    compiled.is_some_and(|compiled| {
+        let source = &marks.source;
+        world.object(&ObjectKey::new(compiled.kind, source.namespace.clone(), source.name.clone())).is_none()
+    })
+}
+
+fn stays_by(word: OnRemoval) -> bool {
+    matches!(word, OnRemoval::Retain | OnRemoval::Adopted)
 }
 
 /// Whether an unwanted object stays, as an ordinary one, when its grace is over.
@@ -267,6 +287,7 @@ pub(super) fn unmarked(
         WriteFault::Failed
         | WriteFault::Refused
         | WriteFault::NoRoom
+        | WriteFault::RoomHeld
         | WriteFault::Unfit
         | WriteFault::RefusedByPolicy
         | WriteFault::Conflict => false,

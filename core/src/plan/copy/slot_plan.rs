@@ -115,6 +115,9 @@ pub struct CopyWrite {
     pub replaces: Option<Version>,
     /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,
+    /// Where an object of this name was refused for lack of room: the object that the declaration has left under another name. If that
+    /// holds the room, it goes first.
+    pub predecessor: Option<ObjectKey>,
     /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
     /// For a foreign object: the fields of its content that we take ownership of first, so that the apply

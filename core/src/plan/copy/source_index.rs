@@ -247,9 +247,12 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
         let compiled = facts.compiled.as_deref().ok();
         let (include_when, name) = match compiled.is_some_and(|compiled| compiled.follows_labels(&object.id))
         {
-            true => (object.include_when.clone(), object.template["metadata"]["name"].clone()),
-            false => (object.include_when.as_ref().map(|_| "false".to_owned()), json!(format!("x{at}"))),
+            true => (object.include_when.clone(), object.template["metadata"]["name"].as_str()),
+            false => (object.include_when.as_ref().map(|_| "false".to_owned()), None),
         };
+        // Objects of several kinds may have one name, and all are of one kind here.
+        let name = name.filter(|name| name.contains("${"));
+        let name = name.map_or_else(|| format!("x{at}"), |name| format!("x{at}-{name}"));
         let read = compiled.into_iter().flat_map(|compiled| compiled.read_by(&object.id));
         let read: BTreeMap<&str, String> = read.map(|id| (id, format!("${{{id}.metadata.uid}}"))).collect();
         TemplateObject {

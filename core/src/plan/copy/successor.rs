@@ -4,20 +4,26 @@
 
 use std::{iter, time::Duration};
 
+use jiff::Timestamp;
+
 use super::{
-    claims::{claims_on, slots_in},
+    claims::{Claim, claims_on, slots_in},
     templates::made_for,
 };
 use crate::{
     marks::CopyMarks,
-    model::{Declaration, ObjectFacts, World, WriteFault},
-    names::ObjectKey,
+    model::{Attempt, Declaration, ObjectFacts, World, WriteFault},
+    names::{Kind, ObjectKey},
+    plan::at_after,
 };
 
 /// When to look again for a successor that is about to be written.
 const SOON: Duration = Duration::from_secs(5);
 /// When to look again for one that something keeps from being written.
 const LATER: Duration = Duration::from_secs(30);
+
+/// An object of a template that was refused for so long was declared before the edit that is in question, so that it takes no place.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A successor that is not there yet.
 pub(super) struct Awaited {
@@ -28,23 +34,35 @@ pub(super) struct Awaited {
     pub(super) again: Duration,
 }
 
-/// The successor of an object that nothing wants any more, if it is yet to come. One that lacks room, which the object may take, is not
-/// waited for.
-pub(super) fn awaited(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<Awaited> {
-    let is_wanted = |other: &ObjectKey| {
-        // A template declares several objects, and marks do not say which of them takes whose place. An object of somebody else in the
-        // place of one must not keep the others.
-        let is_its = |facts: &ObjectFacts| {
-            marks.rule.template().is_some()
-                || facts.marks.as_deref().is_some_and(|other| other.rule == marks.rule)
+/// The successor of an object that has been unwanted since this time, if the successor is yet to come. A successor that fits only once the
+/// object is gone is not waited for.
+pub(super) fn awaited(
+    world: &World,
+    slot: &ObjectKey,
+    marks: &CopyMarks,
+    unwanted_since: Option<Timestamp>,
+) -> Option<Awaited> {
+    // Marks do not say which object of a template takes the place of which. A right that the template takes back goes at once.
+    if marks.rule.template().is_some() && slot.kind == Kind::RoleBinding {
+        return None;
+    }
+    let is_its = |facts: &ObjectFacts| facts.marks.as_deref().is_some_and(|other| other.rule == marks.rule);
+    let is_no_successor = |other: &ObjectKey| {
+        let attempt = world.memory().slot(other).attempt();
+        let attempt = attempt.filter(|last| last.rule.as_ref() == Some(&marks.rule));
+        // The edit by which an object of a template became unwanted has not made what was refused long before.
+        let is_older = |last: &Attempt| {
+            let long_after = at_after(last.since, LONG);
+            marks.rule.template().is_some() && unwanted_since.is_some_and(|since| long_after < since)
         };
-        let lacks_room =
-            || world.memory().slot(other).attempt().is_some_and(|last| last.reason == WriteFault::NoRoom);
+        attempt.is_some_and(|last| last.reason == WriteFault::RoomHeld || is_older(last))
+    };
+    let is_wanted = |other: &ObjectKey| {
         let claims = claims_on(world, other);
         let mut claims = claims.iter().filter(|claim| claim.rule == &marks.rule);
         claims.any(|claim| claim.source.named() == marks.source && claim.inert(world).is_none())
             && !world.object(other).is_some_and(is_its)
-            && !lacks_room()
+            && !is_no_successor(other)
     };
     let other = candidates(world, slot, marks).into_iter().find(is_wanted)?;
     // This does not plan that place, since that plan may ask about this one in turn.
@@ -53,6 +71,20 @@ pub(super) fn awaited(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Opt
     let why = refused.or(taken);
     let again = if why.is_none() { SOON } else { LATER };
     Some(Awaited { slot: other, why, again })
+}
+
+/// The object of the same kind that the declaration of this claim has left in the slot's namespace, under a name that it no longer wants.
+pub(super) fn predecessor_of(world: &World, slot: &ObjectKey, claim: &Claim<'_>) -> Option<ObjectKey> {
+    let source = claim.source.named();
+    let mut left = world.copies_of_source_in(&source, &slot.namespace);
+    let is_left = |other: &&ObjectKey| {
+        let marks = world.object(other).and_then(|facts| facts.marks.as_deref());
+        other.kind == slot.kind
+            && *other != slot
+            && marks.is_some_and(|marks| marks.rule == *claim.rule)
+            && !claims_on(world, other).iter().any(|one| one.rule == claim.rule)
+    };
+    left.find(is_left).cloned()
 }
 
 /// The places of the same kind, in the same namespace, that the object's declaration has for what the object was made from.

@@ -196,6 +196,9 @@ fn counted(
     is_settled
 }
 
+/// How many objects get an Event about one slot that they want, each of which costs a look at the others.
+const MOST_HINDERED: usize = 20;
+
 /// The plan of a slot, and who wants it.
 struct Planned<'p> {
     slot: &'p ObjectKey,
@@ -215,29 +218,32 @@ impl Planned<'_> {
     }
 }
 
-/// What keeps an object that a template declares for an instance from being in order. `Err` while that is not known.
-pub fn hindrance(
-    world: &World,
-    slot: &ObjectKey,
-    template: &NamespacedName,
-    instance: &InstanceName,
+/// What keeps the object of a slot from being in order, for each object that a template declares it for: the first [`MOST_HINDERED`] of
+/// them. Declarations of an earlier version of a template, a namespace or an object are left out; `None` while something must be read.
+pub fn hindrances<'w>(
+    world: &'w World,
+    slot: &'w ObjectKey,
     now: Timestamp,
-) -> Result<Option<CopyProblem>, Unknown> {
+) -> Option<Vec<(&'w NamespacedName, &'w InstanceName, Option<CopyProblem>)>> {
     let claims = claims_on(world, slot);
     let plan = plan_claimed(world, slot, &claims, &mut CopyCache::default(), now);
     if !plan.needs.is_empty() {
-        return Err(Unknown);
+        return None;
     }
-    let taken = Planned { slot, claims: &claims, plan: &plan }.taken(template, instance);
-    Ok(taken.or(match plan.state {
-        SlotState::Blocked(problem) => Some(problem),
-        _ => None,
-    }))
+    let planned = Planned { slot, claims: &claims, plan: &plan };
+    let declared = world.rendered_at(slot).filter(|(template, instance, set, _)| {
+        let facts = world.templates().get(template);
+        instance.object.is_some() && facts.is_some_and(|facts| is_of(world, set, facts, instance))
+    });
+    let hindrance = |(template, instance, ..): (&'w NamespacedName, &'w InstanceName, _, _)| {
+        let own = match &plan.state {
+            SlotState::Blocked(problem) => Some(problem.clone()),
+            _ => None,
+        };
+        (template, instance, planned.taken(template, instance).or(own))
+    };
+    Some(declared.take(MOST_HINDERED).map(hindrance).collect())
 }
-
-/// Something must be read before it is known.
-#[derive(Debug)]
-pub struct Unknown;
 
 fn status(
     world: &World,

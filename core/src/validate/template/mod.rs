@@ -23,7 +23,7 @@ use std::{collections::BTreeSet, fmt::Display, time::Duration};
 use copyrator_cel::{Environment, Type};
 pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data};
-pub use relabelled::Relabelled;
+pub use relabelled::{LabelChange, Relabelled};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;
 pub use served::{declared_kind, unserved, written_kind};
@@ -41,22 +41,23 @@ use crate::{
     names::{InstanceKind, NameKind},
 };
 
-/// How many objects a template has at most, and how many problems are told of.
+/// The maximum number of objects in a template.
 const MOST_OBJECTS: usize = 32;
-/// How many bytes of JSON a spec has at most: it is kept in memory several times as large, compiled.
+/// The maximum size of a spec, in bytes of JSON. The compiled spec is several times as large in memory.
 const MOST_BYTES: usize = 256 << 10;
+/// The maximum number of problems that are reported.
 const MOST_PROBLEMS: usize = 20;
-/// How often a template is rendered again without a change at most.
+/// The shortest interval at which a template is rendered again without a change.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(10);
 
 /// The compiled spec of a `CopyratorTemplate`.
 #[derive(Debug)]
 pub struct CompiledTemplate {
-    /// What the objects are rendered for.
+    /// The namespaces or objects that the template is rendered for.
     pub instances: Instances,
-    /// The objects, each after those that it reads.
+    /// The objects, each after the objects that it reads.
     pub objects: Vec<CompiledObject>,
-    /// What to do about an object that is not ours.
+    /// The policy for an object that has the name of a rendered object and that Copyrator does not own.
     pub conflict: ConflictPolicy,
     /// What happens to an object that is no longer wanted.
     pub deletion: DeletionPolicy,
@@ -66,22 +67,22 @@ pub struct CompiledTemplate {
     pub resync: Option<Duration>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether nothing is written or deleted for this template.
+    /// Whether the template is suspended: Copyrator writes and deletes nothing for it.
     pub suspend: bool,
     /// Whether an expression reads the annotations of the namespace.
     pub reads_annotations: bool,
     /// Whether an expression reads more of the namespace than its name.
     pub reads_namespace: bool,
-    /// The paths that expressions read of the object that they are rendered for.
+    /// The paths that expressions read of the instance.
     reads_object: BTreeSet<Vec<String>>,
     status: Option<Node>,
     environment: Environment,
 }
 
-/// What the objects of a template are rendered for.
+/// The namespaces or objects that a template is rendered for.
 #[derive(Debug)]
 pub enum Instances {
-    /// Each of the namespaces that a term selects, but for the excluded ones.
+    /// Each namespace that a term selects, except the excluded ones.
     Namespaces {
         /// The terms, of which one must match.
         terms: Vec<CompiledTarget>,
@@ -110,7 +111,7 @@ impl CompiledTemplate {
         Self::compile_in(spec, manifest_in_spec)
     }
 
-    /// The same, with the manifest of the object of this index at this path.
+    /// Like [`Self::compile`]. `manifest_at` gives the path of an object's manifest by the object's index.
     fn compile_in(
         spec: &CopyratorTemplateSpec,
         manifest_at: impl Fn(usize) -> String,
@@ -197,7 +198,7 @@ fn manifest_in_spec(object: impl Display) -> String {
     format!("spec.objects[{object}].template")
 }
 
-/// What expressions read: the namespace, the instance, the other objects, and the pods of these.
+/// Returns the variables of expressions: the namespace, the instance, the other objects, and their pods.
 fn variables(spec: &CopyratorTemplateSpec) -> Vec<(String, Type)> {
     let mut variables = vec![("namespaceObject".to_owned(), Type::Map)];
     if spec.for_each.objects.is_some() {
@@ -271,7 +272,7 @@ fn status(
         problems.push(invalid("spec.writeStatus", "is taken with forEach.objects only"));
     }
     let fields: Value = fields.clone().into_iter().collect();
-    // A status gives nobody a right.
+    // A status grants no rights, so expressions may set all of it.
     Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, FieldContext::Free))
 }
 

@@ -1,46 +1,86 @@
-//! Which objects of a template appear and go when labels of their namespace change, although the template is rendered for the namespace
-//! before and after: `includeWhen` and names may read labels.
+//! The objects of a template that appear and disappear when labels of their namespace change, although the
+//! template is rendered for the namespace before and after: `includeWhen` and names may read labels.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{CompiledObject, CompiledTemplate, Instance, RenderBudget, node::Formula};
 
-/// An object of a template that new labels of its namespace concern.
+/// An object of a template that a change of its namespace's labels affects.
 #[derive(Debug)]
 pub struct Relabelled<'t> {
     /// The object.
     pub object: &'t CompiledObject,
-    /// Whether it appears, maybe under another name.
+    /// Whether the object appears, maybe under another name.
     pub comes: bool,
-    /// Whether an object that was there is no longer declared.
+    /// Whether the template no longer declares an object that existed.
     pub goes: bool,
-    /// Whether the namespace alone decides this. Otherwise it may stay as it is.
+    /// Whether the namespace alone decides this. Otherwise the object may stay as it is.
     pub is_sure: bool,
 }
 
-/// What a template declares of one of its objects, as far as the namespace decides it.
+/// How many labels a namespace may have for expressions to be evaluated.
+const MOST_LABELS: usize = 64;
+/// How many objects of templates are evaluated for one change.
+const MOST_EVALUATED: usize = 64;
+
+/// A change of a namespace's labels. A review waits for the evaluation, so its cost has a bound that neither the
+/// namespace nor the templates move.
+#[derive(Default)]
+pub struct LabelChange {
+    changed: BTreeSet<String>,
+    /// The Namespace before and after; `None` where it has too many labels for expressions to be evaluated.
+    namespaces: Option<[Value; 2]>,
+    /// How many objects of templates may still be evaluated.
+    evaluations: usize,
+    budget: RenderBudget,
+}
+
+impl LabelChange {
+    /// The change from these labels to others; `namespaces` gives the Namespace with each.
+    pub fn of(
+        before: &BTreeMap<String, String>,
+        after: &BTreeMap<String, String>,
+        namespaces: impl FnOnce() -> [Value; 2],
+    ) -> Self {
+        let is_changed = |key: &&String| before.get(*key) != after.get(*key);
+        let changed: BTreeSet<String> =
+            before.keys().chain(after.keys()).filter(is_changed).cloned().collect();
+        let is_small = !changed.is_empty() && before.len().max(after.len()) <= MOST_LABELS;
+        let namespaces = is_small.then(namespaces);
+        Self { changed, namespaces, evaluations: MOST_EVALUATED, budget: RenderBudget::default() }
+    }
+
+    /// Whether this label is another one; `None` stands for all labels.
+    fn has(&self, key: Option<&str>) -> bool {
+        key.map_or(!self.changed.is_empty(), |key| self.changed.contains(key))
+    }
+}
+
+/// Whether and under which name a template declares an object, as far as the namespace decides it.
 #[derive(PartialEq)]
 enum Presence {
-    /// It has this name.
+    /// The template declares the object under this name.
     Named(String),
     /// `includeWhen` is false.
     Absent,
-    /// An expression has no value: nothing is changed.
+    /// An expression has no value, so Copyrator changes nothing.
     Faulty,
     /// Expressions read more than the namespace, or cost too much to be evaluated here.
     Unknown,
 }
 
 impl CompiledObject {
-    /// The expressions that decide if it is there, and under which name.
+    /// Returns the expressions that decide whether the object exists, and under which name.
     fn deciding(&self) -> impl Iterator<Item = &Formula> {
         self.include.iter().chain(self.name.formulas())
     }
 }
 
 impl CompiledTemplate {
-    /// Whether labels of the namespace decide if the object of this id is there, or under which name. An object that depends on pods as
-    /// well does not count.
+    /// Whether labels of the namespace decide if the object with this id exists, or under which name. `false`
+    /// for an object that depends on pods as well.
     pub fn follows_labels(&self, id: &str) -> bool {
         let reads_pods =
             |formula: &Formula| self.objects.iter().any(|object| formula.expression.reads(&object.pods));
@@ -48,7 +88,8 @@ impl CompiledTemplate {
         object.deciding().any(|formula| reads_label(formula, |_| true)) && !object.deciding().any(reads_pods)
     }
 
-    /// The ids of the objects that expressions of the object of this id read: where one of them is not wanted, this one is not either.
+    /// Returns the ids of the objects that the object with this id reads. If one of them is excluded, this
+    /// object is excluded, too.
     pub fn read_by(&self, id: &str) -> impl Iterator<Item = &str> {
         let reader = self.objects.iter().find(|object| object.id == id);
         let formulas: Vec<&Formula> = reader.into_iter().flat_map(CompiledObject::formulas).collect();
@@ -56,26 +97,19 @@ impl CompiledTemplate {
         self.objects.iter().filter(is_read).map(|one| one.id.as_str())
     }
 
-    /// The objects that appear or go when a Namespace becomes another version of it.
-    pub fn relabelled(
-        &self,
-        before: &Value,
-        after: &Value,
-        budget: &mut RenderBudget,
-    ) -> Vec<Relabelled<'_>> {
-        let label = |namespace: &Value, key: &str| namespace["metadata"]["labels"].get(key).cloned();
-        let is_changed = |key: Option<&str>| key.is_none_or(|key| label(before, key) != label(after, key));
+    /// The objects that appear or go when labels of a namespace change.
+    pub fn relabelled(&self, change: &mut LabelChange) -> Vec<Relabelled<'_>> {
         let mut all: Vec<Relabelled<'_>> = Vec::new();
-        // Each object stands after those that it reads.
+        // Each object comes after the objects that it reads.
         for object in &self.objects {
             let is_read =
                 |one: &&Relabelled<'_>| object.formulas().any(|formula| one.object.is_read_by(formula));
             let read: Vec<&Relabelled<'_>> = all.iter().filter(is_read).collect();
             let (comes, goes, is_sure) = if !read.is_empty() {
                 (read.iter().any(|one| one.comes), read.iter().any(|one| one.goes), false)
-            } else if object.deciding().any(|formula| reads_label(formula, is_changed)) {
-                let was = self.presence(object, before, budget);
-                change(&was, &self.presence(object, after, budget))
+            } else if object.deciding().any(|formula| reads_label(formula, |key| change.has(key))) {
+                let [was, is] = self.presences(object, change);
+                turn(&was, &is)
             } else {
                 continue;
             };
@@ -84,6 +118,15 @@ impl CompiledTemplate {
             }
         }
         all
+    }
+
+    /// The object as the template declares it before and after.
+    fn presences(&self, object: &CompiledObject, change: &mut LabelChange) -> [Presence; 2] {
+        let unknown = [Presence::Unknown, Presence::Unknown];
+        let Some(left) = change.evaluations.checked_sub(1) else { return unknown };
+        change.evaluations = left;
+        let LabelChange { namespaces: Some(namespaces), budget, .. } = change else { return unknown };
+        namespaces.each_ref().map(|namespace| self.presence(object, namespace, budget))
     }
 
     fn presence(&self, object: &CompiledObject, namespace: &Value, budget: &mut RenderBudget) -> Presence {
@@ -114,21 +157,21 @@ impl CompiledTemplate {
     }
 }
 
-/// Whether the object appears, whether it goes, and whether that is sure.
-fn change(before: &Presence, after: &Presence) -> (bool, bool, bool) {
+/// Returns whether the object appears, whether it disappears, and whether that is certain.
+fn turn(before: &Presence, after: &Presence) -> (bool, bool, bool) {
     use Presence::{Absent, Faulty, Named, Unknown};
     match (before, after) {
         (_, Faulty) => (false, false, false),
         (Unknown, Unknown) => (true, true, false),
         _ if before == after => (false, false, true),
-        // What was made before the expression lost its value is kept until then.
+        // Copyrator has kept the object that it made before the expression lost its value.
         (Faulty, _) => (*after != Absent, *after == Absent, false),
         (Absent | Named(_), Absent | Named(_)) => (*after != Absent, *before != Absent, true),
         (Unknown, _) | (_, Unknown) => (*after != Absent, *before != Absent, false),
     }
 }
 
-/// Whether an expression reads such a label of the namespace; `None` stands for all labels.
+/// Whether an expression reads a label of the namespace that `is_such` accepts; `None` stands for all labels.
 fn reads_label(formula: &Formula, is_such: impl Fn(Option<&str>) -> bool) -> bool {
     let paths = formula.expression.paths().iter().filter(|path| path.variable == "namespaceObject");
     let of_labels = |steps: &[String]| steps.iter().zip(["metadata", "labels"]).all(|(step, of)| step == of);
@@ -157,7 +200,10 @@ mod tests {
         let spec = serde_json::from_value(json!({"forEach": each, "objects": objects})).unwrap();
         let template = CompiledTemplate::compile(&spec).unwrap();
         let namespace = |labels: &Value| json!({"metadata": {"name": "shop", "labels": labels}});
-        let all = template.relabelled(&namespace(before), &namespace(after), &mut RenderBudget::default());
+        let labels = |labels: &Value| serde_json::from_value(labels.clone()).unwrap();
+        let both = || [namespace(before), namespace(after)];
+        let mut change = LabelChange::of(&labels(before), &labels(after), both);
+        let all = template.relabelled(&mut change);
         let one = |one: &Relabelled<'_>| {
             let mark = |is: bool, mark| if is { mark } else { "" };
             format!(
@@ -204,8 +250,11 @@ mod tests {
         ] {
             assert_eq!(concerned(objects, before, after), expected, "{objects:?}");
         }
-        let costly = "namespaceObject.metadata.labels.all(a, namespaceObject.metadata.labels.all(b, a != b || a == b))";
-        let many: serde_json::Map<_, _> = (0..4000).map(|at| (format!("l{at}"), json!("x"))).collect();
-        assert_eq!(concerned(&[("a", "a", costly)], &json!({}), &many.into()), "a+-?");
+        // Nothing is evaluated for a namespace with many labels.
+        let many: serde_json::Map<_, _> = (0..65).map(|at| (format!("l{at}"), json!("x"))).collect();
+        assert_eq!(
+            concerned(&[("a", "a", "'l1' in namespaceObject.metadata.labels")], &json!({}), &many.into()),
+            "a+-?"
+        );
     }
 }

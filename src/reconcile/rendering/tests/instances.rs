@@ -15,7 +15,7 @@ use crate::{
     names::{GrantedKinds, InstanceKind, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Changed, Key, affected,
-        copy::{CopyAction, SlotState, hindrance, template_report, templates::made},
+        copy::{CopyAction, SlotState, hindrances, template_report, templates::made},
     },
 };
 
@@ -336,11 +336,12 @@ fn of_two_objects_that_want_one_place_the_one_that_has_it_keeps_it() {
     assert_eq!(&*status.problems[0].reason, "DuplicateName");
     assert!(status.problems[0].message.contains("made for b, and a wants it, too"), "{:?}", status.problems);
     // The author of each object gets an Event of this, or none.
+    let place = slot("one");
+    let hindrances = hindrances(&world, &place, at(100)).unwrap();
     let hindered = |object: &str| {
-        let instance = InstanceName { namespace: "shop".into(), object: Some(object.into()) };
-        hindrance(&world, &slot("one"), &each, &instance, at(100))
-            .unwrap()
-            .map(|problem| problem.reason.as_str())
+        let is_it = |instance: &InstanceName| instance.object.as_deref() == Some(object);
+        let found = hindrances.iter().find(|(_, instance, _)| is_it(instance)).unwrap();
+        found.2.as_ref().map(|problem| problem.reason.as_str())
     };
     assert_eq!([hindered("a"), hindered("b")], [Some("DuplicateName"), None]);
 

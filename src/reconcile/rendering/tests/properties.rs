@@ -27,7 +27,7 @@ use super::{
 use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
-    model::{InstancesRead, ObjectFacts, RightAnswer, World},
+    model::{InstancesRead, ObjectFacts, RenderedObject, RightAnswer, World},
     names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     observe::content::decode,
     plan::{
@@ -385,12 +385,17 @@ fn check(world: &World) {
         };
         let template = world.templates().get(&marks.rule);
         let is_declared = claims_on(world, slot).iter().any(|claim| *claim.rule == marks.rule);
+        // The object that comes in this one's place may be barred by an object of somebody else, or of another declaration.
+        let is_its = |facts: &ObjectFacts| facts.marks.as_deref().is_some_and(|it| it.rule == marks.rule);
+        let is_barred = |object: &RenderedObject| {
+            object.slot.kind == slot.kind && world.object(&object.slot).is_some_and(|it| !is_its(it))
+        };
         let is_kept = template.is_some_and(|facts| {
             let mut sets = world.rendered_in(&marks.rule, &slot.namespace);
             let going = world.instance(&kind(), &marks.source).is_some_and(|object| object.terminating);
             going
                 || inert_template(world, &marks.rule, facts).is_some()
-                || sets.any(|(_, set)| !set.faults.is_empty())
+                || sets.any(|(_, set)| !set.faults.is_empty() || set.objects.iter().any(is_barred))
         });
         assert!(is_declared || is_kept, "{slot} of {} stays, and nothing declares it", marks.rule);
     }

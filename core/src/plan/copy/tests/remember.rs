@@ -104,7 +104,12 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
     assert_eq!((said(overdue(&world)).as_str(), overdue(&world).action), (kept, None));
     assert!(!said(plan_slot(&world, &slot(), at(0))).contains("shop/before"));
 
+    // Whether it fits in the place of the old one is not known before that was asked.
     settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::NoRoom, "taken".into()), at(0));
+    assert_eq!(overdue(&world).action, None);
+    let again = plan_slot(&world, &slot(), at(2));
+    assert_eq!(written(&again).predecessor, Some(old.clone()));
+    settle_slot(&mut world, &slot(), &action, Acted::Refused(WriteFault::RoomHeld, "taken".into()), at(0));
     assert!(matches!(overdue(&world).action, Some(CopyAction::Delete(_))));
     let plan = plan_slot(&world, &slot(), at(0));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
