@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::EnvVar};
 use serde::Deserialize;
 
-use super::installed::ServeSettings;
+use super::serve_settings::ServeSettings;
 use crate::{
     cli::arguments,
     config::system_namespaces,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::install::Install;
+use super::{install::Install, serve_settings::ServeSettings};
 use crate::{
     authority::TrustedWriters,
     cli::arguments::{CopyKinds, TemplateKinds, UsageError, duration, namespaces, trusted_writers},
@@ -52,7 +52,7 @@ pub(crate) struct InstalledArgs {
     template_kinds: Vec<String>,
 }
 
-/// The kinds that the operator is told to work with.
+/// The kinds that the operator works with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     /// Those that are copied beside ConfigMaps and Secrets.
@@ -83,40 +83,6 @@ pub(crate) struct Installed {
     pub(super) template_kinds: BTreeSet<TemplateKind>,
     /// The kinds that are known at run time only.
     pub granted: GrantedKinds,
-}
-
-/// The settings of `copyrator serve` that plans depend on; `None` where the command line or the Deployment does not say.
-#[derive(Clone, Default)]
-pub(super) struct ServeSettings {
-    /// How long an orphaned copy is kept, for rules without deletionGrace.
-    pub(super) grace: Option<Duration>,
-    /// The most bytes of one source times its targets.
-    pub(super) max_bytes: Option<Bytes>,
-    /// The most copies of one rule.
-    pub(super) max_copies: Option<usize>,
-    /// Whether copyrator.dev/ annotations count.
-    pub(super) annotations: Option<bool>,
-    /// The accounts of other namespaces whose own rights count.
-    pub(super) trusted: Option<TrustedWriters>,
-    /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
-    pub(super) system_namespaces: Option<BTreeSet<String>>,
-    /// The ServiceAccount that the reconciler writes with.
-    pub(super) account: Option<String>,
-}
-
-impl ServeSettings {
-    /// These settings, and others where these do not say.
-    fn or(self, other: Self) -> Self {
-        Self {
-            grace: self.grace.or(other.grace),
-            max_bytes: self.max_bytes.or(other.max_bytes),
-            max_copies: self.max_copies.or(other.max_copies),
-            annotations: self.annotations.or(other.annotations),
-            trusted: self.trusted.or(other.trusted),
-            system_namespaces: self.system_namespaces.or(other.system_namespaces),
-            account: self.account.or(other.account),
-        }
-    }
 }
 
 impl InstalledArgs {
@@ -150,7 +116,7 @@ impl InstalledArgs {
 }
 
 impl Installed {
-    /// What a serving process is told of the install.
+    /// The install as a serving process knows it by its own settings.
     pub(crate) fn of(config: &Config) -> Self {
         let settings = ServeSettings {
             grace: Some(config.deletion_grace),

@@ -4,6 +4,7 @@
 mod install;
 mod installed;
 mod read_scope;
+mod serve_settings;
 
 pub(crate) use install::{Install, LEASE, PART_OF, Role};
 pub(crate) use installed::{Installed, InstalledArgs, Kinds};
