@@ -22,9 +22,9 @@ pub(crate) struct Config {
     pub reconciler: bool,
     /// The namespace of Copyrator's own objects.
     pub namespace: String,
-    /// The only namespaces to look at, for an account without rights over the cluster; empty: all.
+    /// The only namespaces to serve, for an account without cluster-wide rights; empty: all.
     pub namespaces: BTreeSet<String>,
-    /// Serve only this rule, in our own namespace.
+    /// The only rule to serve, in our own namespace; `None`: all rules.
     pub rule_name: Option<String>,
     /// The address that the webhook listens on.
     pub webhook_addr: SocketAddr,
@@ -32,32 +32,32 @@ pub(crate) struct Config {
     pub admin_addr: SocketAddr,
     /// The address at which the API server reaches the webhook.
     pub endpoint: Endpoint,
-    /// How many seconds the API server waits for each hook; none: as the files of `webhook-config/` say.
+    /// Timeout of each hook in seconds; `None`: as in the files of `webhook-config/`.
     pub hook_timeout: Option<i32>,
-    /// The directory with a mounted certificate for the webhook; `None`: Copyrator makes its own.
+    /// The directory with a mounted certificate for the webhook; `None`: Copyrator issues its own.
     pub tls_dir: Option<PathBuf>,
     /// Lifetimes of certificates, and how long a changed CA needs to reach all callers.
     pub certificate_times: Times,
-    /// After how long a leaf is replaced; `None`: after two thirds of its life.
+    /// Age at which the webhook replaces its leaf; `None`: two thirds of the leaf's life.
     pub leaf_renewal: Option<Duration>,
-    /// The most admission reviews in flight.
+    /// Maximum number of admission reviews in flight.
     pub max_in_flight: usize,
-    /// A PEM bundle of the CAs whose client certificates the webhook demands; it is read again when it
-    /// changes. `None`: no certificate is demanded.
+    /// A PEM bundle of CAs: the webhook demands a client certificate from one of them. It reads a changed
+    /// file again. `None`: the webhook demands no certificate.
     pub client_ca: Option<PathBuf>,
-    /// Names of which a client certificate must have one, as common name or SAN; empty: any name.
+    /// Accepted names of client certificates, as common name or SAN; empty: any name.
     pub client_names: Vec<String>,
     /// Requests per second that the webhook answers for one address; 0: no limit.
     pub peer_rate: u32,
     /// Limits on how fast and how far the content of one source spreads.
     pub spread_limits: SpreadLimits,
-    /// The most requests of the reconciler in flight; new namespaces have some more.
+    /// Maximum number of requests of the reconciler in flight; new namespaces have some more.
     pub max_writes_in_flight: usize,
-    /// The most restarts under way in the cluster; 0: no limit.
+    /// Maximum number of concurrent restarts in the cluster; 0: no limit.
     pub max_rollouts: usize,
-    /// How often everything is listed and compared anew (resync).
+    /// How often the process lists and compares everything anew (resync).
     pub sweep_interval: Duration,
-    /// How long an orphaned copy is kept for a rule without `deletionGrace`.
+    /// How long the reconciler keeps an orphaned copy if its rule has no `deletionGrace`.
     pub deletion_grace: Duration,
     /// Namespaces that rules never copy into, beside Kubernetes' own.
     pub system_namespaces: BTreeSet<String>,
@@ -65,30 +65,32 @@ pub(crate) struct Config {
     pub trusted_writers: Vec<String>,
     /// The ServiceAccount, in our own namespace, that the reconciler writes with.
     pub reconciler_account: String,
-    /// Whether the definitions of our own kinds are read where only some namespaces are looked at, too.
+    /// With `namespaces`: whether the process reads the CustomResourceDefinitions of our own kinds, which
+    /// takes a ClusterRole.
     pub read_definitions: bool,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
-    /// The kinds that are copied beside ConfigMaps and Secrets.
+    /// The kinds that rules copy beside ConfigMaps and Secrets.
     pub copy_kinds: BTreeSet<Kind>,
     /// The kinds whose objects templates are rendered for.
     pub template_kinds: BTreeSet<TemplateKind>,
     /// The ClusterRole that owns the webhook configurations, for garbage collection.
     pub owner_cluster_role: Option<String>,
-    /// How long connections are still accepted after SIGTERM.
+    /// How long the process accepts connections after SIGTERM.
     pub drain_delay: Duration,
     /// The name of this process in Leases and Events.
     pub host: String,
 }
 
 impl Config {
-    /// The namespaces that rules never copy into: Kubernetes' own, Copyrator's, and the configured ones.
+    /// Returns the namespaces that rules never copy into: Kubernetes' own, Copyrator's, and the configured
+    /// ones.
     pub(crate) fn system_namespaces(&self) -> BTreeSet<String> {
         system_namespaces(&self.namespace, &self.system_namespaces)
     }
 }
 
-/// Namespaces that are never targets: Kubernetes' own, ours, and those configured.
+/// Returns the namespaces that are never targets: Kubernetes' own, ours, and the configured ones.
 pub(crate) fn system_namespaces(ours: &str, configured: &BTreeSet<String>) -> BTreeSet<String> {
     let own = OF_KUBERNETES.into_iter().chain([ours]).map(str::to_owned);
     own.chain(configured.iter().cloned()).collect()

@@ -1,10 +1,10 @@
-//! Copyrator keeps configuration right across a Kubernetes cluster: declared ConfigMaps and Secrets appear in
-//! every namespace that should have them, bad ones are refused while they are written, and what uses a
-//! changed one restarts.
+//! Copyrator keeps configuration right across a Kubernetes cluster. Declared ConfigMaps and Secrets appear in
+//! every namespace that should have them, the API server refuses bad ones at the write, and workloads that
+//! use a changed one restart.
 //!
-//! `ARCHITECTURE.md` is the map: what each module is, which others it may import, and what it must not do. This
-//! crate is the operator and the commands: whatever asks, watches, writes or serves. What is decided, and the
-//! kinds it is decided by, is [`copyrator_core`], whose modules are modules of this crate too.
+//! `ARCHITECTURE.md` lists the modules: what each is, which others it may import, and what it must not do.
+//! This crate is the operator and the commands: all code that asks, watches, writes or serves. The decisions,
+//! and the kinds that they need, are in [`copyrator_core`], whose modules are modules of this crate too.
 
 #![warn(unreachable_pub)]
 
@@ -25,7 +25,8 @@ pub use copyrator_core::{
     plan, validate,
 };
 
-/// What tests, benchmarks and fuzz targets use beside the modules above; nothing else leaves this crate.
+/// The parts that tests, benchmarks and fuzz targets need beside the modules above; this crate exports
+/// nothing else.
 #[doc(hidden)]
 pub mod testing {
     pub use crate::{

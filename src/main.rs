@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Code that asks for TLS without naming a provider gets this one; a second installation cannot happen
-    // here.
+    // The default provider for code that uses TLS without naming one. `install_default` can only fail if
+    // called twice.
     let _ = rustls::crypto::ring::default_provider().install_default();
     copyrator::called(std::env::args_os().collect()).into()
 }

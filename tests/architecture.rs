@@ -16,6 +16,8 @@ mod promised_tests;
 mod rooms;
 #[path = "architecture/test_files.rs"]
 mod test_files;
+#[path = "architecture/words.rs"]
+mod words;
 
 /// One source file, without its unit tests.
 struct Source {

@@ -1,14 +1,14 @@
-//! What an expression gives whatever its variables hold, where its text alone makes that certain. [`super::typing`] looks for what
-//! can never be true, and is quick to judge; this must never be wrong.
+//! The type of an expression's result, where the text of the expression alone proves it. [`super::typing`]
+//! refuses conditions on weaker evidence, such as one branch of `?:`; this module must never be wrong.
 
 use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 
-/// What an expression gives each time that it gives a value.
+/// The type of every value that an expression can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Always {
     /// CEL's `bool`: `true` or `false`.
     Truth,
-    /// CEL's `int`, `uint` or `double`; which of them is not told.
+    /// CEL's `int`, `uint` or `double`, which are not told apart.
     Number,
     /// CEL's `string`, and not `bytes`.
     Text,
@@ -18,7 +18,8 @@ pub enum Always {
     Map,
 }
 
-/// What a program gives each time; `None` where that depends on values, or is not known.
+/// Returns the type of every value that a program can give; `None` where variables decide it, or it is not
+/// known.
 pub(crate) fn always(program: &IdedExpr) -> Option<Always> {
     match &program.expr {
         Expr::Literal(literal) => match literal {
@@ -45,7 +46,7 @@ pub(crate) fn always(program: &IdedExpr) -> Option<Always> {
                 | operators::IN,
                 _,
             ) => Some(Always::Truth),
-            // As methods, such names may be others' functions.
+            // A method of such a name may belong to another library.
             ("string", [_]) if call.target.is_none() => Some(Always::Text),
             ("int" | "uint" | "double" | "size", [_]) if call.target.is_none() => Some(Always::Number),
             (operators::ADD, [left, right]) => always(left)

@@ -1,8 +1,8 @@
-//! What evaluating may cost. The cost of a step is known before the step is taken, and taken from a budget.
+//! Budget of time and memory for evaluations. Each step has a price, which the budget pays before the step.
 
 use thiserror::Error;
 
-/// More would be spent than there is.
+/// The error for a step that costs more than the budget has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("costs too much")]
 pub struct Exhausted;
@@ -12,19 +12,19 @@ pub struct Exhausted;
 pub struct Budget {
     time: u64,
     memory: u64,
-    /// What each expression may make, in bytes.
+    /// Memory limit of each expression, in bytes.
     most_memory: u64,
     fell_short: bool,
 }
 
 impl Budget {
-    /// A budget of `time` nanoseconds of an ordinary core for everything that is paid for by it, and of
-    /// `memory` bytes for what each expression makes.
+    /// Returns a budget of `time` nanoseconds of an ordinary core in total, and of `memory` bytes for the
+    /// values that each expression makes.
     pub fn new(time: u64, memory: u64) -> Self {
         Self { time, memory, most_memory: memory, fell_short: false }
     }
 
-    /// Whether anything could not be paid for.
+    /// Whether any payment failed.
     pub fn fell_short(&self) -> bool {
         self.fell_short
     }
@@ -42,15 +42,15 @@ impl Budget {
     /// Pays for `time` nanoseconds of work, before it is done.
     ///
     /// # Errors
-    /// There is not so much time left, and none from now on.
+    /// [`Exhausted`] if `time` is all that is left, or more: the budget then has no time any more.
     pub fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
-        // Nothing left is too little, so that an exhausted budget has fallen short.
+        // A budget of exactly zero counts as exhausted.
         let left = self.time.checked_sub(time).filter(|left| *left > 0);
         self.time = left.unwrap_or(0);
         self.paid(left.is_some())
     }
 
-    /// The next expression: what the last one made is gone.
+    /// Restores the memory limit for the next expression: the values of the last one are gone.
     pub(crate) fn begin(&mut self) {
         self.memory = self.most_memory;
     }
@@ -60,19 +60,19 @@ impl Budget {
         self.memory
     }
 
-    /// What was made since then is gone.
+    /// Restores an earlier [`Budget::memory`]: the values that were made since then are gone.
     pub(crate) fn forget(&mut self, memory: u64) {
         self.memory = memory;
     }
 
-    /// Pays for this many bytes, before they are made.
+    /// Pays for this many bytes of values.
     pub(crate) fn fill(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let left = self.memory.checked_sub(bytes);
         self.memory = left.unwrap_or(0);
         self.paid(left.is_some())
     }
 
-    /// Whether there is so much memory, before it is made.
+    /// Checks, without paying, that this many bytes are left. A failed check counts as a failed payment.
     pub(crate) fn has_room(&mut self, bytes: u64) -> Result<(), Exhausted> {
         self.paid(bytes <= self.memory)
     }

@@ -1,4 +1,4 @@
-//! Calls of operators and functions while an expression is evaluated: each is paid for before it is made.
+//! Calls of operators and functions during an evaluation. The budget pays for each call in advance.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::{
     standard,
 };
 
-/// How many regular expressions are kept compiled.
+/// Size of the cache of compiled regular expressions.
 const MOST_PATTERNS: usize = 4;
 
 impl Evaluation<'_> {
-    /// Calls a function, of a library or as a method of the first value, or an operator that sees both its
-    /// values.
+    /// Calls a function, or an operator that always evaluates both operands. A function may belong to a
+    /// library; the target of a method is the first value.
     pub(crate) fn apply(
         &mut self,
         name: &str,
@@ -59,7 +59,7 @@ impl Evaluation<'_> {
         let mut scope = self.environment.functions.new_inner_scope();
         let mut arguments = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {
-            // A name that no expression can have.
+            // No variable of an expression can have this name.
             let name = format!("@{index}");
             arguments.push(ident(&name));
             scope.add_variable_from_value(name, value);
@@ -74,7 +74,8 @@ impl Evaluation<'_> {
         Ok(made)
     }
 
-    /// The library compiles a regular expression anew for each text, without bounds.
+    /// Searches a text with a cached, bounded pattern. The library would compile the pattern for each text,
+    /// without limits.
     fn search(
         &mut self,
         name: &str,
@@ -109,7 +110,7 @@ impl Evaluation<'_> {
                 for found_here in found.regex().find_iter(text).take(most) {
                     let one = text_of(found_here.as_str());
                     self.budget.made(&one)?;
-                    // Each search for the next may look at all the rest.
+                    // The search for the next match may read all the rest of the text.
                     self.budget.search(found, &text[found_here.end()..])?;
                     all.push(one);
                 }

@@ -1,4 +1,4 @@
-//! What evaluating costs, told before it is done.
+//! Prices of evaluating, computed before the work is done.
 
 use kube_cel::cel::{
     Value,
@@ -9,15 +9,15 @@ use crate::budget::{Budget, Exhausted};
 
 /// One step through the syntax tree, in nanoseconds.
 pub(crate) const STEP: u64 = 20;
-/// One call of a function of the library: its arguments are bound, copied in and out.
+/// One call of a library function, which binds and copies its arguments, in nanoseconds.
 const CALL: u64 = 200;
-/// One byte that a function reads or makes.
+/// One byte that a function reads or makes, in nanoseconds.
 const BYTE: u64 = 2;
-/// Bytes that a value takes beside its content.
+/// Bytes that a value takes in addition to its content.
 const ITEM: u64 = 100;
-/// Two values are told apart this much faster than they are copied.
+/// Comparing two values is this many times faster than copying them.
 const COMPARING: u64 = 8;
-/// What `%.99999f` can write, in bytes.
+/// Longest output of one `%.99999f`, in bytes.
 const LONGEST_NUMBER: u64 = 1 << 16;
 
 impl Budget {
@@ -43,8 +43,8 @@ impl Budget {
     }
 }
 
-/// What a call costs beyond reading each argument once: time, and bytes of its result where they can be many
-/// more than those of its arguments.
+/// Returns the cost of a call beyond reading each argument once: the time, and the bytes of the result where
+/// these can far exceed the bytes of the arguments.
 fn beyond_linear(function: &str, arguments: &[&Value], most: u64) -> (u64, u64) {
     match (function, arguments) {
         ("replace", [Value::String(text), Value::String(from), Value::String(to), ..]) => {
@@ -77,7 +77,7 @@ fn beyond_linear(function: &str, arguments: &[&Value], most: u64) -> (u64, u64) 
     }
 }
 
-/// Each item of one list is compared with each of the other.
+/// Returns the time to compare each item of one list with each item of the other.
 fn compared(one: &Value, other: &Value, most: u64) -> u64 {
     match one {
         Value::List(items) => bytes(items.len()).saturating_mul(weigh(other, most)) / COMPARING,
@@ -85,8 +85,8 @@ fn compared(one: &Value, other: &Value, most: u64) -> u64 {
     }
 }
 
-/// The bytes of a value as they would be copied; not counted on beyond `most`: parts can be shared so often
-/// that counting them would be the very cost.
+/// Returns the size of a copy of the value, in bytes. Counting stops above `most`: parts can be shared so
+/// often that counting them would itself cost too much.
 fn weigh(value: &Value, most: u64) -> u64 {
     let all = |parts: &mut dyn Iterator<Item = &Value>| {
         let mut weight = ITEM;

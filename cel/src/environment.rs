@@ -1,4 +1,4 @@
-//! The variables and functions that expressions may mention, and expressions compiled against them.
+//! The variables and functions that expressions may use, and expressions compiled against them.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -31,16 +31,16 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// An environment with these variables.
+    /// Returns an environment with these variables.
     pub fn new(variables: impl IntoIterator<Item = (impl Into<String>, Type)>) -> Self {
         let variables = variables.into_iter().map(|(name, type_)| (name.into(), type_));
         Self { variables: variables.collect(), functions: Context::default().with_all() }
     }
 
-    /// Compiles a condition: an expression that is true or false of the values of the variables.
+    /// Compiles a condition: an expression whose value is true or false.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in the expression.
     pub fn compile(&self, source: &str) -> Result<Expression, CompileError> {
         let condition = self.compile_value(source)?;
         match typing::fault(&condition.program, &|name| self.type_of(name)) {
@@ -49,11 +49,11 @@ impl Environment {
         }
     }
 
-    /// Compiles an expression that gives a value of any type. A variable may be named like a call of another,
-    /// `pods(deploy)`: an expression reads it by that call.
+    /// Compiles an expression of any type. The name of a variable may look like a call, such as
+    /// `pods(deploy)`: an expression that makes this call reads the variable.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in the expression.
     pub fn compile_value(&self, source: &str) -> Result<Expression, CompileError> {
         let mut program = parse::parse(source)?;
         parse::look_up(&mut program, |name| self.type_of(name).is_some());
@@ -76,7 +76,8 @@ impl Environment {
         self.variables.iter().find(|(name, _)| name == variable).map(|(_, type_)| *type_)
     }
 
-    /// Whether a function exists: called with nothing useful, only an unknown one says that it is unknown.
+    /// Whether a function exists. A trial call with null arguments reports an undeclared reference only for
+    /// an unknown function.
     fn has_function(&self, name: &str) -> bool {
         if standard::ADDED.contains(&name) {
             return true;
@@ -102,12 +103,13 @@ impl fmt::Debug for Expression {
 }
 
 impl Expression {
-    /// What the expression reads of its variables.
+    /// The variables that the expression reads, with their fields and keys.
     pub fn paths(&self) -> &BTreeSet<Path> {
         &self.paths
     }
 
-    /// What the expression gives each time that it gives a value; `None` where that depends on its variables, or is not known.
+    /// Returns the type of every value that the expression can give; `None` where the type depends on
+    /// variables, or is not known.
     pub fn always(&self) -> Option<Always> {
         always(&self.program)
     }

@@ -1,57 +1,57 @@
-//! What is wrong with an expression, and why one has no value.
+//! Errors of compiling and of evaluating an expression.
 
 use kube_cel::cel::ExecutionError;
 use thiserror::Error;
 
 use crate::terms;
 
-/// What is wrong with an expression as it is written. The message continues "the expression …".
+/// An error in the text of an expression. The message continues "the expression …".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It is too long to be read.
+    /// The expression is too long.
     #[error("is longer than {} bytes; split it", terms::LONGEST)]
     TooLong,
-    /// The parser panics on it, or there is no thread to read it on.
+    /// The parser panics on the expression, or the parser's thread cannot start.
     #[error("cannot be read; simplify it")]
     Unreadable,
-    /// The parser refuses it: where, and why.
+    /// The parser refuses the expression: the position, and the reason.
     #[error("is no CEL expression ({0})")]
     Syntax(String),
-    /// Its syntax tree is too deep to be evaluated on an ordinary stack.
+    /// The syntax tree is too deep to be evaluated on an ordinary stack.
     #[error("nests too deep; flatten it, or split it into several")]
     TooDeep,
-    /// It reads a variable that the environment does not declare.
+    /// The expression reads a variable that the environment does not declare.
     #[error("{name:?} is none of the variables {}", known.join(", "))]
     UnknownVariable {
-        /// Its name, as the expression writes it.
+        /// The variable's name, as the expression writes it.
         name: String,
-        /// Those that there are.
+        /// The declared variables.
         known: Vec<String>,
     },
-    /// It calls a function that does not exist.
+    /// The expression calls a function that does not exist.
     #[error("{0:?} is no function of CEL or of Kubernetes' CEL library")]
     UnknownFunction(String),
-    /// Its loops nest too deep: each level multiplies the work.
+    /// Loops nest too deep: each level multiplies the work.
     #[error("nests all, exists, map or filter more than {} deep; flatten it", terms::DEEPEST_LOOP)]
     LoopsTooDeep,
-    /// It can never be true or false, or a part of it cannot that must: what it is instead.
+    /// The expression, or an operand of a logical operator in it, can never be true or false: the reason.
     #[error("{0}")]
     NoCondition(String),
 }
 
-/// Why an expression has no value. It quotes nothing of the values that it was evaluated on.
+/// Why an expression has no value. The message never quotes the values of variables.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvaluationError {
-    /// It cannot be evaluated on these values.
+    /// The expression cannot be evaluated on these values.
     #[error("{0}")]
     Failed(String),
-    /// It costs more than the budget has.
+    /// The evaluation costs more than the budget has.
     #[error("costs too much")]
     TooCostly,
 }
 
-/// Why an evaluation failed, without anything of the values: the library's own text quotes them.
+/// Returns why an evaluation failed. The library's own message is not used, because it quotes values.
 pub(crate) fn reason(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(_) => {

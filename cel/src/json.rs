@@ -1,14 +1,14 @@
-//! Values of expressions from JSON.
+//! Conversion from JSON to values of expressions.
 
 use std::sync::Arc;
 
 use kube_cel::cel::{SerializationError, Value};
 
-/// What an expression sees of a value. Whole numbers are `int`, as Kubernetes has them: the library makes `uint` of those that are not
-/// negative, and adds no number of CEL's text to them.
+/// Converts a value to its form in expressions. Whole numbers become `int`, as in Kubernetes: the library
+/// makes non-negative ones `uint`, and cannot add a literal number to those.
 ///
 /// # Errors
-/// CEL has no such value.
+/// CEL has no equivalent of the value.
 pub fn to_value(value: impl serde::Serialize) -> Result<Value, SerializationError> {
     let mut value = kube_cel::cel::to_value(value)?;
     with_ints(&mut value);

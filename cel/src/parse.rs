@@ -1,6 +1,6 @@
-//! Reads a CEL expression without trusting it: the parser takes some 200 KB of stack a bracket, and panics on
-//! some inputs. So it runs on a stack of its own, and what it gives is shallow enough to be evaluated
-//! anywhere.
+//! Parser of untrusted CEL expressions. The library's parser takes some 200 KB of stack per bracket, and
+//! panics on some inputs, so it runs on a thread with its own stack. The resulting tree is shallow enough to
+//! be evaluated on any stack.
 
 use std::thread;
 
@@ -14,10 +14,10 @@ use crate::{
     terms::{LONGEST, Terms},
 };
 
-/// Enough for any expression that long; only what is touched counts as memory.
+/// Enough stack for the longest expression. Only touched pages use memory.
 const STACK: usize = 64 << 20;
 
-/// Reads an expression, or says what is wrong with it.
+/// Parses an expression.
 pub(crate) fn parse(expression: &str) -> Result<IdedExpr, CompileError> {
     if expression.len() > LONGEST {
         return Err(CompileError::TooLong);
@@ -52,7 +52,7 @@ fn mend(expr: &mut Expr) {
     }
 }
 
-/// A call `f(x)` of a variable `x` becomes the variable `f(x)`, where there is one of that name.
+/// Replaces a call `f(x)` by the variable named `f(x)`, where one is declared.
 pub(crate) fn look_up(program: &mut IdedExpr, is_variable: impl Fn(&str) -> bool) {
     change(&mut program.expr, &mut |expr| {
         if let Expr::Call(call) = expr
@@ -66,7 +66,7 @@ pub(crate) fn look_up(program: &mut IdedExpr, is_variable: impl Fn(&str) -> bool
     });
 }
 
-/// Changes each part of an expression, the inner ones first.
+/// Applies `one` to each part of an expression, the inner parts first.
 fn change(expr: &mut Expr, one: &mut impl FnMut(&mut Expr)) {
     match expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}

@@ -1,4 +1,4 @@
-//! Regular expressions: bounded in what they weigh, and in how long a text they look at.
+//! Regular expressions with limits on their compiled size and on the text that they search.
 
 use regex::{Regex, RegexBuilder};
 use thiserror::Error;
@@ -8,30 +8,30 @@ use crate::{
     re2,
 };
 
-/// The longest expression, in bytes: reading one takes a hundred times its memory.
+/// Longest regular expression, in bytes: parsing takes a hundred times that memory.
 const LONGEST: usize = 16 << 10;
-/// What a compiled expression may weigh, in bytes: from this, doubled until it fits, up to that.
+/// Limits for a compiled expression, in bytes: compiling starts with the lower one, and doubles it as needed.
 const LIGHTEST: usize = 1 << 10;
 const HEAVIEST: usize = 1 << 20;
-/// At worst the engine looks at the whole expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51
-/// s for 1 MiB. This many bytes of expression took a nanosecond a byte of text.
+/// Bytes of compiled expression that the engine scans in one nanosecond. At worst it scans the whole
+/// expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51 s for 1 MiB.
 const A_NANOSECOND: u64 = 20;
-/// What any search takes, in nanoseconds: its text is bound, its engine warmed.
+/// Fixed cost of a search, in nanoseconds: the text is bound, the engine warms up.
 const SEARCH: u64 = 200;
 /// The longest search, in nanoseconds.
 const LONGEST_SEARCH: u64 = 400_000_000;
-/// Reading and compiling take so many nanoseconds a byte of what is read, and of what comes of it. Each
-/// attempt reads anew.
+/// Nanoseconds for each byte of the expression that is parsed, and for each byte of the compiled result. Each
+/// attempt parses again.
 const READING: u64 = 10_000;
 const COMPILING: u64 = 30;
-/// Looking up a character in its other cases takes so many nanoseconds.
+/// Nanoseconds to look up the other cases of one character.
 const FOLDING: u64 = 40;
-/// This many are looked up at most.
+/// Most characters that one expression may have looked up in this way.
 const MOST_FOLDED: u64 = 2_000_000;
-/// No byte of an expression weighs less: what is lighter is not attempted.
+/// Least compiled bytes for each byte of an expression: smaller limits are not tried.
 const BYTE: usize = 8;
 
-/// A regular expression that means what it means to RE2, and what a search for it takes at worst.
+/// A regular expression with RE2's meaning, and the worst cost of a search.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,
@@ -39,16 +39,16 @@ pub struct Pattern {
     weight: u64,
 }
 
-/// Why a text is not taken as a regular expression.
+/// Why a text is refused as a regular expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
     /// The text is no regular expression.
     #[error("is no regular expression (RE2 syntax, without look-around and back-references)")]
     Invalid,
-    /// It is too long, or takes too much memory once compiled.
+    /// The text is too long, or takes too much memory once compiled.
     #[error("is too large once compiled; lower its repetition counts")]
     TooLarge,
-    /// Compiling it costs more than the budget has.
+    /// Compiling the text costs more than the budget has.
     #[error("costs too much")]
     TooCostly,
 }
@@ -69,7 +69,7 @@ impl From<regex::Error> for PatternError {
 }
 
 impl Pattern {
-    /// The most that a pattern may weigh once compiled, in bytes.
+    /// Largest size of a compiled pattern, in bytes.
     pub const HEAVIEST: usize = HEAVIEST;
 
     /// Compiles a pattern that may match anywhere in a text.
@@ -85,14 +85,14 @@ impl Pattern {
     /// # Errors
     /// It is no regular expression, or too large.
     pub fn whole(pattern: &str) -> Result<Self, PatternError> {
-        // By itself, too: it could close the group and open another.
+        // The pattern must also compile by itself: `a)|(b` would close the group and open another.
         Self::new(pattern)?;
         let compiled = Self::new(&format!(r"\A(?:{pattern})\z"))?;
         Ok(Self { written: pattern.to_owned(), ..compiled })
     }
 
-    /// Compiles a pattern that may match anywhere in a text, and that came from the same source as the text: the budget pays
-    /// for each attempt before it is made.
+    /// Compiles an untrusted pattern, which may match anywhere in a text. The budget pays for each attempt
+    /// before the attempt is made.
     ///
     /// # Errors
     /// It is no regular expression, too large, or costs more than the budget has.
@@ -128,7 +128,7 @@ impl Pattern {
         }
     }
 
-    /// Where in a text that is no regular expression the fault is, in bytes.
+    /// Returns the byte offset of the syntax error in a text that is no regular expression.
     pub fn error_offset(pattern: &str) -> Option<usize> {
         match regex_syntax::Parser::new().parse(pattern).err()? {
             regex_syntax::Error::Parse(error) => Some(error.span().start.offset),
@@ -137,12 +137,12 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches; `None` where the text is too long for so heavy a pattern.
+    /// Whether the pattern matches; `None` where the text is too long for a pattern of this size.
     pub fn matches(&self, text: &str) -> Option<bool> {
         self.is_searched(text).then(|| self.regex.is_match(text))
     }
 
-    /// Whether [`Pattern::matches`] looks at the text at all.
+    /// Whether [`Pattern::matches`] searches the text at all.
     pub fn is_searched(&self, text: &str) -> bool {
         self.searching(text) <= LONGEST_SEARCH
     }
@@ -152,12 +152,12 @@ impl Pattern {
         &self.written
     }
 
-    /// The expression, for callers that have paid for the search.
+    /// The compiled expression, for callers that have paid for the search.
     pub(crate) fn regex(&self) -> &Regex {
         &self.regex
     }
 
-    /// What a search takes at worst, in nanoseconds.
+    /// Returns the worst-case time of a search, in nanoseconds.
     fn searching(&self, text: &str) -> u64 {
         self.weight.saturating_mul(text.len() as u64) / A_NANOSECOND
     }
@@ -167,7 +167,7 @@ impl Budget {
     /// Pays for a search, before it is made.
     ///
     /// # Errors
-    /// As of [`Budget::spend`].
+    /// Like [`Budget::spend`].
     pub fn search(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
         self.spend(SEARCH.saturating_add(pattern.searching(text)))
     }
@@ -194,7 +194,7 @@ mod tests {
         ] {
             assert_eq!(Pattern::whole(bad).err(), Some(error), "{bad}");
         }
-        // What hangs backtracking engines takes linear time here.
+        // A pattern that hangs backtracking engines takes linear time here.
         let evil = Pattern::whole("(a+)+$").unwrap();
         assert_eq!(evil.matches(&("a".repeat(100_000) + "b")), Some(false));
     }

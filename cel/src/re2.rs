@@ -1,5 +1,6 @@
-//! Regular expressions mean what they mean to Kubernetes (RE2): `\w`, `\d`, `\s` and `\b` speak of ASCII. The
-//! library's speak of all of Unicode, which would let through what the API server's CEL refuses.
+//! Translation of regular expressions from RE2, which Kubernetes uses, to the library. In RE2, `\w`, `\d`,
+//! `\s` and `\b` mean ASCII. In the library they mean all of Unicode, which would accept texts that the API
+//! server's CEL refuses.
 
 use std::{convert::Infallible, ops::RangeInclusive};
 
@@ -8,7 +9,7 @@ use regex_syntax::ast::{
     Visitor, parse::Parser, visit,
 };
 
-/// The pattern, with these written out. One that cannot be read stays as it is.
+/// Returns the pattern with these classes written out. A pattern that cannot be parsed stays as it is.
 pub(crate) fn in_ascii(pattern: &str) -> String {
     let Ok(ast) = Parser::new().parse(pattern) else { return pattern.to_owned() };
     let Ok(found) = visit(&ast, Shorthands::default());
@@ -26,8 +27,8 @@ pub(crate) fn in_ascii(pattern: &str) -> String {
 /// The last character that has another case.
 const LAST_CASED: u32 = 0x1E943;
 
-/// How many characters are looked up where a pattern does not tell cases apart: each one of each class, which
-/// nothing bounds but the alphabet. None where the pattern tells cases apart, or cannot be read.
+/// Returns how many characters the library looks up for a case-insensitive pattern: every character of every
+/// class, limited only by the size of Unicode. 0 where the pattern is case-sensitive, or cannot be parsed.
 pub(crate) fn folded(pattern: &str) -> u64 {
     let Ok(ast) = Parser::new().parse(pattern) else { return 0 };
     let Ok(found) = visit(&ast, Folding::default());
@@ -85,13 +86,13 @@ impl Visitor for Folding {
     }
 }
 
-/// Where they are, in the order of the text, and what they mean.
+/// Positions of the classes and boundaries in text order, with their ASCII meaning.
 #[derive(Default)]
 struct Shorthands(Vec<(Span, &'static str)>);
 
 impl Shorthands {
     fn class(&mut self, class: &ClassPerl) {
-        // A class in a class is their union, so that the same text serves within brackets.
+        // A class inside another one means their union, so the same text works inside brackets.
         let meant = match (&class.kind, class.negated) {
             (ClassPerlKind::Digit, false) => "[0-9]",
             (ClassPerlKind::Digit, true) => "[^0-9]",

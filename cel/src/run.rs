@@ -1,7 +1,7 @@
-//! Evaluates an expression within a budget. The library's own evaluator counts nothing, cannot be stopped,
-//! and copies whole texts and lists at each step: two nested loops over 1 MiB of commas took it hours. So the
-//! walk through the tree is ours; operators and functions are the library's, and each call is paid for before
-//! it is made.
+//! Evaluation of an expression within a budget. The library's own evaluator has no limits, cannot be stopped,
+//! and copies whole texts and lists at each step: two nested loops over 1 MiB of commas took hours. This
+//! module walks the syntax tree itself. Operators and functions are the library's, and the budget pays for
+//! each call before the call is made.
 
 use std::{
     collections::BTreeMap,
@@ -26,9 +26,9 @@ use crate::{
 /// Why a part of an expression has no value.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It cannot be evaluated on these values.
+    /// This part cannot be evaluated on these values.
     Failed(ExecutionError),
-    /// It costs more than the budget has.
+    /// Evaluating this part costs more than the budget has.
     TooCostly,
 }
 
@@ -56,8 +56,8 @@ impl From<Fault> for EvaluationError {
 /// Evaluates one expression after the other with the same variables, from one budget.
 pub struct Evaluation<'e> {
     pub(crate) environment: &'e Environment,
-    /// What names stand for, innermost last: the variables, then what loops bind. A value that failed is kept
-    /// as its fault, until somebody asks for it.
+    /// Values by name, innermost last: the variables, then the names that loops bind. A failed value keeps
+    /// its error until the expression reads the name.
     names: Vec<(&'e str, Result<Value, ExecutionError>)>,
     variables: usize,
     pub(crate) budget: &'e mut Budget,
@@ -66,7 +66,7 @@ pub struct Evaluation<'e> {
 }
 
 impl<'e> Evaluation<'e> {
-    /// Evaluations with these values of the variables. A variable can be left out where no expression reads it.
+    /// Starts evaluations with these values. A variable that no expression reads can be left out.
     pub fn new(
         environment: &'e Environment,
         variables: Vec<(&'e str, Value)>,
@@ -76,10 +76,10 @@ impl<'e> Evaluation<'e> {
         Self { environment, variables: names.len(), names, budget, patterns: BTreeMap::new() }
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     ///
     /// # Errors
-    /// It cannot be evaluated on these values, or costs more than the budget has.
+    /// The expression cannot be evaluated on these values, or costs more than the budget has.
     pub fn run(&mut self, expression: &'e Expression) -> Result<Value, EvaluationError> {
         // The library panics on some values.
         let result = catch_unwind(AssertUnwindSafe(|| self.whole(&expression.program)));
@@ -88,7 +88,7 @@ impl<'e> Evaluation<'e> {
 
     fn whole(&mut self, program: &'e IdedExpr) -> Result<Value, Fault> {
         self.budget.begin();
-        // A panic in a loop has left its names.
+        // A panic inside a loop leaves the loop's names behind.
         self.names.truncate(self.variables);
         self.value(program)
     }
@@ -187,7 +187,7 @@ impl<'e> Evaluation<'e> {
                 Ok(indexed(&of, &key, true)?)
             }
             (name, arguments) => {
-                // Unless it is a variable, what stands before the dot is a library, as in math.abs.
+                // The name before the dot is a library, as in math.abs, unless it is a variable.
                 let library = match call.target.as_ref().map(|target| &target.expr) {
                     Some(Expr::Ident(library)) if !self.is_bound(library) => Some(library.as_str()),
                     _ => None,
@@ -205,8 +205,8 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// `||` where `true` is decisive, `&&` where `false` is. No fault of one side hinders what the other
-    /// decides; but nothing makes up for a budget that is spent.
+    /// Evaluates `||`, where `true` is decisive, or `&&`, where `false` is. A decisive value on one side
+    /// overrides an error on the other side, but not an exhausted budget.
     fn either(&mut self, decisive: bool, left: &'e IdedExpr, right: &'e IdedExpr) -> Result<Value, Fault> {
         let left = match self.truth(left) {
             Err(Fault::TooCostly) => return Err(Fault::TooCostly),
@@ -224,7 +224,7 @@ impl<'e> Evaluation<'e> {
         let items = match self.value(&all.iter_range)? {
             Value::List(items) => items,
             Value::Map(map) => {
-                // Sorted anew for each loop over it.
+                // Each loop over a map sorts the keys again.
                 let many = map.map.len() as u64;
                 let steps = u64::from(many.max(1).ilog2()) + 2;
                 self.budget.spend(many.saturating_mul(steps).saturating_mul(STEP))?;
@@ -259,8 +259,8 @@ impl<'e> Evaluation<'e> {
         Ok(())
     }
 
-    /// Brings the result of a loop one item further. `map` and `filter` are written as adding a list of one
-    /// to the result: done literally, each item would copy all that came before it.
+    /// Updates the result of a loop for one item. `map` and `filter` expand to adding a list of one item to
+    /// the result: done literally, each item would copy all earlier items.
     fn step(&mut self, name: &str, result: usize, step: &'e IdedExpr) -> Result<(), Fault> {
         self.budget.spend(STEP)?;
         let is_result = |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(one) if one == name);
@@ -283,8 +283,8 @@ impl<'e> Evaluation<'e> {
             }
         }
         if !is_result(step) {
-            // `exists` holds where any item does, and `all` does not where any does not, whatever fails on
-            // others.
+            // The error is kept, not returned: one true item decides `exists`, and one false item decides
+            // `all`, even if others fail.
             self.names[result].1 = match self.value(step) {
                 Err(Fault::TooCostly) => return Err(Fault::TooCostly),
                 Err(Fault::Failed(error)) => Err(error),
@@ -303,13 +303,13 @@ fn optional(value: &Value) -> Option<&OptionalValue> {
     <&OptionalValue>::try_from(value).ok()
 }
 
-/// What an optional holds, as `a.?b` gives one: `Some(None)` where it holds nothing, and `None` where the value is
-/// not an optional.
+/// Returns the content of an optional, such as the one that `a.?b` gives: `Some(None)` if the optional is
+/// empty, and `None` if the value is not an optional.
 pub fn held(value: &Value) -> Option<Option<&Value>> {
     optional(value).map(OptionalValue::value)
 }
 
-/// An item of a list or map; with a `?` before it, only what an optional holds, if anything.
+/// Returns an item of a list or map. An item after `?` is unwrapped, or left out if its optional is empty.
 fn given(value: Value, may_lack: bool) -> Option<Value> {
     match optional(&value).filter(|_| may_lack) {
         Some(held) => held.value().cloned(),
@@ -317,7 +317,7 @@ fn given(value: Value, may_lack: bool) -> Option<Value> {
     }
 }
 
-/// `of[key]`; an optional where that is asked for, or where `of` is one itself.
+/// Returns `of[key]`, as an optional if `may_lack` is set or `of` is itself an optional.
 fn indexed(of: &Value, key: &Value, may_lack: bool) -> Result<Value, ExecutionError> {
     let found = match optional(of) {
         Some(held) => held.value().and_then(|value| index(value, key).ok()),
@@ -328,7 +328,7 @@ fn indexed(of: &Value, key: &Value, may_lack: bool) -> Result<Value, ExecutionEr
 }
 
 fn entry(map: &Map, key: &KeyRef<'_>) -> Result<Value, ExecutionError> {
-    // The key is not told: it may be a value.
+    // The error omits the key, which may be a value.
     map.get(key).cloned().ok_or_else(|| ExecutionError::no_such_key(""))
 }
 

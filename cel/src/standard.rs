@@ -1,5 +1,5 @@
-//! Functions that the standard of CEL has and the library lacks, has otherwise than the API server, or calls at a price:
-//! `tests/control_plane/cel_alike.rs` compares them.
+//! Standard CEL functions that the library lacks, implements differently from the API server, or calls too
+//! slowly. `tests/control_plane/cel_alike.rs` compares the results.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use kube_cel::cel::{ExecutionError, Value, common::ast::operators};
 /// Functions that the library does not know at all.
 pub(crate) const ADDED: [&str; 2] = ["bool", "dyn"];
 
-/// The value of a call; `None` where the library gives it, or says what is wrong with the call.
+/// Returns the value of a call; `None` where the library must evaluate the call, or report its error.
 pub(crate) fn call(name: &str, values: &[Value]) -> Option<Result<Value, ExecutionError>> {
     let text = |text: String| Ok(Value::String(Arc::new(text)));
     let fault = |what: &str| Err(ExecutionError::function_error(name, what));
     Some(match (name, values) {
-        // The library gives the same, with a scope and a syntax tree made for each call.
+        // The library gives the same results, but makes a scope and a syntax tree for each call.
         (operators::LOGICAL_NOT, [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),
         (operators::LESS, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one < other)),
         (operators::LESS_EQUALS, [Value::Int(one), Value::Int(other)]) => Ok(Value::Bool(one <= other)),
@@ -32,7 +32,7 @@ pub(crate) fn call(name: &str, values: &[Value]) -> Option<Result<Value, Executi
             _ => fault("no boolean"),
         },
         ("bool", _) => Err(ExecutionError::NoSuchOverload),
-        // In characters, as charAt and substring count: the library counts bytes.
+        // Counts characters, as charAt and substring do; the library counts bytes.
         ("size", [Value::String(text)]) => Ok(Value::Int(text.chars().count() as i64)),
         ("split", [Value::String(whole), Value::String(at)]) if at.is_empty() => {
             let one = |character: char| Value::String(Arc::new(character.to_string()));
@@ -57,7 +57,7 @@ pub(crate) fn call(name: &str, values: &[Value]) -> Option<Result<Value, Executi
                 None => fault("out of range"),
             }
         }
-        // The library takes what RFC 3339 merely tolerates.
+        // The library also accepts forms that RFC 3339 merely tolerates.
         ("timestamp", [Value::String(written)]) if written.contains(['t', 'z', ' ']) => fault("no timestamp"),
         ("int", [Value::Timestamp(time)]) => Ok(Value::Int(time.timestamp())),
         (part, [Value::Timestamp(time), Value::String(zone)]) if part.starts_with("get") => {
@@ -76,7 +76,7 @@ fn moment(seconds: i64, nanos: u32) -> Option<Timestamp> {
     Timestamp::new(seconds, i32::try_from(nanos).ok()?).ok()
 }
 
-/// By its name, or by its offset, as in `+02:00`.
+/// Returns a time zone by its name, or by its offset, as in `+02:00`.
 fn zone_named(zone: &str) -> Option<TimeZone> {
     let Some((hours, minutes)) = zone.split_once(':') else { return TimeZone::get(zone).ok() };
     let (hours, minutes) = (hours.parse::<i32>().ok()?, minutes.parse::<u8>().ok()?);
@@ -85,7 +85,7 @@ fn zone_named(zone: &str) -> Option<TimeZone> {
     Some(TimeZone::fixed(Offset::from_seconds(seconds).ok()?))
 }
 
-/// `None` for what is no part of a time.
+/// Returns a part of a time by the name of its getter; `None` for an unknown name.
 fn part_of(name: &str, time: &Zoned) -> Option<i64> {
     Some(match name {
         "getFullYear" => time.year().into(),
@@ -102,7 +102,7 @@ fn part_of(name: &str, time: &Zoned) -> Option<i64> {
     })
 }
 
-/// As Go's `%g` writes it, with as few digits as tell the number apart.
+/// Formats a number as Go's `%g` does, with the fewest digits that identify it.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();

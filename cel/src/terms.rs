@@ -1,4 +1,4 @@
-//! What a CEL expression speaks of, read from its syntax tree before it ever runs.
+//! Variables and functions that a CEL expression uses, read from its syntax tree before it ever runs.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ pub(crate) const DEEPEST_LOOP: usize = 2;
 /// How deep the tree may be: evaluating takes stack for each level.
 const DEEPEST_TREE: usize = 32;
 
-/// Identifiers that the language reserves: no variable has such a name, and a field of such a name is read by index
-/// (<https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax>).
+/// Identifiers that the language reserves: no variable has such a name, and a field of such a name is read by
+/// index (<https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax>).
 pub const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -37,36 +37,36 @@ pub const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// A variable that an expression reads, and the fields and keys that it takes of it one after the other, as far as they are
-/// written out: `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
+/// A variable that an expression reads, and the fields and keys that follow it as literals:
+/// `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// The name of the variable.
     pub variable: String,
     /// Fields and keys; none where the whole variable is read.
     pub steps: Vec<String>,
-    /// How many of the steps must be there for the expression to have a value: those before the first that is
-    /// optional (`.?b`) or asked for (`has(a.b)`, `'b' in a`).
+    /// How many of the steps must exist for the expression to have a value: those before the first that is
+    /// optional (`.?b`) or tested (`has(a.b)`, `'b' in a`).
     pub required: usize,
 }
 
-/// What an expression speaks of.
+/// Variables and functions that an expression uses.
 #[derive(Debug, Default)]
 pub(crate) struct Terms<'e> {
-    /// What it reads of variables that it does not bind itself.
+    /// Variables with their fields and keys, without the variables that loops bind.
     pub(crate) paths: BTreeSet<Path>,
     /// Functions, by the name they are registered under.
     pub(crate) functions: BTreeSet<String>,
-    /// Comprehensions nest too deep.
+    /// Whether comprehensions nest too deep.
     pub(crate) is_too_costly: bool,
-    /// The tree is too deep; the other fields say nothing then.
+    /// Whether the tree is too deep; the other fields are incomplete then.
     pub(crate) is_too_deep: bool,
     bound: Vec<&'e str>,
     loops: usize,
     level: usize,
 }
 
-/// Namespaces of functions, which look like variables.
+/// Libraries of functions, whose names look like variables.
 const LIBRARIES: [&str; 9] =
     ["math", "sets", "base64", "jsonpatch", "optional", "lists", "format", "strings", "ip"];
 
@@ -164,8 +164,8 @@ impl<'e> Terms<'e> {
     }
 }
 
-/// A variable and the fields or keys that are taken of it one after the other, as in `object.data['a'].?b`, and how
-/// many of them must be there.
+/// Returns a variable, the fields or keys after it, as in `object.data['a'].?b`, and how many of these must
+/// exist.
 fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>, usize)> {
     let mut steps = Vec::new();
     // Counted from the end, since the tree begins there.

@@ -1,30 +1,30 @@
-//! What an expression gives, as far as its syntax tree tells: enough to refuse, when it is written, one that
-//! can never be true. What depends on the object is not known, and is left to the evaluation.
+//! Result types of expressions, as far as the syntax tree shows them. They suffice to refuse a condition that
+//! can never be true when it is written. Types that depend on the object are left to the evaluation.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// What is known of a variable before it has a value.
+/// The declared type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing: the value may be of any type.
+    /// The value may be of any type.
     Any,
-    /// It is a map.
+    /// The value is a map.
     Map,
-    /// It is a map whose values are texts, or bytes.
+    /// The value is a map whose values are texts, or bytes.
     TextMap,
 }
 
-/// What is known of the variable of this name; `None` where there is none.
+/// Lookup of the type of a variable by name; `None` where no such variable is declared.
 type TypeOf<'e> = &'e dyn Fn(&str) -> Option<Type>;
 
-/// What a part of an expression gives.
+/// The result type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gives {
-    /// It gives true or false.
+    /// The value is true or false.
     Truth,
-    /// Never true or false, but this.
+    /// The value is never true or false, but this.
     Other(&'static str),
-    /// What it gives depends on the values.
+    /// The type depends on the values.
     Anything,
 }
 
@@ -36,7 +36,7 @@ const LIST: Gives = Other("a list");
 const MAP: Gives = Other("a map");
 const OPTIONAL: Gives = Other("an optional");
 
-/// What is wrong with an expression that can never be true, if it is one.
+/// Returns why an expression can never be true; `None` where it may be.
 pub(crate) fn fault(program: &IdedExpr, type_of: TypeOf<'_>) -> Option<String> {
     let mut reader = Reader { type_of, bound: Vec::new(), fault: None };
     if let Other(what) = reader.read(program) {
@@ -49,7 +49,7 @@ pub(crate) fn fault(program: &IdedExpr, type_of: TypeOf<'_>) -> Option<String> {
 
 struct Reader<'e> {
     type_of: TypeOf<'e>,
-    /// What loops bind, innermost last.
+    /// Variables that loops bind, innermost last.
     bound: Vec<(&'e str, Gives)>,
     fault: Option<String>,
 }
@@ -91,14 +91,14 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// Whether it is a variable whose values are texts, or bytes.
+    /// Whether the expression is a variable whose values are texts, or bytes.
     fn has_texts(&self, expression: &IdedExpr) -> bool {
         let Expr::Ident(name) = &expression.expr else { return false };
         let is_bound = self.bound.iter().any(|(bound, _)| *bound == name.as_str());
         !is_bound && (self.type_of)(name) == Some(Type::TextMap)
     }
 
-    /// Reads what must be true or false.
+    /// Reads an operand that must be true or false, and records a fault if it never is.
     fn truth(&mut self, expression: &'e IdedExpr, of: &str) {
         if let Other(what) = self.read(expression) {
             let fault =
@@ -191,7 +191,7 @@ fn gives(function: &str) -> Gives {
         | operators::MULTIPLY
         | operators::DIVIDE
         | operators::MODULO => NUMBER,
-        // Of texts and lists, too.
+        // `+` also joins texts and lists.
         operators::ADD => Other("a sum"),
         "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => NUMBER,
         "string" | "lowerAscii" | "upperAscii" | "replace" | "join" | "substring" | "trim" | "find"

@@ -1,9 +1,9 @@
-//! The Secret that holds the authority: its keys, and what they mean.
+//! The Secret of the certificate authority, and the meaning of its keys.
 //!
 //! | key | meaning |
 //! |---|---|
 //! | `ca.crt`, `ca.key` | the authority that signs now |
-//! | `ca-next.crt`, `ca-next.key` | during a rotation: already to be trusted, not yet signing |
+//! | `ca-next.crt`, `ca-next.key` | during a rotation: the next authority, already trusted, not yet signing |
 //! | `ca-old.crt` | during a rotation: earlier authorities whose leaves may still be served |
 
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ const NEXT_CERT: &str = "ca-next.crt";
 const NEXT_KEY: &str = "ca-next.key";
 const OLD_CERT: &str = "ca-old.crt";
 
-/// Earlier authorities kept in the bundle. Renewing is rare, so more than this many still valid ones
-/// mean that something renews in a loop, and the bundle is copied into every hook.
+/// Earlier authorities kept in the bundle, which every webhook's `caBundle` contains. Renewals are rare: more
+/// valid authorities than this mean that something renews in a loop.
 const OLD_KEPT: usize = 4;
 
-/// Why the Secret's data make no authority. Names the key, never its content.
+/// Why the Secret's data make no authority. The message names the key, never its content.
 #[derive(Debug, thiserror::Error)]
 pub enum CaSecretError {
-    /// Half of a pair is there, or nothing at all.
+    /// One half of a pair is missing, or both halves of the current authority.
     #[error("the CA Secret has no `{key}`")]
     Missing {
         /// Key of the Secret's data.
@@ -38,12 +38,12 @@ pub enum CaSecretError {
         /// Key of the Secret's data.
         key: &'static str,
     },
-    /// The value is no usable certificate or key, or not of one pair with its other half.
+    /// The value is no usable certificate or key, or does not match the other half of its pair.
     #[error("the CA Secret's `{key}`: {source}")]
     Unusable {
         /// Key of the Secret's data.
         key: &'static str,
-        /// What is wrong with it.
+        /// The problem with the value.
         source: CertError,
     },
 }
@@ -60,7 +60,7 @@ pub struct CaSecret {
 }
 
 impl CaSecret {
-    /// A Secret with one fresh authority and no rotation under way.
+    /// Returns a Secret with one fresh authority and no rotation under way.
     pub fn new(current: Authority) -> Self {
         Self { current, next: None, old: Vec::new() }
     }
@@ -68,8 +68,8 @@ impl CaSecret {
     /// Decodes a Secret's data. Keys other than the five above are ignored.
     ///
     /// # Errors
-    /// Anything torn or undecodable: a wrong `ca-old.crt` too, for dropping it silently would break
-    /// the trust of leaves still being served.
+    /// A missing half, or a value that cannot be decoded. A wrong `ca-old.crt` is an error, too: clients
+    /// would stop trusting leaves that are still served if it were dropped silently.
     pub fn from_data(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, CaSecretError> {
         let current = authority(data, CURRENT_CERT, CURRENT_KEY)?
             .ok_or(CaSecretError::Missing { key: CURRENT_CERT })?;
@@ -81,8 +81,8 @@ impl CaSecret {
         Ok(Self { current, next, old })
     }
 
-    /// The Secret's data; the exact inverse of [`from_data`](Self::from_data). Holds private keys: for
-    /// the API server or a file with mode 0600 only.
+    /// Returns the Secret's data; the exact inverse of [`from_data`](Self::from_data). The data contain
+    /// private keys: write them only to the API server or to a file with mode 0600.
     pub fn to_data(&self) -> BTreeMap<String, Vec<u8>> {
         let mut data = BTreeMap::new();
         let mut put = |key: &str, value: String| data.insert(key.to_owned(), value.into_bytes());
@@ -98,8 +98,8 @@ impl CaSecret {
         data
     }
 
-    /// PEM of every certificate a client must trust at `now`: the current one always (an empty bundle
-    /// would be worse than an expired one), the next and the old ones while they are valid.
+    /// Returns the PEM of every certificate a client must trust at `now`: the current one always (an empty
+    /// bundle would be worse than an expired one), the next and the old ones while they are valid.
     pub fn trust_bundle(&self, now: SystemTime) -> String {
         let others = self.next.iter().map(Authority::certificate).chain(&self.old);
         let others = others.filter(|certificate| !certificate.validity().is_expired(now));
@@ -111,9 +111,9 @@ impl CaSecret {
         self.current.validity().renewal_at() <= now
     }
 
-    /// A new current authority of the same name and lifetime; the one before stays in the bundle for as
-    /// long as it is valid, so leaves it signed keep being accepted. An authority already announced as
-    /// next is used instead of a fresh one.
+    /// Returns the Secret with a new current authority of the same name and lifetime. The previous authority
+    /// stays in the bundle while it is valid, so clients still accept leaves that it signed. An already
+    /// announced next authority is used instead of a fresh one, unless it is itself due for renewal.
     ///
     /// # Errors
     /// See [`Authority::issue`].
@@ -126,7 +126,7 @@ impl CaSecret {
         Ok(self.succeeded_by(announced.map_or_else(fresh, Ok)?, now))
     }
 
-    /// This with another current authority; the one before becomes the newest of the old.
+    /// Returns this Secret with another current authority. The previous one becomes the newest of `old`.
     pub(crate) fn succeeded_by(&self, current: Authority, now: SystemTime) -> Self {
         let before = std::iter::once(self.current.certificate()).chain(&self.old);
         let mut old: Vec<_> =

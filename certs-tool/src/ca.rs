@@ -39,15 +39,16 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, common_name);
         let key = KeyPair::generate().map_err(refused)?;
         let certificate = params.self_signed(&key).map_err(refused)?;
-        // Read back what was written, so that a made and a loaded authority cannot differ.
+        // Loads the new certificate from its PEM, so that a new and a loaded authority cannot differ.
         Self::from_pem(&certificate.pem(), &key.serialize_pem())
     }
 
-    /// Loads an authority from its certificate (the first, where there are several) and its PKCS#8 key.
-    /// It may be expired: ask [`validity`](Self::validity).
+    /// Loads an authority from its certificate (the first, where there are several) and its PKCS#8 key. The
+    /// authority may be expired: check its [`validity`](Self::validity).
     ///
     /// # Errors
-    /// What is missing, undecodable, not an authority's, or not of one pair.
+    /// A half is missing or cannot be decoded, the certificate is not an authority's, or the key is
+    /// another's.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, CertError> {
         let certificate = Certificate::from_pem(certificate)?;
         if !certificate.is_authority() {
@@ -60,7 +61,7 @@ impl Authority {
         Ok(Self { certificate, key: Arc::new(pair), key_pem: PrivateKeyPem::new(key) })
     }
 
-    /// The certificate: the half that may be shown to everybody.
+    /// The certificate: the public half of the authority.
     pub fn certificate(&self) -> &Certificate {
         &self.certificate
     }
@@ -75,12 +76,12 @@ impl Authority {
         &self.key_pem
     }
 
-    /// From when to when it may be used.
+    /// Period in which the authority may be used.
     pub fn validity(&self) -> Validity {
         self.certificate.validity()
     }
 
-    /// Last second in which it may be used.
+    /// Last second in which the authority may be used.
     pub fn not_after(&self) -> SystemTime {
         self.validity().not_after()
     }

@@ -1,4 +1,4 @@
-//! One certificate, read: the public half of everything here.
+//! A parsed certificate: the public half of an authority or leaf.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::validity::Validity;
 /// Base64 columns of a PEM line (RFC 7468 §2).
 const PEM_COLUMNS: usize = 64;
 
-/// A certificate and what the rest of the crate needs to know of it.
+/// A certificate, with the fields that the rest of the crate needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     der: CertificateDer<'static>,
@@ -94,7 +94,7 @@ impl Certificate {
         &self.common_name
     }
 
-    /// From when to when it may be used.
+    /// Period in which the certificate may be used.
     pub fn validity(&self) -> Validity {
         self.validity
     }
@@ -104,12 +104,12 @@ impl Certificate {
         self.self_issued
     }
 
-    /// Whether it is a certificate authority's: `CA:TRUE`, and `keyCertSign` unless usages are open.
+    /// Whether the certificate may sign others: `CA:TRUE`, and `keyCertSign` unless the key usage is absent.
     pub fn is_authority(&self) -> bool {
         self.may_sign
     }
 
-    /// SHA-256 of the DER in lower-case hexadecimal. Public, and names the certificate uniquely.
+    /// SHA-256 of the DER in lower-case hexadecimal. It is public, and identifies the certificate uniquely.
     pub fn fingerprint(&self) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.der);
         digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! What can go wrong with a certificate or its key.
+//! Errors of reading and making certificates and keys.
 
 use std::time::SystemTime;
 
@@ -23,7 +23,7 @@ pub enum CertError {
     /// The private key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Certificate and key are each fine, but not of one pair.
+    /// Certificate and key are both valid, but do not belong together.
     #[error("the key does not belong to the certificate of `{subject}`")]
     KeyMismatch {
         /// Subject of the certificate.
@@ -35,10 +35,10 @@ pub enum CertError {
         /// Subject to be issued.
         subject: String,
     },
-    /// A leaf without any name would match no connection.
+    /// The leaf would have no name, and so match no connection.
     #[error("cannot issue a leaf for no DNS name and no IP address")]
     NoNames,
-    /// The authority itself is over, so anything it signs would be refused.
+    /// The authority itself has expired, so clients would refuse anything that it signs.
     #[error("cannot issue `{subject}`: its authority expired at {}", rfc3339(*.not_after))]
     AuthorityExpired {
         /// Subject to be issued.
@@ -51,7 +51,7 @@ pub enum CertError {
     Issue {
         /// Subject to be issued.
         subject: String,
-        /// What the library says.
+        /// The library's error.
         source: rcgen::Error,
     },
 }

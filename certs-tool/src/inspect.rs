@@ -1,4 +1,4 @@
-//! What certificates and keys are, for people and scripts to read.
+//! Reports on certificates and keys, for people and scripts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,63 +16,63 @@ use crate::error::CertError;
 use crate::key::{self, KeyError};
 use crate::validity::{Validity, rfc3339};
 
-/// One certificate, described. Serialises in camelCase with RFC 3339 dates.
+/// The description of one certificate. Serialises in camelCase with RFC 3339 dates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertReport {
-    /// Where it was read: a file's name, or whatever the caller called the text.
+    /// Origin of the certificate: a file's name, or the caller's name for the text.
     pub origin: String,
     /// Subject, such as `CN=copyrator`.
     pub subject: String,
     /// Issuer; the subject itself for a root.
     pub issuer: String,
-    /// DNS names it is for.
+    /// DNS names of the certificate.
     pub dns_names: Vec<String>,
-    /// Addresses it is for.
+    /// IP addresses of the certificate.
     pub ip_addresses: Vec<IpAddr>,
-    /// From when to when it may be used.
+    /// Period in which the certificate may be used.
     #[serde(flatten)]
     pub validity: Validity,
-    /// Whether it may sign others.
+    /// Whether the certificate may sign others.
     pub is_ca: bool,
-    /// Kind and size of its key, such as `EC 256`.
+    /// Type and size of the public key, such as `EC 256`.
     pub key_type: String,
-    /// Object identifier of the algorithm it is signed with.
+    /// Object identifier of the signature algorithm.
     pub signature: String,
     /// SHA-256 of the certificate, lower-case hexadecimal.
     pub fingerprint: String,
-    /// Whether one of the keys inspected with it is its own; `None` if there was none to compare.
+    /// Whether one of the inspected keys belongs to the certificate; `None` if there was none to compare.
     pub matches_key: Option<bool>,
 }
 
-/// Something that needs attention; any makes `copyrator-certs inspect` exit with 1.
+/// A problem that needs attention. Any finding makes `copyrator-certs inspect` exit with 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "finding")]
 pub enum Finding {
-    /// The certificate is over.
+    /// The certificate has expired.
     Expired {
-        /// Where it was read.
+        /// Origin of the certificate.
         origin: String,
         /// The certificate's subject, as one line.
         subject: String,
     },
-    /// The certificate's period has not begun.
+    /// The certificate is not valid yet.
     NotYetValid {
-        /// Where it was read.
+        /// Origin of the certificate.
         origin: String,
         /// The certificate's subject, as one line.
         subject: String,
     },
     /// The private key belongs to none of the certificates.
     KeyWithoutCertificate {
-        /// Where it was read.
+        /// Origin of the key.
         origin: String,
     },
     /// The private key could not be compared.
     UnreadableKey {
-        /// Where it was read.
+        /// Origin of the key.
         origin: String,
-        /// Why, without its content.
+        /// The reason, without the key's content.
         reason: String,
     },
 }
@@ -81,9 +81,9 @@ pub enum Finding {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot inspect `{origin}`: {source}")]
 pub struct InspectError {
-    /// Where it was read.
+    /// Origin of the text.
     pub origin: String,
-    /// What is wrong with it.
+    /// The error in the text.
     pub source: CertError,
 }
 
@@ -92,12 +92,12 @@ pub struct InspectError {
 pub struct Report {
     /// The certificates, in the order read.
     pub certificates: Vec<CertReport>,
-    /// What needs attention at the time given.
+    /// Problems that need attention at the given time.
     pub findings: Vec<Finding>,
 }
 
-/// Describes the certificates of these texts, each given with its origin's name, and compares them with
-/// the private keys among them, at `now`.
+/// Describes the certificates in these texts at `now`, and compares them with the private keys in the texts.
+/// Each text comes with the name of its origin.
 ///
 /// # Errors
 /// The origin of a damaged certificate, with the reason.

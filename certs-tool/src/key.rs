@@ -7,8 +7,8 @@ use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A private key in PEM. It has no `Display` or `Serialize` and its `Debug` shows no content; code
-/// that writes it to a file or a Secret says so with [`expose`](Self::expose).
+/// A private key in PEM. It has no `Display` or `Serialize` and its `Debug` shows no content; code that
+/// writes it to a file or a Secret calls [`expose`](Self::expose).
 #[derive(Clone)]
 pub struct PrivateKeyPem(String);
 
@@ -30,7 +30,7 @@ impl fmt::Debug for PrivateKeyPem {
     }
 }
 
-/// Why a private key could not be used. Says nothing of what was read.
+/// Why a private key could not be used. The message never quotes the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The PEM text holds no section with a private key.
@@ -39,7 +39,7 @@ pub enum KeyError {
     /// A key in its traditional form, which the signing library does not read.
     #[error("the key is not in PKCS#8 form; convert it with `openssl pkcs8 -topk8 -nocrypt`")]
     NotPkcs8,
-    /// PKCS#8, but damaged, encrypted or of a kind unknown here.
+    /// PKCS#8, but damaged, encrypted or of an unsupported algorithm.
     #[error("the key cannot be decoded, or is neither ECDSA P-256/P-384, Ed25519 nor RSA")]
     Undecodable,
 }
@@ -50,17 +50,17 @@ pub(crate) fn read(pem: &[u8]) -> Result<KeyPair, KeyError> {
     if !matches!(der, PrivateKeyDer::Pkcs8(_)) {
         return Err(KeyError::NotPkcs8);
     }
-    // The source is dropped: what a parser says of a key may quote it.
+    // Drops the parser's error, which may quote the key.
     KeyPair::try_from(&der).map_err(|_| KeyError::Undecodable)
 }
 
-/// DER of a SEC1 key's public half, up to its bits: `[1] { BIT STRING }` holding an uncompressed point
-/// of P-256 or P-384. It is the last field (RFC 5915 §3).
+/// DER prefix of the public half in a SEC1 key, and the length of the point after it: `[1] { BIT STRING }`
+/// with an uncompressed point of P-256 or P-384. It is the last field (RFC 5915 §3).
 const SEC1_POINTS: [(&[u8], usize); 2] =
     [(&[0xa1, 0x44, 0x03, 0x42, 0x00], 65), (&[0xa1, 0x64, 0x03, 0x62, 0x00], 97)];
 
-/// The public key's bits of the first private key of a PEM text, in any of the forms a server accepts;
-/// cert-manager, for one, writes SEC1 and PKCS#1 unless told otherwise.
+/// Returns the public bits of the first private key in a PEM text. Reads every form that servers accept:
+/// cert-manager, for example, writes SEC1 and PKCS#1 by default.
 pub(crate) fn public_bits(pem: &[u8]) -> Result<Vec<u8>, KeyError> {
     match PrivateKeyDer::from_pem_slice(pem).map_err(|_| KeyError::Absent)? {
         PrivateKeyDer::Pkcs1(der) => {

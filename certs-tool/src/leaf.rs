@@ -20,15 +20,16 @@ const COMMON_NAME_MAX: usize = 64;
 /// A serving certificate with its key. `Debug` shows no key.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// What a server sends: the leaf, then its authority unless that is a root.
+    /// The chain that a server sends: the leaf, then its authority unless that is a root.
     pub chain_pem: String,
     /// The leaf's private key.
     pub key_pem: PrivateKeyPem,
-    /// From when to when it may be served.
+    /// Period in which the leaf may be served.
     pub validity: Validity,
 }
 
-/// The DNS names of a Service. The API server verifies `name.namespace.svc`; the other two are for people.
+/// Returns the DNS names of a Service. The API server verifies `name.namespace.svc`; people use the other
+/// two.
 pub fn service_names(name: &str, namespace: &str) -> [String; 3] {
     [
         format!("{name}.{namespace}.svc"),
@@ -42,8 +43,8 @@ impl Authority {
     /// before `now` until `lifetime` after it, but never outside the authority's own validity.
     ///
     /// # Errors
-    /// [`CertError::NoNames`], [`CertError::AuthorityExpired`], [`CertError::Dates`], or
-    /// [`CertError::Issue`] for a name that is not one.
+    /// [`CertError::NoNames`], [`CertError::AuthorityExpired`], [`CertError::Dates`], or [`CertError::Issue`]
+    /// for an invalid name.
     pub fn issue_leaf(
         &self,
         dns_names: &[String],
@@ -78,8 +79,8 @@ impl Authority {
         params.subject_alt_names.extend(ip_addresses.iter().copied().map(SanType::IpAddress));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Two authorities of one name are trusted side by side during a rotation; the key identifier
-        // tells a verifier which of them signed.
+        // During a rotation, clients trust two authorities with the same name. The key identifier shows a
+        // verifier which of them signed.
         params.use_authority_key_identifier_extension = true;
 
         let key = KeyPair::generate().map_err(refused)?;

@@ -1,6 +1,6 @@
 //! Certificates of an admission webhook: issue, inspect, rotate.
 //!
-//! Nothing here talks to a cluster, starts a task or reads a clock: `now` is always an argument.
+//! The library does not talk to a cluster, start tasks or read a clock: `now` is always an argument.
 
 #![warn(unreachable_pub)]
 

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match done {
         Ok(outcome) => outcome.into(),
         Err(error) => {
-            // A closed stderr leaves nobody to tell.
+            // If stderr is closed, there is no other place to report the error.
             let _ = writeln!(std::io::stderr(), "copyrator-certs: {error}");
             ExitCode::from(2)
         }

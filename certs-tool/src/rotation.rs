@@ -1,16 +1,17 @@
-//! A CA's rotation, one step at a time, so that no client is ever shown a certificate that it does not trust yet.
+//! Rotation of a CA, one step at a time. No client ever sees a certificate that it does not trust yet.
 //!
 //! | step | what is true after it | due |
 //! |---|---|---|
-//! | `Announce` | the next CA is in the Secret, and so in the bundle | two thirds of the CA's life are over, or somebody asked |
-//! | `Publish` | it is written down since when every hook carries both | every hook was seen to carry both |
-//! | `Switch` | the next CA signs, the one before stays trusted | they have carried both for the propagation time |
-//! | `Retire` | the one before is not trusted any more | every leaf that it signed is over |
+//! | `Announce` | Secret and bundle have the next CA | two thirds of the CA's life are over, or on request |
+//! | `Publish` | the Secret records since when every webhook carries both CAs | every webhook carries both |
+//! | `Switch` | the next CA signs, the old stays trusted | webhooks carried both for the propagation time |
+//! | `Retire` | the old CA is not trusted any more | every leaf that it signed has expired |
 //!
-//! Beside them: `Withdraw` where a hook has lost the next CA again, `Date` where the time of the switch is not known
-//! or lies ahead (the clock went back), and `Remake` where the CA itself cannot be used at this time: expired while the
-//! cluster was off, or made by a clock that was ahead. Each step is one write of the Secret, which is all that there is
-//! to remember: the process that starts after a crash goes on with the next step. No step waits for a time that can move away.
+//! Three more steps are due in special cases. `Withdraw`: a webhook has lost the next CA again. `Date`: the
+//! time of the switch is not known, or lies ahead (the clock went back). `Remake`: the CA itself cannot be
+//! used now, because it expired while the cluster was off, or a clock that was ahead made it. Each step is
+//! one write of the Secret, which holds the whole state: after a crash, the new process goes on with the next
+//! step. No step waits for a time that can move away.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,14 +20,14 @@ use crate::ca::Authority;
 use crate::certificate::Certificate;
 use crate::error::CertError;
 
-/// How long things last, and are given.
+/// Lifetimes and waiting times of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// How long a new CA lasts.
+    /// Lifetime of a new CA.
     pub ca_lifetime: Duration,
-    /// How long a leaf lasts at most.
+    /// Longest lifetime of a leaf.
     pub leaf_lifetime: Duration,
-    /// How long the API servers are given to take up a changed hook.
+    /// Time for the API servers to take up a changed webhook.
     pub propagation: Duration,
 }
 
@@ -38,68 +39,68 @@ impl Default for Times {
     }
 }
 
-/// The CA's Secret, with what it says of a rotation.
+/// The CA's Secret, with the state of a rotation.
 #[derive(Clone, Debug)]
 pub struct Rotation {
     /// The authorities that the Secret has now.
     pub secret: CaSecret,
-    /// Somebody wants a new CA now.
+    /// Whether a user asked for a new CA.
     pub asked: bool,
-    /// Since when every hook carries the next CA beside the current one.
+    /// Time since which every webhook carries the next CA beside the current one.
     pub published: Option<SystemTime>,
-    /// When the current CA began to sign.
+    /// Time when the current CA began to sign.
     pub switched: Option<SystemTime>,
 }
 
-/// What a hook has its callers trust.
+/// The CA bundle of a webhook, which its callers trust.
 #[derive(Clone, Debug)]
 pub struct Carried {
     /// The name of the webhook in its configuration.
     pub hook: String,
-    /// The `caBundle` that it has now, as PEM.
+    /// The `caBundle` that the webhook has now, as PEM.
     pub bundle: String,
 }
 
-/// What is to be done now. Each but the last is one write of the Secret.
+/// The next step of a rotation. Each step but `Wait` is one write of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Make a CA that is used at once.
+    /// Make a CA and use it at once.
     Remake,
     /// Make the next CA.
     Announce,
-    /// Write down that every hook carries both.
+    /// Record that every webhook carries both CAs.
     Publish,
-    /// Forget that every hook carried both.
+    /// Erase the record that every webhook carries both CAs.
     Withdraw,
     /// Sign with the next CA.
     Switch,
-    /// Write down when the current CA began to sign.
+    /// Record when the current CA began to sign.
     Date,
-    /// Trust earlier CAs no longer.
+    /// Stop trusting earlier CAs.
     Retire,
     /// There is nothing to write now.
     Wait {
-        /// When there may be more to do, unless something changes.
+        /// Time until there may be more to do, unless something changes.
         after: Duration,
-        /// The hooks that hold the rotation up, for they lack a CA.
+        /// The webhooks that hold the rotation up because they lack a CA.
         lacking: Vec<String>,
     },
 }
 
 impl Rotation {
-    /// A Secret made just now, with one CA and no rotation under way.
+    /// Returns a new Secret with one CA and no rotation under way.
     pub fn new(current: Authority, now: SystemTime) -> Self {
         Self { secret: CaSecret::new(current), asked: false, published: None, switched: Some(now) }
     }
 
-    /// What is to be done at `now`, by the wall clock, with these hooks in force. No hook lacks nothing.
+    /// Returns the next step at `now`, by the wall clock. Without webhooks, no CA is lacking.
     pub fn step(&self, carried: &[Carried], times: &Times, now: SystemTime) -> Step {
         let CaSecret { current, next, old } = &self.secret;
         if !current.validity().contains(now) {
             return Step::Remake;
         }
         if let Some(next) = next {
-            // Announced and forgotten until it is itself due, or made by a clock that was ahead.
+            // The next CA was announced so long ago that it is due itself, or a clock that was ahead made it.
             if next.validity().renewal_at() <= now || !next.validity().contains(now) {
                 return Step::Announce;
             }
@@ -112,7 +113,7 @@ impl Rotation {
             let after = current.validity().renewal_at().duration_since(now).unwrap_or_default();
             return Step::Wait { after, lacking: Vec::new() };
         }
-        // A leaf may have been signed while the switch was being written: hence the propagation time on top.
+        // The old CA may have signed a leaf during the switch, so the propagation time is added.
         let leaves_last = times.leaf_lifetime + times.propagation;
         passed(self.switched, leaves_last, now, Step::Date, Step::Retire)
     }
@@ -125,12 +126,12 @@ impl Rotation {
         }
     }
 
-    /// The Secret after a step, to be written whole.
+    /// Returns the Secret after a step, to be written as a whole.
     ///
     /// # Errors
     /// See [`Authority::issue`].
     pub fn take(&self, step: &Step, times: &Times, now: SystemTime) -> Result<Self, CertError> {
-        // Whatever happens now is what was asked for.
+        // Any step but `Wait` fulfils the request for a new CA.
         let mut after = Self { asked: false, ..self.clone() };
         let fresh =
             || Authority::issue(self.secret.current.certificate().common_name(), now, times.ca_lifetime);
@@ -152,7 +153,8 @@ impl Rotation {
     }
 }
 
-/// `then` once `wait` has passed since a time written down; `note` where none is, or one that lies ahead.
+/// Returns `then` once `wait` has passed since the recorded time, and `Wait` before; `note` where no time is
+/// recorded, or the time lies ahead.
 fn passed(since: Option<SystemTime>, wait: Duration, now: SystemTime, note: Step, then: Step) -> Step {
     match since.and_then(|since| now.duration_since(since).ok()) {
         None => note,
@@ -163,7 +165,7 @@ fn passed(since: Option<SystemTime>, wait: Duration, now: SystemTime, note: Step
 
 fn lacking(carried: &[Carried], wanted: [&Authority; 2]) -> Vec<String> {
     let lacks = |hook: &&Carried| {
-        // What cannot be read is trusted by nobody.
+        // Callers trust no CA from a bundle that cannot be read.
         let trusted = Certificate::all_from_pem(&hook.bundle).unwrap_or_default();
         wanted.iter().any(|authority| !trusted.contains(authority.certificate()))
     };

@@ -1,4 +1,4 @@
-//! From when to when a certificate may be used, and when it should be replaced.
+//! The validity period of a certificate, and the time of its renewal.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,8 +22,8 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// The period of a certificate issued at `now`, usable for `lifetime` and backdated by [`BACKDATE`].
-    /// `None` where a certificate cannot express it: before 1970 or after the year 9999.
+    /// Returns the period of a certificate issued at `now`, usable for `lifetime` and backdated by
+    /// [`BACKDATE`]. `None` where a certificate cannot express it: before 1970 or after the year 9999.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Option<Self> {
         let period = Self { not_before: now.checked_sub(BACKDATE)?, not_after: now.checked_add(lifetime)? };
         (period.not_before >= UNIX_EPOCH && to_date(period.not_after).is_some()).then_some(period)
@@ -49,9 +49,9 @@ impl Validity {
         self.not_after < now
     }
 
-    /// The moment from which the certificate should be replaced: two thirds of its lifetime after it
-    /// was issued, the rule cert-manager uses. The backdating does not count as lifetime, else a
-    /// certificate of less than half an hour would be due before it was issued.
+    /// Returns the moment from which the certificate should be replaced: two thirds of its lifetime after it
+    /// was issued, the rule cert-manager uses. The backdating does not count as lifetime, else a certificate
+    /// of less than half an hour would be due before it was issued.
     pub fn renewal_at(&self) -> SystemTime {
         let issued = self
             .not_before
@@ -66,7 +66,7 @@ impl Validity {
         self.not_after.duration_since(self.not_before).unwrap_or_default().saturating_sub(BACKDATE)
     }
 
-    /// This period cut to what lies inside `outer` too.
+    /// Returns the overlap of this period with `outer`.
     pub(crate) fn within(self, outer: Self) -> Self {
         Self {
             not_before: self.not_before.max(outer.not_before),
@@ -82,13 +82,13 @@ impl Validity {
         }
     }
 
-    /// Both ends as the dates rcgen wants; `None` outside 1970–9999.
+    /// Returns both ends as the dates rcgen wants; `None` outside 1970–9999.
     pub(crate) fn as_dates(&self) -> Option<(OffsetDateTime, OffsetDateTime)> {
         Some((to_date(self.not_before)?, to_date(self.not_after)?))
     }
 }
 
-/// `at` as RFC 3339 in UTC, to the second; `?` where the date has no such form.
+/// Formats `at` as RFC 3339 in UTC, to the second; `?` where the date has no such form.
 pub fn rfc3339(at: SystemTime) -> String {
     to_date(at).and_then(|date| date.format(&Rfc3339).ok()).unwrap_or_else(|| "?".to_owned())
 }

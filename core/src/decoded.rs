@@ -1,9 +1,10 @@
-//! Objects decoded one by one: one that cannot be decoded spoils neither the list nor the watch that brings it.
+//! Decodes each object of a list or watch by itself, so one that cannot be decoded breaks neither.
 //!
-//! kube decodes a whole list, or nothing of it, and a watch meets the same event again after each try. What a user can write and the
-//! API server takes is more than our decoders take: times after the year 9999, fields nested 200 deep. So an item is decoded by
-//! itself. If it is not understood, it is tried again without what its `managedFields` have that is not understood, and then without
-//! any: who wrote which field matters less than the object. Of the rest its metadata is kept, so that it can be named.
+//! kube decodes either a whole list or nothing, and a watch receives the same event again after each retry.
+//! The API server accepts objects that our decoders refuse: times after the year 9999, fields nested 200
+//! deep. An object that cannot be decoded is tried again without the unreadable parts of its `managedFields`,
+//! then without any: the object matters more than who wrote which field. If that fails too, only its metadata
+//! is kept, so that messages can name the object.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +14,32 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, value::RawValue};
 
-/// The longest reason that is kept of an object that cannot be read, in bytes.
+/// Maximum length of [`Unreadable::why`], in bytes.
 const LONGEST_REASON: usize = 200;
 
 /// An object as a list or watch brings it, of the kind `T`. Decoding one always succeeds.
 #[derive(Clone, Debug)]
 pub enum Decoded<T> {
-    /// It was decoded.
+    /// The decoded object.
     Read(T),
-    /// It could not be.
+    /// The object could not be decoded.
     Unreadable(Box<Unreadable>),
 }
 
-/// What is left of an object that cannot be decoded.
+/// The metadata of an object that cannot be decoded, and the reason.
 #[derive(Clone, Debug, Default)]
 pub struct Unreadable {
-    /// Its metadata without `managedFields`, or as much of the names in it as can be read.
+    /// Metadata without `managedFields`; if that cannot be decoded either, the names in it that can.
     pub metadata: ObjectMeta,
-    /// Why it cannot be decoded. It quotes nothing of the object.
+    /// Why the object cannot be decoded, without any value of the object.
     pub why: String,
 }
 
 impl<T> Decoded<T> {
-    /// The object, or what is left of it.
+    /// Returns the decoded object.
     ///
     /// # Errors
-    /// It could not be decoded.
+    /// The object could not be decoded.
     pub fn read(self) -> Result<T, Box<Unreadable>> {
         match self {
             Self::Read(object) => Ok(object),
@@ -46,7 +47,7 @@ impl<T> Decoded<T> {
         }
     }
 
-    /// The same, reduced to what counts of the object.
+    /// Maps a decoded object, and leaves an unreadable one as it is.
     pub fn map<U>(self, reduce: impl FnOnce(T) -> U) -> Decoded<U> {
         match self {
             Self::Read(object) => Decoded::Read(reduce(object)),
@@ -54,7 +55,7 @@ impl<T> Decoded<T> {
         }
     }
 
-    /// The same; `None` where nothing of the object counts.
+    /// Like [`Self::map`]; `None` if `reduce` drops the object.
     pub fn filter_map<U>(self, reduce: impl FnOnce(T) -> Option<U>) -> Option<Decoded<U>> {
         match self {
             Self::Read(object) => reduce(object).map(Decoded::Read),
@@ -69,7 +70,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Decoded<T> {
     }
 }
 
-/// The fields of a JSON object, undecoded: nesting has no bound in there.
+/// The fields of a JSON object as raw text, which may be nested to any depth.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Decodes one object.
@@ -85,7 +86,7 @@ fn decode<T: DeserializeOwned>(text: &str) -> Decoded<T> {
     }
 }
 
-/// Decodes an object with less and less of its `managedFields`. Returns its metadata, too.
+/// Decodes an object with less and less of its `managedFields`. Returns its metadata if that fails.
 fn without_managers<T: DeserializeOwned>(text: &str) -> (ObjectMeta, Option<T>) {
     let mut object: Fields = serde_json::from_str(text).unwrap_or_default();
     let given = object.remove("metadata");
@@ -113,13 +114,13 @@ fn without_managers<T: DeserializeOwned>(text: &str) -> (ObjectMeta, Option<T>) 
     )
 }
 
-/// The entries of `managedFields`, without times that are none, and without fields that are nested too deep.
+/// The entries of `managedFields`, without invalid times and without fields that are nested too deep.
 fn understood(entries: &RawValue) -> Option<Box<RawValue>> {
     let mut entries: Vec<Fields> = serde_json::from_str(entries.get()).ok()?;
     for entry in &mut entries {
         entry.retain(|name, value| match name.as_str() {
             "time" => serde_json::from_str::<Timestamp>(value.get()).is_ok(),
-            // Of a field that is there twice, one is left.
+            // Parsing keeps one of two duplicate fields.
             "fieldsV1" => serde_json::from_str::<Map<String, Value>>(value.get())
                 .ok()
                 .and_then(|fields| raw(&fields))
@@ -131,7 +132,7 @@ fn understood(entries: &RawValue) -> Option<Box<RawValue>> {
     raw(&entries)
 }
 
-/// Replaces a time that is later than any that we can express.
+/// Replaces a time that cannot be decoded, such as one after the year 9999, by the latest possible time.
 fn within_range(time: &mut Box<RawValue>) {
     if serde_json::from_str::<Option<Timestamp>>(time.get()).is_err() {
         raw(&Timestamp::MAX).into_iter().for_each(|latest| *time = latest);
@@ -154,7 +155,7 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// Why an object was not decoded. What was found is left out, since it may be a value that nobody else may see.
+/// Why an object was not decoded. The message leaves out the value that was found, since it may be secret.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let mut why = match text.find(", expected ") {
@@ -191,8 +192,8 @@ impl<T: Resource> Resource for Decoded<T> {
     }
 }
 
-/// Gives a type that decodes less of an object the kind, group, version, plural and scope of the whole object. For use inside an `impl
-/// Resource`, beside `meta` and `meta_mut`.
+/// Gives a type that decodes only part of an object the kind, group, version, plural and scope of the whole
+/// object. For use inside an `impl Resource`, beside `meta` and `meta_mut`.
 #[macro_export]
 macro_rules! resource_names {
     ($of:ty) => {

@@ -1,4 +1,5 @@
-//! Keyed digests, of content and of marks: without the key, nobody can guess a value and compare its digest.
+//! Keyed digests of content and of marks. Without the key, a user cannot guess a value and compare its
+//! digest.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,10 +7,10 @@ use ring::hmac;
 
 use crate::names::{NamespacedName, ObjectKey};
 
-/// What the content of an object is reduced to, for comparisons.
+/// The digests of an object's content, for comparisons without the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// The object's UID, so that a new object of the same name is not mistaken for it.
+    /// The object's UID, which distinguishes it from a new object of the same name.
     pub uid: Box<str>,
     /// The version of the object that the content was read from.
     pub resource_version: Box<str>,
@@ -17,14 +18,14 @@ pub struct Fingerprint {
     pub type_: Option<String>,
     /// Whether the object is immutable.
     pub immutable: bool,
-    /// Each key's digest and size, in bytes. Of a kind without data, each leaf's, by its path
+    /// Digest and size in bytes of each key. For kinds without `data`: of each leaf, by path
     /// ([`crate::paths`]).
     pub keys: BTreeMap<String, KeyPrint>,
     /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,
-    /// The ClusterRole that a RoleBinding names; `None` of one that names a Role, and of other kinds.
+    /// The ClusterRole that a RoleBinding names; `None` for one that names a Role, and for other kinds.
     pub role: Option<Box<str>>,
-    /// Who keeps the object, such as a Helm release, as far as the object says.
+    /// Who manages the object according to its metadata, such as a Helm release.
     pub keeper: Option<Box<str>>,
 }
 
@@ -77,7 +78,7 @@ impl DigestKey {
         &self.bytes
     }
 
-    /// Names the key in digests and marks, so that those of another key can be told from wrong ones.
+    /// The key's name in digests and marks. It distinguishes a digest by another key from a wrong one.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -117,9 +118,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Digest of everything that a workload uses: for each object its place, and the digests of the used
-    /// keys. The namespace is part of it. Otherwise a user who sees a workload's label could put guessed
-    /// values into a Secret of the same name in another namespace, and compare.
+    /// Digest of everything that a workload uses: kind, namespace and name of each object, and the digests of
+    /// the used keys. Without the namespace, a user who sees a workload's label could put guessed values into
+    /// a Secret of the same name in another namespace, and compare.
     pub fn inputs<'a>(
         &self,
         inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
@@ -137,9 +138,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Short digest of what a workload watches, whatever the content: if two are equal, their
-    /// [`Self::inputs`] differ in content only. A change of `inputs` that gives another digest for the same
-    /// content must change this one too; otherwise every workload would restart.
+    /// Short digest of what a workload watches, without the content: if two are equal, their [`Self::inputs`]
+    /// differ in content only. A change of `inputs` that gives another digest for the same content must
+    /// change this one too; otherwise every workload would restart.
     pub fn scope(&self, parts: &[String]) -> String {
         let parts = parts.iter().map(String::as_bytes);
         let parts: Vec<&[u8]> = [b"scope 2".as_slice()].into_iter().chain(parts).collect();
@@ -160,8 +161,8 @@ impl DigestKey {
         ])
     }
 
-    /// Proof that the API server allowed a spec while we asked. It is bound to this very object, generation
-    /// and identity, so that nobody gains a grant by writing a status.
+    /// Proof that the API server allowed a spec when we asked. It is bound to this very object, generation
+    /// and identity, so a user cannot gain a grant by writing a status.
     pub fn grant(&self, kind: &str, uid: &str, generation: i64, identity: [&str; 3]) -> String {
         let generation = generation.to_be_bytes();
         let mut parts = vec![b"grant".as_slice(), kind.as_bytes(), uid.as_bytes(), &generation];

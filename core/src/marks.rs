@@ -29,10 +29,10 @@ pub const COPY_MANAGER: &str = "copyrator-copy";
 pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 /// Field manager of restarts: the applied label together with the pod template's annotation.
 pub const RESTART_MANAGER: &str = "copyrator-restart";
-/// Field manager of the applied label where a workload does not restart.
+/// Field manager of the applied label when it is written without a restart.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
-/// Field manager of the record of which content the selected pods run with. Statuses have another one, since
-/// two applies under one manager delete each other's fields.
+/// Field manager of the record of the content that the selected pods run. Statuses have another field
+/// manager, since two applies under one manager delete each other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of [`AUTHORIZED`].
 pub const GRANT_MANAGER: &str = "copyrator-grant";
@@ -40,7 +40,7 @@ pub const GRANT_MANAGER: &str = "copyrator-grant";
 pub const STATUS_MANAGER: &str = "copyrator-status";
 /// Field manager of [`SOURCE_INDEX`].
 pub const INDEX_MANAGER: &str = "copyrator-index";
-/// Field manager of templates that somebody writes through `copyrator console`.
+/// Field manager of templates that a user writes through `copyrator console`.
 pub const CONSOLE_MANAGER: &str = "copyrator-console";
 /// Field manager of the webhook configurations.
 pub const HOOKS_MANAGER: &str = "copyrator-hooks";
@@ -61,18 +61,20 @@ pub const SOURCE: &str = "copyrator.dev/source";
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
 /// Annotation of a copy: digest of everything that we wrote.
 pub const DIGEST: &str = "copyrator.dev/digest";
-/// Annotation of a copy: what happens to it when it is orphaned, `Delete/5m`, `Retain` or `Adopted`; with `/object` behind it where
-/// this holds for the one object of its template.
+/// Annotation of a copy: what happens to the copy when it is orphaned: `Delete/5m`, `Retain` or `Adopted`.
+/// The suffix `/object` says that this holds for this one object of its template.
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
-/// Annotation of a copy: that very object, in clear text ([`in_clear`]). Who copies labels and annotations of it to another object, or
-/// restores it elsewhere, copies this, too, which then says that the marks belong to another object.
+/// Annotation of a copy: the copy itself, in clear text ([`in_clear`]). A tool that copies the copy's
+/// annotations to another object, or restores the copy elsewhere, copies this one too. There it shows that
+/// the marks belong to another object.
 pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 /// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. It is
-/// written with the copy, and alone where the rule comes back under another definition.
+/// written with the copy; when the rule comes back under another definition, this annotation is written
+/// alone.
 pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
@@ -82,14 +84,14 @@ pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
 pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
 /// The annotations by which an object asks for copies or restarts, with the rights of their author.
 pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
-/// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that keep
-/// their author honest select by it, so that writes of other objects cost nothing.
+/// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that guard the
+/// author annotations select objects by this label, so writes of other objects cost nothing.
 pub const DECLARES: &str = "copyrator.dev/declares";
 /// The only value of [`DECLARES`] that counts.
 pub const DECLARES_VALUE: &str = "true";
-/// Annotation of an object with [`RESTART_PODS`]: the content that those pods run with; written by us.
+/// Annotation of an object with [`RESTART_PODS`]: the content that the selected pods run; written by us.
 pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
-/// Annotation of an object with one of [`ASKING`]: keyed proofs that its author was allowed to, one for
+/// Annotation of an object with one of [`ASKING`]: keyed proofs that its author had the rights, one for
 /// copies and one for restarts, separated by a comma; written by us.
 pub const AUTHORIZED: &str = "copyrator.dev/authorized";
 /// Annotation of a workload, ConfigMap or Secret: whether it takes part in restarts.
@@ -103,7 +105,7 @@ pub const APPLIED: &str = "copyrator.dev/applied";
 pub const BRAKE: &str = "copyrator.dev/brake";
 /// Label of a workload: the content that it was last ready with, when we last wrote: `<key id>.<digest>`.
 pub const LAST_GOOD: &str = "copyrator.dev/last-good";
-/// Label of a namespace: with the value `refuse`, no copies are made in it.
+/// Label of a namespace: with the value `refuse`, Copyrator makes no copies in the namespace.
 pub const COPIES: &str = "copyrator.dev/copies";
 /// Annotation of our own kinds, and of objects that ask for copies or restarts: the user who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
@@ -138,13 +140,14 @@ const READ: [&str; 17] = [
 ];
 /// Longest value of an annotation that is read, in bytes; longer values are ignored.
 pub const LONGEST: usize = 16 << 10;
-/// Longest list of groups, in bytes. The API server writes it, and no user chooses it.
+/// Longest list of groups, in bytes. The API server writes the list, so a user cannot choose its length.
 const LONGEST_GROUPS: usize = 64 << 10;
-/// Longest mark of a copy, in bytes: a longer one is not ours. Anybody may put marks on an object, and those of each object are kept.
+/// Longest mark of a copy, in bytes; a longer one is not ours. Any user may put marks on an object, and the
+/// marks of every object stay in memory.
 const LONGEST_MARK: usize = 1 << 10;
 
-/// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` where it is not read. It is one
-/// byte more than the limit, so that too long a value can be recognised.
+/// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` if it is not read. It is one byte
+/// more than the limit, to recognise a value that is too long.
 pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
     let longest = match annotation {
         AUTHOR_GROUPS => LONGEST_GROUPS,
@@ -155,10 +158,11 @@ pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
     READ.contains(&annotation).then_some(longest + 1)
 }
 
-/// Annotation of [`CA_SECRET`], with any value: rotate the CA now, in steps that let no call fail.
+/// Annotation of [`CA_SECRET`], with any value: rotate the CA now, in steps during which no webhook call
+/// fails.
 pub const ROTATE: &str = "copyrator.dev/rotate";
-/// Annotation of [`CA_SECRET`]: since when every hook has carried the next CA beside the current one; written
-/// by us.
+/// Annotation of [`CA_SECRET`]: since when every webhook configuration has contained the next CA beside the
+/// current one; written by us.
 pub const CA_PUBLISHED: &str = "copyrator.dev/ca-published";
 /// Annotation of [`CA_SECRET`]: when the current CA began to sign; written by us.
 pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
@@ -167,13 +171,13 @@ pub const CA_SWITCHED: &str = "copyrator.dev/ca-switched";
 pub const KEY_SECRET: &str = "copyrator-digest-key";
 /// The Secret of ours that holds the webhook's CA.
 pub const CA_SECRET: &str = "copyrator-webhook-ca";
-/// The ConfigMap of ours that tells the webhook which sources annotations declare.
+/// Our ConfigMap that lists, for the webhook, the sources that annotations declare.
 pub const SOURCE_INDEX: &str = "copyrator-annotated-sources";
 
 /// The marks on a copy, as its annotations carry them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyMarks {
-    /// What all copies of one source by one rule say; they share it in memory.
+    /// The marks that are the same on all copies of one source by one rule, shared in memory.
     pub shared: Arc<SharedMarks>,
     /// Keyed proof that these marks are ours: `<key id>.<mac>`.
     pub mark: Box<str>,
@@ -194,11 +198,12 @@ pub struct SharedMarks {
     pub digest: String,
     /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
     pub on_removal: Option<OnRemoval>,
-    /// Whether that is of this object alone: by its own `deletionPolicy` in its template, or since it holds data.
+    /// Whether `on_removal` holds for this object only: its template sets a `deletionPolicy` for it, or it
+    /// holds data.
     pub own_removal: bool,
-    /// UID of the CustomResourceDefinition under which the rule was last seen, where we wrote it.
+    /// UID of the CustomResourceDefinition under which the rule was last seen; `None` if we did not write it.
     pub definition: Option<Box<str>>,
-    /// Whether each copy says in clear text which object it is ([`OBJECT`]).
+    /// Whether each copy has the annotation [`OBJECT`].
     pub names_itself: bool,
 }
 
@@ -209,7 +214,7 @@ pub enum Proof {
     Ours,
     /// The marks were made with a key that we do not have: we keep the object as it is, and never delete it.
     UnknownKey,
-    /// The proof is wrong, as of marks copied from another object: the object is not ours.
+    /// The proof is wrong, for example because the marks come from another object: the object is not ours.
     Forged,
 }
 
@@ -222,14 +227,15 @@ impl Deref for CopyMarks {
 }
 
 impl CopyMarks {
-    /// What the object comes from: its source, or the template that declares it.
+    /// The template that declares the object, or else the object's source.
     pub fn origin(&self) -> &NamespacedName {
         if self.rule.template().is_some() { &self.rule } else { &self.source }
     }
 
-    /// Reads the marks of the object of this kind, namespace and name; `None` where rule, source or proof are missing, or where they
-    /// say that they belong to another object, so that this one is not ours. The next write restores every other mark that was lost or
-    /// changed by hand. Until then, an orphaned copy stays if its marks do not say what to do with it.
+    /// Reads the marks of the object of this kind, namespace and name. `None` if rule, source or proof are
+    /// missing, or if [`OBJECT`] names another object: then this object is not ours. The next write restores
+    /// every other mark that was lost or changed by hand. Until then, an orphaned copy stays if its
+    /// [`ON_REMOVAL`] cannot be read.
     pub fn read(
         (kind, namespace, name): (Kind, &str, &str),
         annotation: impl Fn(&str) -> Option<String>,
@@ -269,7 +275,8 @@ impl CopyMarks {
         ])
     }
 
-    /// The annotations that carry these marks in a slot; the removal mark and the definition are written on their own.
+    /// The annotations that carry these marks in a slot. [`REMOVE_AFTER`] and [`DEFINITION`] are written
+    /// separately.
     pub fn annotations(&self, slot: &ObjectKey) -> BTreeMap<String, String> {
         let itself = || (OBJECT, in_clear(slot.kind, &slot.namespace, &slot.name));
         let object = self.names_itself.then(itself);
@@ -298,12 +305,12 @@ impl CopyMarks {
         }
     }
 
-    /// Whether these are the marks that are wanted, but for the removal time.
+    /// Whether these marks equal the wanted ones, apart from removal time, definition and [`OBJECT`].
     pub fn same_but_for_removal(&self, wanted: &Self) -> bool {
         self.mark == wanted.mark && self.same_but_for_place(wanted)
     }
 
-    /// The same without the proof, which differs for each copy, and whether the copy names itself or not.
+    /// Like [`Self::same_but_for_removal`], but also ignores the proof, which differs for each copy.
     pub fn same_but_for_place(&self, wanted: &Self) -> bool {
         let SharedMarks {
             rule,
@@ -321,8 +328,8 @@ impl CopyMarks {
     }
 }
 
-/// An object as [`OBJECT`] names it: `<resource>.<group>/<namespace>/<name>`, such as `deployments.apps/shop/web` or `services/shop/web`.
-/// The admission policy for copies builds the same text.
+/// An object as [`OBJECT`] names it: `<resource>.<group>/<namespace>/<name>`, such as
+/// `deployments.apps/shop/web` or `services/shop/web`. The admission policy for copies builds the same text.
 pub fn in_clear(kind: Kind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.resource().qualified())
 }
@@ -360,13 +367,13 @@ pub fn field_set<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> u64 {
     hasher.finish()
 }
 
-/// Whether a label or annotation is one of a copy's marks. The removal mark and the definition are not: they
-/// are written on their own.
+/// Whether a label or annotation is one of a copy's marks. [`REMOVE_AFTER`] and [`DEFINITION`] are not: they
+/// are written separately.
 pub fn is_mark(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, RULE, SOURCE, SOURCE_UID, DIGEST, ON_REMOVAL, MARK, OBJECT].contains(&key)
 }
 
-/// Whether the planner reads this label of ours: it is kept, however many labels an object has.
+/// Whether the planner reads this label of ours. The label is kept however many labels an object has.
 pub(crate) fn is_label(key: &str) -> bool {
     [MANAGED_BY, RULE_LABEL, DECLARES, APPLIED, BRAKE, LAST_GOOD].contains(&key)
 }

@@ -18,7 +18,7 @@ use crate::api::WorkloadKind;
 /// The namespaces of Kubernetes itself, which never take copies.
 pub const OF_KUBERNETES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
-/// What the names of templates begin with among those of rules.
+/// Prefix that distinguishes the names of templates from those of rules.
 const TEMPLATE: &str = "template:";
 
 /// Namespace and name of an object whose kind is known from context; written `namespace/name`.
@@ -44,7 +44,8 @@ impl NamespacedName {
         Some(ObjectKey::new(kind, self.namespace.clone(), name))
     }
 
-    /// The name by which a `CopyratorTemplate` is known among rules: `template:NAME`, which no object can have.
+    /// The name of a `CopyratorTemplate` where rules and templates share a map: `template:NAME`, which no
+    /// object can have.
     pub fn of_template(namespace: impl Into<Arc<str>>, name: &str) -> Self {
         Self::new(namespace, format!("{TEMPLATE}{name}"))
     }
@@ -54,7 +55,7 @@ impl NamespacedName {
         self.name.strip_prefix(TEMPLATE)
     }
 
-    /// What declares under this name, as people are told: `rule platform/registry`, `CopyratorTemplate platform/kit`.
+    /// The kind and name for messages: `rule platform/registry`, `CopyratorTemplate platform/kit`.
     pub fn said(&self) -> String {
         match self.template() {
             Some(name) => format!("CopyratorTemplate {}/{name}", self.namespace),
@@ -75,7 +76,7 @@ impl fmt::Display for NamespacedName {
     }
 }
 
-/// An object of a kind that is copied: a source, one that a workload uses, or the slot of a copy.
+/// Kind, namespace and name of an object: a source, an object that a workload uses, or the slot of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Its kind, such as ConfigMap.
@@ -100,7 +101,7 @@ impl ObjectKey {
         )
     }
 
-    /// The same name without the kind.
+    /// Namespace and name, without the kind.
     pub fn named(&self) -> NamespacedName {
         NamespacedName { namespace: self.namespace.clone(), name: self.name.clone() }
     }
@@ -112,7 +113,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A Deployment, StatefulSet or DaemonSet.
+/// Kind, namespace and name of a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadKey {
     /// Which kind of workload it is.

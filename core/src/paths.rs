@@ -1,20 +1,20 @@
-//! The content of an object that has no `data`, as paths: for each leaf of its JSON its JSON Pointer, such as
-//! `/spec/podSelector/matchLabels/app`, and its value. Maps are taken apart; lists and empty maps are leaves.
+//! The content of an object that has no `data`, as paths: each leaf of its JSON has a JSON Pointer, such as
+//! `/spec/podSelector/matchLabels/app`, and a value. Lists and empty maps are leaves.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Fields of an object that are no content of it. The last two are a ServiceAccount's: controllers write them,
-/// and they name Secrets of the ServiceAccount's own namespace.
+/// Fields of an object that are not content. ServiceAccounts have the last two: controllers write them, and
+/// they name Secrets of the ServiceAccount's own namespace.
 const NOT_CONTENT: [&str; 6] = ["apiVersion", "kind", "metadata", "status", "secrets", "imagePullSecrets"];
 
-/// Whether a field of the whole object belongs to its content.
+/// Whether a top-level field of an object belongs to its content.
 pub fn is_content(field: &str) -> bool {
     !NOT_CONTENT.contains(&field)
 }
 
-/// The path of a field of what is at `parent`; the parent of a whole object's fields is the empty path.
+/// The path of a field below `parent`, which is empty for the top-level fields of an object.
 pub fn child(parent: &str, field: &str) -> String {
     format!("{parent}/{}", field.replace('~', "~0").replace('/', "~1"))
 }
@@ -24,7 +24,7 @@ pub fn fields(path: &str) -> impl Iterator<Item = String> {
     path.split('/').skip(1).map(|field| field.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Whether a path is `above`, or leads through it.
+/// Whether a path equals `above` or lies below it.
 pub fn is_within(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -38,7 +38,7 @@ pub fn flatten(object: &Map<String, Value>) -> BTreeMap<String, String> {
     leaves
 }
 
-/// Null says that a field is not there.
+/// Collects the leaves at and below a path. A null counts as an absent field.
 fn take_apart(path: String, value: &Value, leaves: &mut BTreeMap<String, String>) {
     if value.is_null() {
         return;
@@ -51,12 +51,12 @@ fn take_apart(path: String, value: &Value, leaves: &mut BTreeMap<String, String>
     }
 }
 
-/// The same path as managedFields have it, where each field begins with `f:`.
+/// The path in the form of managedFields, where each field begins with `f:`.
 pub fn managed(path: &str) -> String {
     path.replace('/', "/f:")
 }
 
-/// Puts a value at a path of an object, and makes the maps that lead there.
+/// Sets the value at a path of an object, and creates the maps above it.
 pub fn place(object: &mut Value, path: &str, value: Value) {
     let mut at = object;
     for field in fields(path) {

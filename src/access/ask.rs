@@ -1,4 +1,4 @@
-//! Asks the API server what a subject may do, by SubjectAccessReview and its kin.
+//! Access reviews: asks the API server for a subject's rights (SubjectAccessReview and its variants).
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::authority::{Question, Subject};
 
-/// How long one answer may take.
+/// Timeout of one review.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why a question has no answer, neither yes nor no.
@@ -42,12 +42,12 @@ impl AskError {
     }
 }
 
-/// Answers whether a subject has a right.
+/// Answers whether subjects have rights.
 pub trait Authorizer: Send + Sync {
     /// Whether the subject of the question has the right.
     ///
     /// # Errors
-    /// There was no answer.
+    /// Returns an error if there is no answer.
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>>;
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct ReviewAuthorizer {
 }
 
 impl ReviewAuthorizer {
-    /// Asks through this client, whose account needs `create subjectaccessreviews`.
+    /// Creates an authorizer that asks through this client. Its account needs `create subjectaccessreviews`.
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
@@ -70,22 +70,23 @@ impl Authorizer for ReviewAuthorizer {
             let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
             let review = review(question);
             let answer = answered(&reviews, &review).await?;
-            // An evaluation error beside a no (for example a binding whose role is gone) stays a no, as it
-            // does for the user's own requests.
+            // An evaluation error beside a no (for example a binding whose role is gone) stays a no, as for
+            // the user's own requests.
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
 }
 
-/// Asks by LocalSubjectAccessReview, which takes a right in each namespace that is asked about, and none over
-/// the cluster.
+/// Asks by LocalSubjectAccessReview. Its account needs a right in each namespace that a question is about,
+/// but no cluster-wide right.
 #[derive(Clone)]
 pub(crate) struct LocalAuthorizer {
     client: Client,
 }
 
 impl LocalAuthorizer {
-    /// Asks through this client, whose account needs `create localsubjectaccessreviews` wherever it asks.
+    /// Creates an authorizer that asks through this client. In each namespace that a question is about, its
+    /// account needs `create localsubjectaccessreviews`.
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
@@ -94,8 +95,8 @@ impl LocalAuthorizer {
 impl Authorizer for LocalAuthorizer {
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>> {
         Box::pin(async move {
-            // A local review cannot ask about all namespaces at once. The answer is never yes, so that each
-            // namespace is asked about by itself.
+            // A local review cannot ask about all namespaces at once. A no makes the caller ask about each
+            // namespace.
             if question.namespace.is_empty() {
                 return Ok(false);
             }
@@ -110,7 +111,7 @@ impl Authorizer for LocalAuthorizer {
     }
 }
 
-/// Asks on behalf of the person who runs a command. Everybody may ask about their own rights
+/// Asks on behalf of the user who runs a command. Every user may ask about their own rights
 /// (SelfSubjectAccessReview). Questions about others need the right to create SubjectAccessReviews, or
 /// LocalSubjectAccessReviews in each namespace.
 #[derive(Clone)]
@@ -121,10 +122,10 @@ pub(crate) struct CallerAuthorizer {
 }
 
 impl CallerAuthorizer {
-    /// Asks the API server who the client's user is.
+    /// Creates an authorizer for the client's user, after asking the API server who that is.
     ///
     /// # Errors
-    /// The API server did not say.
+    /// Returns an error if the API server does not answer.
     pub(crate) async fn new(client: Client) -> Result<Self, AskError> {
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
         let review = SelfSubjectReview::default();
@@ -139,12 +140,12 @@ impl CallerAuthorizer {
         Ok(Self { client, caller, is_local: false })
     }
 
-    /// The same, with a LocalSubjectAccessReview for each namespace.
+    /// Switches to LocalSubjectAccessReviews for questions about other subjects.
     pub(crate) fn locally(self) -> Self {
         Self { is_local: true, ..self }
     }
 
-    /// The user that the client acts as, whose rights count for its questions.
+    /// Returns the user that the client acts as.
     pub(crate) fn caller(&self) -> &Subject {
         &self.caller
     }
@@ -175,8 +176,8 @@ impl Authorizer for CallerAuthorizer {
     }
 }
 
-/// The API server's answer to a review. A connection that it has closed, as when it restarts, is noticed by the next request: that
-/// one is made again, once, since a review stores nothing.
+/// Returns the API server's answer to a review. Sends the review once more after a connection error, for
+/// example if the API server has restarted: a review stores nothing.
 async fn answered<K>(reviews: &Api<K>, review: &K) -> Result<K, AskError>
 where
     K: Clone + DeserializeOwned + Serialize + fmt::Debug,

@@ -1,10 +1,10 @@
-//! Budgets for what namespaces cause, such as questions to the API server. A user who writes much in one namespace, or claims to, leaves
-//! the other namespaces' budgets alone, and all of them together ask no more than an API server bears beside its
-//! work.
+//! Budgets for requests that namespaces cause, such as questions to the API server. A user who writes much in
+//! one namespace, or claims to, does not use up other namespaces' budgets; a budget for all namespaces
+//! together protects the API server.
 //!
-//! A review takes each question from the budget before it is asked, and is refused when nothing is left. The
-//! reconciler asks while no user waits for the answer, so it pays afterwards, for what was refused only: a namespace
-//! whose budget is overdrawn waits until it is paid back.
+//! An admission review takes each question from the budget before it asks, and is refused when the budget is
+//! empty. The reconciler asks while no user waits for the answer, so it pays afterwards, and only for refused
+//! questions: a namespace whose budget is overdrawn waits until the budget has refilled.
 
 use std::{
     collections::HashMap,
@@ -18,31 +18,31 @@ use tokio::time::Instant;
 use super::{AskError, Authorizer};
 use crate::authority::Question;
 
-/// Questions of one namespace: a folder of two hundred rules at once, and then some thirty rules per second.
+/// Budget of one namespace: two hundred rules at once, and then some thirty rules per second.
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
-/// Questions of all namespaces together.
+/// Budget of all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
-/// How many namespaces have their own bucket. A bucket is dropped once it is full again.
+/// Number of namespaces that have their own bucket. A full bucket is dropped.
 const MOST_NAMESPACES: usize = 1024;
 
-/// How much a budget has at most, and how fast it fills.
+/// Size of a budget, and how fast it refills.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// What a full budget has.
+    /// Size of a full budget.
     pub(crate) at_once: f64,
-    /// What comes back in a second.
+    /// Refill per second.
     pub(crate) a_second: f64,
 }
 
 impl Rate {
-    /// A thousand times as much, for as many namespaces.
+    /// Multiplies the rate by the number of namespaces that have their own bucket.
     fn of_many(self) -> Self {
         let many = MOST_NAMESPACES as f64;
         Self { at_once: self.at_once * many, a_second: self.a_second * many }
     }
 }
 
-/// What is left at a certain time, such as questions; below zero where more was spent than there was.
+/// The rest of a budget at a certain time, for example in questions; below zero if it is overdrawn.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     left: f64,
@@ -59,7 +59,7 @@ impl TokenBucket {
         Self { left: (self.left + since * rate.a_second).min(rate.at_once), at: now }
     }
 
-    /// How long it takes from `now` until nothing is owed.
+    /// Returns how long it takes from `now` until the bucket is not overdrawn.
     fn owes(self, rate: Rate, now: Instant) -> Duration {
         Duration::from_secs_f64((-self.at(rate, now).left / rate.a_second).max(0.0))
     }
@@ -74,15 +74,15 @@ struct Budgets {
 }
 
 impl Default for Budgets {
-    /// Those for questions.
+    /// The budgets for questions.
     fn default() -> Self {
         Self { of_namespace: OF_NAMESPACE, of_all: OF_ALL, all: None, namespaces: HashMap::new() }
     }
 }
 
 impl Budgets {
-    /// The buckets of all namespaces and of this one, as they are now; `None` for this one where as many as there
-    /// is room for are in use.
+    /// Returns the current buckets of all namespaces together and of this one; `None` for this one if all
+    /// [`MOST_NAMESPACES`] buckets are in use.
     fn buckets(&mut self, namespace: &str, now: Instant) -> (&mut TokenBucket, Option<&mut TokenBucket>) {
         let (of_namespace, of_all) = (self.of_namespace, self.of_all);
         if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
@@ -98,7 +98,7 @@ impl Budgets {
         (all, Some(own))
     }
 
-    /// Takes one question from a namespace's budget; `false` if none is left.
+    /// Takes one question from a namespace's budget; `false` if the budget is empty.
     fn take(&mut self, namespace: &str, now: Instant) -> bool {
         let (all, Some(own)) = self.buckets(namespace, now) else { return false };
         if own.left < 1.0 || all.left < 1.0 {
@@ -109,7 +109,7 @@ impl Budgets {
         true
     }
 
-    /// Takes what was spent, whether so much is left or not.
+    /// Subtracts `spent`, even if less is left.
     fn charge(&mut self, namespace: &str, spent: f64, now: Instant) {
         let (all, own) = self.buckets(namespace, now);
         all.left -= spent;
@@ -118,7 +118,7 @@ impl Budgets {
         }
     }
 
-    /// How long from `now` a namespace owes; and all namespaces together.
+    /// Returns how long from `now` a namespace's budget is overdrawn, and that of all namespaces together.
     fn owed(&self, namespace: &str, now: Instant) -> (Duration, Duration) {
         let own = self.namespaces.get(namespace).map(|bucket| bucket.owes(self.of_namespace, now));
         let of_all = self.all.map(|all| all.owes(self.of_all, now));
@@ -131,23 +131,24 @@ impl Budgets {
 pub(crate) struct Budget(Arc<Mutex<Budgets>>);
 
 impl Budget {
-    /// Budgets of this much a namespace, and enough for a thousand namespaces together.
+    /// Creates budgets with this rate for each namespace, and enough for a thousand namespaces together.
     pub(crate) fn of_each(of_namespace: Rate) -> Self {
         let of_all = of_namespace.of_many();
         Self(Arc::new(Mutex::new(Budgets { of_namespace, of_all, ..Budgets::default() })))
     }
 
-    /// Questions on behalf of one namespace, which are refused when its budget is used up.
+    /// Returns an authorizer that takes its questions from one namespace's budget, and refuses them when the
+    /// budget is empty.
     pub(crate) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
         Metered { budget: self, namespace, authorizer }
     }
 
-    /// Takes what was spent on behalf of a namespace, also where less is left.
+    /// Subtracts what a namespace has spent from its budget, even if less is left.
     pub(crate) fn charge(&self, namespace: &str, spent: f64) {
         self.budgets().charge(namespace, spent, Instant::now());
     }
 
-    /// How long it takes until a namespace has paid for what it was charged; and all namespaces together.
+    /// Returns how long a namespace's budget stays overdrawn, and that of all namespaces together.
     pub(crate) fn owed(&self, namespace: &str) -> (Duration, Duration) {
         self.budgets().owed(namespace, Instant::now())
     }
@@ -157,7 +158,7 @@ impl Budget {
     }
 }
 
-/// Asks as long as the namespace has a budget.
+/// An authorizer that asks while the namespace's budget lasts.
 pub(crate) struct Metered<'a> {
     budget: &'a Budget,
     namespace: &'a str,
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(budgets.owed("quiet", start), none);
         assert!(budgets.take("quiet", start));
         assert_eq!(budgets.owed("loud", start + Duration::from_secs(2)), none);
-        // Where namespaces cannot be told apart any more, all of them together pay.
+        // Too many namespaces for buckets of their own: all namespaces together pay.
         for at in 0..2 * MOST_NAMESPACES {
             budgets.charge(&format!("n-{at}"), 8.0, start);
         }

@@ -1,5 +1,5 @@
-//! Asks the API server whether an identity's rights suffice. [`copyrator_core::authority`] says which
-//! questions to ask, and words the refusals.
+//! Access checks: asks the API server whether an identity has the rights that it needs.
+//! [`copyrator_core::authority`] decides which questions to ask, and words the refusals.
 
 mod ask;
 mod budget;

@@ -1,4 +1,4 @@
-//! Asks the questions about one object, with as few requests as possible.
+//! Asks the questions about one object with as few requests as possible.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::{
     names::NamespacedName,
 };
 
-/// How many questions are under way at once.
+/// Maximum number of concurrent questions.
 const AT_ONCE: usize = 8;
 
-/// How many questions about single objects or namespaces one object may take.
+/// Maximum number of questions about single objects or namespaces for one object.
 pub(crate) const MOST_QUESTIONS: usize = 384;
 
-/// The longest refusal in a status, in bytes.
+/// Maximum length of a refusal in a status, in bytes.
 const LONGEST: usize = 8 << 10;
 
 /// The result of asking several questions.
@@ -26,14 +26,14 @@ const LONGEST: usize = 8 << 10;
 pub(crate) enum Answers<'q> {
     /// The questions with the answer no, in order; empty if everything is allowed.
     Refused(Vec<&'q Question>),
-    /// This many questions would have to be asked one by one, so none of them was.
+    /// Number of questions left to ask one by one; it is above the limit, so none of them was asked.
     TooMany(usize),
 }
 
-/// Asks everything that an object needs, and returns whether its identity has the rights.
+/// Asks all questions that an object needs, and returns whether its identity has the rights.
 ///
 /// # Errors
-/// There was no answer. Earlier answers stay valid until they are too old.
+/// Returns an error if a question has no answer. Earlier answers stay valid until they expire.
 pub(crate) async fn settle(
     authorizer: &dyn Authorizer,
     of: &NamespacedName,
@@ -63,11 +63,11 @@ pub(crate) async fn settle(
     })
 }
 
-/// Asks these questions. Where they ask the same about several objects or namespaces, a yes for all of them
-/// answers each, so that is asked first; at most `most` questions are then asked one by one.
+/// Returns the questions with the answer no. Asks wider questions first: a yes for all objects or namespaces
+/// answers each narrower question. Then asks at most `most` questions one by one.
 ///
 /// # Errors
-/// A question was not answered.
+/// Returns an error if a question has no answer.
 pub(crate) async fn refused<'q>(
     authorizer: &dyn Authorizer,
     questions: &'q [Question],
@@ -94,7 +94,7 @@ enum Wider {
     Everything,
     /// About all objects of the kind in one namespace.
     OfNamespace,
-    /// About objects of one name, or all objects, in all namespaces.
+    /// About one name (or all names) in all namespaces.
     OfName,
 }
 
@@ -110,7 +110,7 @@ impl Wider {
         wider
     }
 
-    /// Whether it covers more questions than the narrower ones after it: only then it is worth asking.
+    /// Whether this question covers more than the narrower ones after it; otherwise it is not worth asking.
     fn pays(self, group: &[&Question]) -> bool {
         let differ = |by: fn(&Question) -> Option<&str>| {
             group.first().is_some_and(|first| group.iter().any(|one| by(one) != by(first)))
@@ -124,10 +124,11 @@ impl Wider {
     }
 }
 
-/// The parts of a question that a wider one keeps. The subject comes last, since comparing it takes long.
+/// The parts of a question that the wider question keeps. The subject comes last, since comparing it takes
+/// long.
 type Group<'q> = (&'q str, &'q str, &'q str, Option<&'q str>, Option<&'q str>, Option<&'q str>, &'q Subject);
 
-/// The questions that no wider one answers.
+/// Returns the questions that no wider question answers with yes.
 async fn not_covered<'q>(
     authorizer: &dyn Authorizer,
     questions: Vec<&'q Question>,
@@ -149,10 +150,10 @@ async fn not_covered<'q>(
     Ok(left.into_iter().flatten().collect())
 }
 
-/// Asks these questions, some of them at the same time.
+/// Asks these questions, up to [`AT_ONCE`] concurrently.
 ///
 /// # Errors
-/// A question was not answered.
+/// Returns an error if a question has no answer.
 pub(crate) async fn ask(authorizer: &dyn Authorizer, questions: &[&Question]) -> Result<Vec<bool>, AskError> {
     let mut allowed = Vec::with_capacity(questions.len());
     for some in questions.chunks(AT_ONCE) {

@@ -1,5 +1,5 @@
-//! What a person writes through `copyrator console`: a CopyratorTemplate, with that person's own credentials. The operator has
-//! no part in it: no lease is asked for, and the API server says whether it is allowed, as it does to everybody.
+//! Writes of a person through `copyrator console`: CopyratorTemplates, with that person's own credentials.
+//! The operator takes no part: this needs no lease, and the API server authorizes each write as for any user.
 
 use std::sync::Arc;
 
@@ -24,35 +24,35 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct AsCaller(WriteClient);
 
-/// Why there is no answer of the API server.
+/// Why the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsent {
-    /// The request makes no sense.
+    /// The request is malformed.
     #[error("this is not a request")]
     Malformed(#[source] request::Error),
-    /// It is about something else than one template. It was not sent.
+    /// The request is not about one template. It was not sent.
     #[error("{method} {path} was not sent: this client writes templates only")]
     NotATemplate { method: Method, path: String },
-    /// It was sent, or could not be.
+    /// The request had no answer; it may have been sent.
     #[error("no answer of the API server: read the template to see whether it was written")]
     Unanswered(#[source] Box<kube::Error>),
 }
 
-/// A client that reads with the caller's rights, and one that writes templates with them.
+/// Returns a client that reads with the caller's rights, and one that writes templates with them.
 ///
 /// # Errors
-/// There is no usable configuration.
+/// Returns an error if there is no usable configuration.
 pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), ClientError> {
-    // A person's few requests are not throttled.
+    // The few requests of a person need no throttle.
     let (reads, writes) = clients(target, &Arc::default()).await?;
     Ok((reads, AsCaller::new(writes)))
 }
 
-/// The same for a caller who has sent a token, which is all that the API server gets to see of the request. `heard` is told
-/// the status code of each answer.
+/// Returns the same clients for a caller who has sent a token. The API server gets only this token of the
+/// caller's request. `heard` receives the status code of each answer.
 ///
 /// # Errors
-/// The token cannot be sent.
+/// Returns an error if the token cannot be sent.
 pub(crate) fn with_token(
     server: &ApiServer,
     (token, home): (&SecretString, &str),
@@ -63,7 +63,7 @@ pub(crate) fn with_token(
 }
 
 impl AsCaller {
-    /// Writes through this client, which is the caller's.
+    /// Writes through this client, which has the caller's credentials.
     pub(crate) fn new(client: WriteClient) -> Self {
         Self(client)
     }
@@ -71,7 +71,7 @@ impl AsCaller {
     /// Creates or changes a template, by server-side apply without force.
     ///
     /// # Errors
-    /// There is no answer; a refusal is one.
+    /// Returns an error if there is no answer; a refusal is an answer.
     pub(crate) async fn apply(
         &self,
         name: &NamespacedName,
@@ -86,10 +86,10 @@ impl AsCaller {
         self.send(name, of(name).patch(&name.name, &params, &Patch::Apply(template))).await
     }
 
-    /// Deletes a template, if it is still as `preconditions` say.
+    /// Deletes a template if it still meets the `preconditions`.
     ///
     /// # Errors
-    /// There is no answer; a refusal is one.
+    /// Returns an error if there is no answer; a refusal is an answer.
     pub(crate) async fn delete(
         &self,
         name: &NamespacedName,
@@ -114,13 +114,13 @@ impl AsCaller {
     }
 }
 
-/// Requests about the templates of a namespace.
+/// Returns a request builder for the templates of a namespace.
 fn of(name: &NamespacedName) -> Request {
     Request::new(CopyratorTemplate::url_path(&(), Some(&name.namespace)))
 }
 
-/// Whether this applies or deletes the template of that name. A collection has another path, and what is no name could lead
-/// elsewhere.
+/// Whether the request applies or deletes the template of this name. A collection has another path, and a
+/// malformed name could lead to another path.
 fn is_of_one_template(method: &Method, path: &str, name: &NamespacedName) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_plain);
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What was sent: a line a request, and its body.
+    /// The requests that were sent: method and path, and the body.
     type Sent = Arc<Mutex<Vec<(String, Value)>>>;
 
     fn listening() -> (AsCaller, Sent) {

@@ -1,4 +1,4 @@
-//! Reads and writes the Secret with the webhook's CA, and the annotations with the state of a rotation.
+//! The Secret with the webhook's CA, and its annotations with the state of a rotation.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -9,10 +9,11 @@ use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::me
 
 use crate::marks::{CA_PUBLISHED, CA_SECRET, CA_SWITCHED, ROTATE};
 
-/// The rotation that the Secret describes.
+/// Reads the rotation from the Secret.
 ///
 /// # Errors
-/// There is no CA. A time that cannot be read counts as absent, and is written again.
+/// Returns an error if there is no CA. A time that cannot be read counts as absent; the next write replaces
+/// it.
 pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
     let annotation = |key: &str| secret.metadata.annotations.as_ref().and_then(|all| all.get(key));
@@ -26,13 +27,13 @@ pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     })
 }
 
-/// A Secret with this rotation, and nothing else.
+/// Creates a Secret with only this rotation.
 pub(super) fn encode(rotation: &Rotation) -> Secret {
     let metadata = ObjectMeta { name: Some(CA_SECRET.into()), ..ObjectMeta::default() };
     update(Secret { metadata, ..Secret::default() }, rotation)
 }
 
-/// The Secret with this rotation. Other labels and annotations stay, and so does the version that was read.
+/// Puts this rotation into the Secret. Other labels and annotations stay, and so does the resource version.
 pub(super) fn update(mut secret: Secret, rotation: &Rotation) -> Secret {
     let data: BTreeMap<_, _> =
         rotation.secret.to_data().into_iter().map(|(key, value)| (key, ByteString(value))).collect();

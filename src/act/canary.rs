@@ -1,5 +1,5 @@
-//! Sends a dry run of a harmless rule, to see whether calls reach the webhook, and whether the API server
-//! stamps authors.
+//! The canary: a dry run of a harmless rule. It shows whether calls reach the webhook, and whether the API
+//! server stamps authors.
 
 use kube::{Api, Client, ResourceExt, api::PostParams};
 
@@ -14,27 +14,27 @@ use crate::{
 /// The policy that refuses rules without a stamp (`webhook-config/policies/author-honest.yaml`).
 pub(super) const HONEST: &str = "copyrator-author-honest";
 
-/// What the canary tries.
+/// The question that a canary answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canary {
-    /// Whether calls arrive: it passes every hook of ours that sees rules.
+    /// Whether calls reach the webhook. This canary passes every hook of ours that sees rules.
     Arrives,
-    /// Whether the API server stamps by itself: no hook of ours stamps it.
+    /// Whether the API server stamps by itself. No hook of ours stamps this canary.
     Probes,
 }
 
 /// The answer to a canary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
-    /// `Ok` if our webhook answered; else what happened instead.
+    /// `Ok` if our webhook answered; otherwise the reason why not.
     pub(crate) heard: Result<(), String>,
-    /// Whether the canary was stamped; `None` where the answer does not tell.
+    /// Whether the canary was stamped; `None` if the answer does not show it.
     pub(super) stamped: Option<bool>,
-    /// When policies last gave no verdict about a write, in seconds, by the webhook that answered.
+    /// When policies last gave no verdict about a write, in seconds, according to the webhook that answered.
     pub(super) unjudged: Option<i64>,
 }
 
-/// Sends a canary. The token, of digits, distinguishes its answer from every other.
+/// Sends a canary. The token, of digits, distinguishes its answer from every other answer.
 pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
     let api: Api<CopyratorRule> = Api::namespaced(client.clone(), namespace);
     let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };
@@ -58,7 +58,7 @@ pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token:
     }
 }
 
-/// What a refusal tells, if it comes from the webhook, or from the policy that stands before it.
+/// Reads a refusal, if it comes from the webhook, or from the policy that acts before the webhook.
 fn echo(message: &str, token: &str) -> Option<Echo> {
     if let Some((_, rest)) = message.split_once(&format!("copyrator canary {token}")) {
         let unjudged = rest.split_once(UNJUDGED).and_then(|(_, seconds)| seconds.trim().parse().ok());
@@ -71,7 +71,7 @@ fn echo(message: &str, token: &str) -> Option<Echo> {
     })
 }
 
-/// A valid rule that would copy nothing, should it ever be stored.
+/// Returns a valid rule that would copy nothing, even if it were ever stored.
 pub(super) fn harmless_rule() -> CopyratorRule {
     let mut rule = CopyratorRule::default();
     rule.spec.source.kind = Kind::ConfigMap.to_string();

@@ -1,5 +1,5 @@
-//! Maintains the CA that the hooks' callers trust: our own in a Secret, one step of its rotation after the
-//! other; or a mounted one.
+//! The CA that the hooks' callers trust: our own in a Secret, which this module rotates step by step; or a
+//! mounted one.
 
 use std::{
     path::PathBuf,
@@ -26,10 +26,10 @@ use crate::{
     serve::Condition,
 };
 
-/// How many propagation times a Secret without a usable CA is left for people to repair, before it is
-/// replaced.
+/// Number of propagation times after which the keeper replaces a Secret without a usable CA. People can
+/// repair it until then.
 const TORN_FOR: u32 = 10;
-/// How many propagation times a CA stays trusted after it is no longer mounted.
+/// Number of propagation times for which a CA stays trusted after its last mount.
 const UNMOUNTED_FOR: u32 = 10;
 /// How soon to look again after a step.
 const NEXT_STEP: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(crate) enum CaError {
     Api {
         /// The attempted request and its object, in words.
         attempt: String,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -61,7 +61,7 @@ pub(crate) enum CaError {
     Torn {
         /// The namespace of Copyrator's own objects.
         namespace: String,
-        /// What is wrong with the Secret's data.
+        /// The fault in the Secret's data.
         #[source]
         source: CaSecretError,
     },
@@ -79,10 +79,10 @@ pub(crate) enum CaError {
     NotLeading,
 }
 
-/// Reads the CA; `None` where there is none yet.
+/// Reads the CA; `None` if there is none yet.
 ///
 /// # Errors
-/// The Secret cannot be read, or holds no CA.
+/// Returns an error if the Secret cannot be read, or contains no CA.
 pub(crate) async fn read_ca(
     client: &Client,
     namespace: &str,
@@ -90,17 +90,17 @@ pub(crate) async fn read_ca(
     Ok(read_rotation(client, namespace).await?.map(|rotation| rotation.secret))
 }
 
-/// Reads the CA with what its Secret says of a rotation; `None` where there is none yet.
+/// Reads the CA with the rotation state of its Secret; `None` if there is none yet.
 ///
 /// # Errors
-/// The Secret cannot be read, or holds no CA.
+/// Returns an error if the Secret cannot be read, or contains no CA.
 pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Option<Rotation>, CaError> {
     let found = read(client, namespace).await?;
     let torn = |source| CaError::Torn { namespace: namespace.to_owned(), source };
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Maintains the CA while we lead. Clones share their memory.
+/// Maintains the CA while we lead. Clones share its memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
     client: Client,
@@ -112,10 +112,10 @@ pub(crate) struct CaKeeper {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// What this process remembers of the CA; a new leader starts without it.
+/// The keeper's memory of the CA; a new leader starts without it.
 #[derive(Default)]
 struct Memory {
-    /// The last rotation that was read or written.
+    /// The last rotation that the keeper read or wrote.
     good: Option<Rotation>,
     /// Since when the Secret contains no CA.
     torn: Option<SystemTime>,
@@ -125,7 +125,8 @@ struct Memory {
 }
 
 impl CaKeeper {
-    /// Reads through `client`, writes through `writer`, and reports problems beside a usable CA to `told`.
+    /// Creates a keeper that reads through `client`, writes through `writer`, and reports problems beside a
+    /// usable CA to `told`.
     pub(crate) fn new(client: Client, writer: Writer, config: &Config, told: Condition) -> Self {
         Self {
             client,
@@ -143,16 +144,16 @@ impl CaKeeper {
         self.told.holds();
     }
 
-    /// When to look again.
+    /// Returns when to look again.
     pub(crate) fn again(&self) -> Duration {
         self.memory().again
     }
 
-    /// Takes the next step of the rotation, if one is due. Returns the CA certificates that the hooks should
-    /// trust after it, as PEM. Where the CA cannot be read, these are the last good ones.
+    /// Takes the next step of the rotation if one is due. Returns the CA certificates, as PEM, that the hooks
+    /// should trust after it. If the CA cannot be read, these are the last good ones.
     ///
     /// # Errors
-    /// There is no CA, or the CA bundles of the hooks cannot be read.
+    /// Returns an error if there is no CA, or the CA bundles of the hooks cannot be read.
     pub(crate) async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
         if let Some(dir) = &self.tls_dir {
             self.memory().again = MOUNTED.min(self.times.propagation);
@@ -163,8 +164,8 @@ impl CaKeeper {
         }
         self.memory().again = self.times.propagation;
         let Some(secret) = read(&self.client, &self.namespace).await? else {
-            // Somebody deleted the Secret while we run, and so wants another CA: the remembered one is not
-            // written again.
+            // A user who deletes the Secret while we run wants another CA, so the keeper does not restore the
+            // remembered one.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
         match decode(&secret) {
@@ -199,8 +200,8 @@ impl CaKeeper {
         self.write(secret, next, now).await
     }
 
-    /// A Secret that cannot be read is left alone for a while, since somebody may be repairing it. Then it is
-    /// replaced: otherwise no new replica could start, and in the end none could answer.
+    /// Waits before it replaces an unreadable Secret, since a person may be repairing it. Without a
+    /// replacement, no new replica could start, and in the end none could answer.
     async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
         let (since, good) = {
             let mut memory = self.memory();
@@ -273,13 +274,13 @@ impl CaKeeper {
         Ok(Rotation::new(authority.map_err(CaError::Issue)?, now))
     }
 
-    /// The CA bundles of both configurations, as the API server has them now.
+    /// Returns the CA bundles of both webhook configurations, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
         Ok(live_hooks(&self.client).await?.carried())
     }
 
-    /// Takes over from another leader. It may have made the hooks trust other CAs, whose leaves are still
-    /// served, so these count as mounted until now.
+    /// Takes over from another leader. The hooks may trust further CAs through that leader, whose leaves are
+    /// still served, so these CAs count as mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();
@@ -293,8 +294,8 @@ impl CaKeeper {
         Ok(())
     }
 
-    /// The mounted certificates, and those that were mounted until recently: replicas see a new volume one
-    /// after the other.
+    /// Returns the mounted certificates, and recently mounted ones: replicas see a new volume one after the
+    /// other.
     fn remember_mounted(
         &self,
         read: Result<Vec<Certificate>, MountError>,

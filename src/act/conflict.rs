@@ -1,17 +1,17 @@
-//! Conflicts of a server-side apply: which fields somebody else owns, and what is left of an object without them.
+//! Conflicts of a server-side apply: the fields that other managers own, and the rest of the object.
 
 use serde_json::{Deserializer, Value};
 
-/// What somebody else owns of what was to be applied.
+/// The fields of an apply that other managers own.
 pub(super) struct Conflict {
-    /// The API server's message; it names whom.
+    /// The API server's message, which names these managers.
     pub(super) message: String,
-    /// Paths of fields, as the API server writes them: `.status.conditions[type="Ready"].status`.
+    /// Paths of the fields in the API server's format: `.status.conditions[type="Ready"].status`.
     fields: Vec<String>,
 }
 
 impl Conflict {
-    /// Reads an answer; `None` where it is none about fields of others.
+    /// Reads an answer; `None` if it is not a conflict with other managers.
     pub(super) fn of(error: &kube::Error) -> Option<Self> {
         let kube::Error::Api(status) = error else { return None };
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -21,7 +21,7 @@ impl Conflict {
         (!fields.is_empty()).then_some(Self { message, fields })
     }
 
-    /// An object without these fields, and without the maps in which nothing else was.
+    /// Returns the object without these fields, and without maps that are empty then.
     pub(super) fn others(&self, object: &Value) -> Value {
         let mut others = object.clone();
         for field in &self.fields {
@@ -31,11 +31,12 @@ impl Conflict {
     }
 }
 
-/// Removes what is at the path; returns false where the way there is not understood, so that all of it has to go.
+/// Removes the value at the path. Returns `false` if the path is not understood; the caller then removes the
+/// whole value.
 fn remove(at: &mut Value, path: &str) -> bool {
     match at {
         Value::Object(fields) => {
-            // Names may have dots, so the longest one is meant.
+            // Names may contain dots, so the longest matching name counts.
             let rest = |name: &String| {
                 let rest = path.strip_prefix('.')?.strip_prefix(name.as_str())?;
                 (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
@@ -64,12 +65,13 @@ fn remove(at: &mut Value, path: &str) -> bool {
     }
 }
 
-/// The value that tells an item from others; the item itself has no name.
+/// Returns the value that identifies an item; with an empty name, the item itself.
 fn at_name<'i>(item: &'i Value, name: &str) -> &'i Value {
     if name.is_empty() { item } else { &item[name] }
 }
 
-/// What tells an item of a list from others, at the beginning of a path, and the rest of it: `[type="Ready"]`, or `[="a"]`.
+/// Reads the key of a list item at the beginning of a path, such as `[type="Ready"]` or `[="a"]`, and returns
+/// the rest of the path.
 fn key(path: &str) -> Option<(Vec<(&str, Value)>, &str)> {
     let (mut left, mut key) = (path.strip_prefix('[')?, Vec::new());
     loop {
@@ -130,7 +132,7 @@ mod tests {
             ),
             (".status.c[type=\"R\"].status", "/status/c/0", Some(json!({"type": "R"}))),
             (".status.c[type=\"S\"]", "/status/c", Some(json!([{"type": "R", "status": "F"}]))),
-            // What is not understood takes the whole field along.
+            // For a path that is not understood, the whole field is removed.
             (".status.c[0]", "/status/c", None),
             (".status.c[type=\"T\"].status", "/status/c", None),
         ] {

@@ -1,5 +1,5 @@
-//! What a write would change, by a dry run of it. The API server decides: what it stores differs from what was written, by defaults,
-//! normalized quantities and mutating webhooks.
+//! The changes that a write would make, by a dry run of it. The API server decides: it stores an object with
+//! defaults, normalized quantities and the changes of mutating webhooks.
 
 use std::{
     future::Future,
@@ -23,20 +23,21 @@ use crate::{
     plan::copy::{CopyWrite, not_kept},
 };
 
-/// What an examination of an object found.
+/// The result of examining an object.
 pub(crate) struct Examined {
-    /// Whether a write would change it, and what was compared: `None` where the write would be refused, which counts as a change.
+    /// Whether a write would change the object, and the compared hashes: `None` if the API server would
+    /// refuse the write, which counts as a change.
     pub(crate) differs: bool,
     pub(crate) compared: Option<Compared>,
-    /// The paths of the fields that the API server does not keep of what is declared, in most cases none.
+    /// The paths of the declared fields that the API server does not keep, in most cases none.
     pub(crate) not_kept: Vec<String>,
 }
 
-/// Whether a write would change the object in the edition that is known; `None` where it is of another one, or has changed in
-/// between.
+/// Examines whether a write would change the object; `None` if the object is not in the known edition, or has
+/// changed meanwhile.
 ///
 /// # Errors
-/// The API server did not answer.
+/// Returns an error if the API server does not answer.
 pub(crate) async fn examined(
     client: &Client,
     contents: &Contents,
@@ -50,7 +51,7 @@ pub(crate) async fn examined(
         Err(Error::Api(status)) if status.code == 404 => return Ok(None),
         Err(error) => return Err(failed(slot, error)),
     };
-    // A status that changes all the time is another version, and no other edition.
+    // The status may change all the time: that changes the resource version, but not the edition.
     let live = Declared::new(slot.kind, &known.metadata);
     if live.is_none_or(|live| live.facts().edition() != facts.edition()) {
         return Ok(None);
@@ -60,7 +61,7 @@ pub(crate) async fn examined(
     let mut body = declared.clone();
     body["metadata"]["uid"] = json!(known.metadata.uid);
     body["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
-    // An apply alone takes nothing off that another manager has set.
+    // An apply alone would not remove fields of other managers.
     take_off(&mut body, &write.surplus);
     let (params, patch) = match write.surplus.is_empty() {
         true => (PatchParams::apply(COPY_MANAGER).force(), Patch::Apply(body)),
@@ -76,7 +77,7 @@ pub(crate) async fn examined(
             Ok(Some(Examined { differs: known != applied, compared: Some(compared), not_kept }))
         }
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
-        // The write comes to the same, and its refusal is told.
+        // The API server would refuse the write itself, too; the write then reports the refusal.
         Err(Error::Api(status)) if status.code < 500 && status.code != 429 => {
             Ok(Some(Examined { differs: true, compared: None, not_kept: Vec::new() }))
         }
@@ -100,7 +101,7 @@ fn failed(slot: &ObjectKey, error: Error) -> ContentError {
     ContentError::Fetch { object: slot.clone(), source: Box::new(error) }
 }
 
-/// A hash of all of an object but its status and what changes with every write.
+/// Returns a hash of an object without its status and the fields that change with every write.
 pub(super) fn hash_of(object: &DynamicObject) -> u64 {
     hash(&substance(object))
 }
@@ -111,7 +112,7 @@ fn hash(substance: &Value) -> u64 {
     hasher.finish()
 }
 
-/// The object without its status and what changes with every write.
+/// Returns the object without its status and the fields that change with every write.
 fn substance(object: &DynamicObject) -> Value {
     let mut object = json!(object);
     if let Some(fields) = object.as_object_mut() {

@@ -1,5 +1,5 @@
-//! Writes the webhook configurations, once calls were seen to arrive: a hook without an answer and with
-//! `failurePolicy: Fail` is an outage (kubevela PR 6919, cert-manager#2908).
+//! The webhook configurations, written only after a canary has shown that calls reach the webhook: a hook
+//! without an answer and with `failurePolicy: Fail` is an outage (kubevela PR 6919, cert-manager#2908).
 
 use std::{
     fmt::Debug,
@@ -41,7 +41,7 @@ use crate::{
     serve::Condition,
 };
 
-/// The remark in readiness, where a hook stamps authors.
+/// The readiness remark if a hook stamps authors.
 const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since the API server does not stamp by itself \
      (it does from Kubernetes 1.36 on, by the MutatingAdmissionPolicy copyrator-author): while no webhook answers, rules \
      and monitors cannot be written";
@@ -62,7 +62,7 @@ pub(crate) enum HookError {
     Api {
         /// The attempted request and its object, in words.
         attempt: String,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -72,7 +72,7 @@ pub(crate) enum HookError {
         /// The attempted request and its object, in words.
         attempt: String,
     },
-    /// The canary did not arrive; what happened instead.
+    /// The canary did not reach the webhook, for this reason.
     #[error(
         "the API server's calls do not reach the webhook yet, so that no hook is in force ({0}): \
          is a webhook running, and does the API server reach it?"
@@ -92,7 +92,7 @@ trait Configuration:
 impl Configuration for ValidatingWebhookConfiguration {}
 impl Configuration for MutatingWebhookConfiguration {}
 
-/// Maintains the webhook configurations. Clones share what they remember.
+/// Maintains the webhook configurations. Clones share their memory.
 #[derive(Clone)]
 pub(crate) struct HookWriter {
     client: Client,
@@ -105,14 +105,15 @@ pub(crate) struct HookWriter {
     ca: CaKeeper,
     condition: Condition,
     stamps: Condition,
-    /// When a write last passed without a verdict of the policies, in seconds, as far as canaries tell: a webhook let it pass, or
-    /// there were no hooks.
+    /// When a write last passed without a verdict of the policies, in seconds, as far as canaries show: a
+    /// failing webhook let it pass, or there were no hooks.
     unjudged: Arc<AtomicI64>,
 }
 
 impl HookWriter {
-    /// Reads and makes dry runs through `client`, writes through `writer`, and reports the state to `condition`;
-    /// to `stamps`, if a hook must stamp authors; to `ca`, if there is a problem with the CA.
+    /// Creates a writer that reads and makes dry runs through `client`, and writes through `writer`. It
+    /// reports the state to `condition`, to `stamps` if a hook must stamp authors, and to `ca` if there is a
+    /// problem with the CA.
     pub(crate) fn new(
         client: Client,
         writer: Writer,
@@ -138,7 +139,7 @@ impl HookWriter {
         }
     }
 
-    /// When a write last passed without a verdict of the policies, in seconds since 1970; 0: never.
+    /// Returns when a write last passed without a verdict of the policies, in seconds since 1970; 0: never.
     pub(crate) fn unjudged(&self) -> i64 {
         self.unjudged.load(Ordering::Relaxed)
     }
@@ -150,7 +151,7 @@ impl HookWriter {
         self.ca.rest();
     }
 
-    /// When to look again if all is well: a rotation of the CA may need it sooner.
+    /// Returns when to look again if all is well: a rotation of the CA may need it sooner.
     pub(crate) fn again(&self) -> Duration {
         self.ca.again()
     }
@@ -158,7 +159,7 @@ impl HookWriter {
     /// Brings CA and hooks up to date.
     ///
     /// # Errors
-    /// They are not up to date, or calls do not arrive; try again.
+    /// Returns an error if they are not up to date, or calls do not reach the webhook; try again.
     pub(crate) async fn keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
@@ -185,7 +186,7 @@ impl HookWriter {
         let owner = self.owner().await?;
         let mut live = live_hooks(&self.client).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
-            // Existing hooks only count if somebody answers them.
+            // Existing hooks only count if a webhook answers them.
             if live.validating.as_ref().is_some_and(has_canary) {
                 self.canary(now).await?;
             }
@@ -200,21 +201,22 @@ impl HookWriter {
         let frame = Frame { owner, ..self.frame(stamper, &bundle) };
         let (validating, mutating) = render(policies, warned, &frame);
         if live.validating.as_ref().is_none_or(is_trial) {
-            // Nothing depends on the hooks yet, so they are tried where a failure does no harm.
+            // No write depends on the hooks yet, so a trial with `failurePolicy: Ignore` does no harm.
             self.apply(&trial(&validating)).await?;
             if stamper == Stamper::Hook {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
-            // While there were no hooks, every write passed.
+            // Without hooks, every write passed.
             self.unjudged.fetch_max(unix_seconds(now), Ordering::Relaxed);
             live = live_hooks(&self.client).await?;
         }
-        // Existing hooks are written only in the version that was read. If a user deletes them meanwhile to switch
-        // the webhook off, a write would create them again without a call having arrived; and a user who has just
-        // said hands off would find the hooks changed once more.
+        // Writes existing hooks only in the version that was read. If a user deletes them meanwhile to switch
+        // the webhook off, a write must not create them again before a call has arrived. If a user has just
+        // set the hands-off annotation, a write must not change the hooks once more.
         //
-        // Defaults come before requirements, so that no write is refused in between for what a default adds.
+        // Defaults come before requirements, so that no requirement refuses a write for lack of a value that
+        // a default adds.
         self.keep_one(&mutating, live.mutating).await?;
         self.keep_one(&validating, live.validating).await?;
         self.canary(now).await
@@ -227,7 +229,8 @@ impl HookWriter {
         if live.as_ref().is_some_and(|live| says(&as_json(live), &wanted_json)) {
             return Ok(());
         }
-        // With a uid, an apply creates nothing: the API server answers 409 if that object is gone, or has changed.
+        // With a UID, an apply creates no object: the API server answers 409 if that object is gone, or has
+        // changed.
         let mut same = wanted.clone();
         let (uid, version) = live.map(|live| (live.uid(), live.resource_version())).unwrap_or_default();
         (same.meta_mut().uid, same.meta_mut().resource_version) = (uid, version);
@@ -235,7 +238,7 @@ impl HookWriter {
         if says(&as_json(&written), &wanted_json) {
             return Ok(());
         }
-        // An apply keeps what others added, which may exempt writes. The whole list is ours.
+        // An apply keeps hooks and fields that others added, which may exempt writes. The whole list is ours.
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": written.resource_version() },
             "webhooks": wanted_json["webhooks"],
@@ -249,13 +252,13 @@ impl HookWriter {
         .map(drop)
     }
 
-    /// Tries whether calls arrive.
+    /// Checks by a canary whether calls reach the webhook.
     async fn canary(&self, now: SystemTime) -> Result<(), HookError> {
         arrives(|| self.echo(Canary::Arrives, now)).await
     }
 
-    /// The configurations for these policies, except for the CA bundle and the owner, which policies do not
-    /// affect.
+    /// Returns the configurations for these policies, without the CA bundle and the owner, which policies do
+    /// not affect.
     pub(crate) fn wanted(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
@@ -264,7 +267,7 @@ impl HookWriter {
         render(policies, &WarningScope::default(), &self.frame(Stamper::ApiServer, ""))
     }
 
-    /// The settings that do not depend on policies, without an owner.
+    /// Returns the settings that do not depend on policies, without an owner.
     fn frame<'a>(&'a self, stamper: Stamper, ca_bundle_pem: &'a str) -> Frame<'a> {
         Frame {
             stamper,
@@ -277,8 +280,8 @@ impl HookWriter {
         }
     }
 
-    /// Whether the API server or a hook stamps authors: the API server, if it does so without a hook of ours.
-    /// If that cannot be tried now, whichever has done it so far.
+    /// Decides whether the API server or a hook stamps authors: the API server, if it does so without a hook
+    /// of ours. If the probe gives no answer, the current stamper stays.
     async fn stamper(
         &self,
         live: Option<&MutatingWebhookConfiguration>,
@@ -308,7 +311,7 @@ impl HookWriter {
         self.still_leads()?;
         let token = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos().to_string();
         let echo = canary::send(&self.client, &self.own_namespace, which, &token).await;
-        // Any of several webhooks answers, and each knows its own time.
+        // Any of several webhook replicas answers, and each knows only its own time.
         self.unjudged.fetch_max(echo.unjudged.unwrap_or_default(), Ordering::Relaxed);
         Ok(echo)
     }
@@ -348,10 +351,11 @@ impl HookWriter {
     }
 }
 
-/// How long to wait before a canary is tried again: the API server takes a second or so for a new hook.
+/// Pause before another try of a canary: the API server takes a second or so for a new hook.
 pub(crate) const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
-/// Tries twice whether calls arrive: a call that is refused because of load (429) says nothing about others.
+/// Sends up to two canaries: the first call may be refused for load (429), which shows nothing about other
+/// calls.
 async fn arrives<F: Future<Output = Result<Echo, HookError>>>(send: impl Fn() -> F) -> Result<(), HookError> {
     if send().await?.heard.is_ok() {
         return Ok(());
@@ -368,8 +372,8 @@ fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
 }
 
-/// Whether a user has taken over one of the configurations by hand. One is enough: in a hurry, people
-/// annotate the one they see.
+/// Whether a user has taken over a configuration by annotation. One is enough: in a hurry, people annotate
+/// the one they see.
 fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
     live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
 }
@@ -379,7 +383,7 @@ fn has_canary(live: &ValidatingWebhookConfiguration) -> bool {
     live.webhooks.iter().flatten().any(|hook| hook.name == OWN_KINDS)
 }
 
-/// The configuration with the canary's hook only, which is made harmless.
+/// Returns the configuration with only the canary's hook, and with `failurePolicy: Ignore`.
 fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfiguration {
     let mut trial = validating.clone();
     let hooks = trial.webhooks.get_or_insert_default();
@@ -390,7 +394,7 @@ fn trial(validating: &ValidatingWebhookConfiguration) -> ValidatingWebhookConfig
     trial
 }
 
-/// The configuration with the author hook, which is made harmless.
+/// Returns the configuration with `failurePolicy: Ignore` for the hooks that stamp authors.
 fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookConfiguration {
     let mut trial = mutating.clone();
     for hook in trial.webhooks.iter_mut().flatten().filter(|hook| STAMPING.contains(&hook.name.as_str())) {
@@ -399,7 +403,7 @@ fn trial_of_stamps(mutating: &MutatingWebhookConfiguration) -> MutatingWebhookCo
     trial
 }
 
-/// Whether the existing configuration is a trial that was not answered yet.
+/// Whether the existing configuration is a trial that no webhook has answered yet.
 fn is_trial(live: &ValidatingWebhookConfiguration) -> bool {
     let harmless = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
     live.webhooks.iter().flatten().all(|hook| hook.name == OWN_KINDS && harmless(&hook.failure_policy))

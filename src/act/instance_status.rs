@@ -1,5 +1,5 @@
-//! Writes into the status of an object that a template is rendered for: what its `writeStatus` says, by a manager of its own for
-//! each template, and never over what somebody else owns.
+//! Writes the `writeStatus` of a template into the status of each object that the template is rendered for.
+//! Each template has its own field manager, and never takes fields of other managers.
 
 use kube::{
     Api,
@@ -18,25 +18,26 @@ use crate::{
     observe::instances::resource,
 };
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) enum StatusWritten {
     /// The status that the object has now.
     Done(Value),
-    /// Somebody else owns a field.
+    /// Another manager owns a field.
     Owned {
-        /// What the API server says, which names whom.
+        /// The API server's message, which names the manager.
         message: String,
-        /// Whether the other fields were written, and are other than before.
+        /// Whether the write of the other fields changed the object.
         changed: bool,
     },
-    /// The API server serves no such subresource, or the object is gone: it answers both alike.
+    /// The API server does not serve this subresource, or the object is gone: the answers are the same.
     Nowhere,
-    /// It was not written for another reason.
+    /// The write failed for another reason.
     Failed(Outcome),
 }
 
-/// The object, in the version for which the status was rendered: an apply without UID would make one that is gone.
+/// The version of an object that the status was rendered for. The UID keeps an apply from creating an object
+/// that is gone.
 pub(crate) struct InstanceVersion<'v> {
     /// Its namespace and name.
     pub(crate) name: &'v NamespacedName,
@@ -44,8 +45,8 @@ pub(crate) struct InstanceVersion<'v> {
     pub(crate) resource_version: &'v str,
 }
 
-/// Writes a status by server-side apply, to the subresource or to the object itself; without one, what the template has written is
-/// taken back. Where somebody else owns some of its fields, the others are written.
+/// Writes a status by server-side apply, to the subresource or to the object itself. Without a status,
+/// removes what the template has written. If another manager owns some fields, writes only the other fields.
 pub(crate) async fn write_instance_status(
     writer: &Writer,
     (kind, place): (&TemplateKind, StatusPlace),
@@ -98,7 +99,7 @@ pub(crate) async fn write_instance_status(
             let changed = object.metadata.resource_version.as_deref() != Some(of.resource_version);
             StatusWritten::Owned { message: conflict.message, changed }
         }
-        // Somebody has taken another one in between; it is tried again.
+        // Another manager has taken a further field meanwhile; the reconciler tries again.
         Err(WriteError::Api(error)) if Conflict::of(&error).is_some() => {
             StatusWritten::Owned { message: conflict.message, changed: false }
         }

@@ -1,5 +1,5 @@
-//! Maintains the key of digests and marks in a Secret: created once, never changed, and created again with
-//! the same key if somebody deletes it.
+//! The key of digests and marks, in a Secret. The reconciler creates it once and never changes it; if a user
+//! deletes the Secret, the reconciler creates it again with the same key.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
@@ -23,7 +23,7 @@ pub(crate) enum KeyError {
         verb: &'static str,
         /// The namespace of Copyrator's own objects.
         namespace: String,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -51,10 +51,10 @@ pub(crate) enum KeyError {
     Random,
 }
 
-/// Reads the key; `None` where there is none yet.
+/// Reads the key; `None` if there is none yet.
 ///
 /// # Errors
-/// The Secret cannot be read, or contains no key.
+/// Returns an error if the Secret cannot be read, or contains no key.
 pub(crate) async fn stored_digest_key(
     client: &Client,
     namespace: &str,
@@ -66,18 +66,19 @@ pub(crate) async fn stored_digest_key(
     secret.map(|secret| read(&secret, namespace)).transpose()
 }
 
-/// A key for digests that are only compared with each other and never written.
+/// Returns a random key for digests that are only compared with each other and never written.
 ///
 /// # Errors
-/// The operating system gives no random bytes.
+/// Returns an error if the operating system gives no random bytes.
 pub(crate) fn passing_digest_key() -> Result<DigestKey, KeyError> {
     random().map(|bytes| DigestKey::new(&bytes))
 }
 
-/// Reads the key, and creates it if there is none: without the lease, since a process that does not lead needs it, too.
+/// Reads the key, or creates it if there is none. Needs no lease: a process that does not lead needs the key,
+/// too.
 ///
 /// # Errors
-/// The Secret can be neither read nor created, or contains no key.
+/// Returns an error if the Secret can be neither read nor created, or contains no key.
 pub(crate) async fn digest_key(client: &WriteClient, namespace: &str) -> Result<DigestKey, KeyError> {
     let client = client.client();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
@@ -107,8 +108,8 @@ pub(crate) struct KeyKeeper {
 }
 
 impl KeyKeeper {
-    /// Reads through `client` and writes through `writer`; reports to `told` if the Secret contains another key than
-    /// the one in use.
+    /// Creates a keeper that reads through `client` and writes through `writer`. It reports to `told` if the
+    /// Secret contains another key than the one in use.
     pub(crate) fn new(client: Client, writer: Writer, namespace: &str, told: Condition) -> Self {
         Self { client, writer, namespace: namespace.to_owned(), told }
     }
@@ -118,12 +119,12 @@ impl KeyKeeper {
         self.told.holds();
     }
 
-    /// Creates the Secret with the key in use if it is gone: with another key, no mark in the cluster would
-    /// verify. A user who wants another key deletes the Secret while no reconciler runs. An existing Secret
-    /// is never changed.
+    /// Creates the Secret with the key in use if the Secret is gone: with another key, no mark in the cluster
+    /// would verify. A user who wants another key deletes the Secret while no reconciler runs. Never changes
+    /// an existing Secret.
     ///
     /// # Errors
-    /// The Secret can be neither read nor created.
+    /// Returns an error if the Secret can be neither read nor created.
     pub(crate) async fn keep(&self, key: &DigestKey) -> Result<(), KeyError> {
         let namespace = &self.namespace;
         let stored = match self.stored().await {
@@ -181,7 +182,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-/// A Secret with these bytes as its key.
+/// Returns a Secret with these bytes as its key.
 fn holding(bytes: &[u8]) -> Secret {
     Secret {
         metadata: ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() },

@@ -1,8 +1,8 @@
-//! Whether this process is the leader, asked immediately before every write.
+//! The leadership check, which precedes every write.
 
 use std::{sync::Arc, time::Duration};
 
-/// How long one write may take: less than the time between giving up leadership and the end of the lease.
+/// Timeout of one write: less than the time between giving up leadership and the end of the lease.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Leadership that expires by itself: a process that was paused wakes up without it.

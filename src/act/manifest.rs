@@ -1,4 +1,4 @@
-//! Copies as JSON for the API server, with their content. Nothing here is kept or shown.
+//! Manifests of copies: JSON for the API server, with content. This file neither keeps nor shows content.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{CopyWrite, Intent},
 };
 
-/// Everything that a copy should be. Fields that are not in it are not ours.
+/// Returns the manifest of a copy. Fields outside it are not ours.
 fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
@@ -26,7 +26,8 @@ fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     body
 }
 
-/// The same, with the note under which definition its rule was seen: what a write applies.
+/// Returns the manifest that a write applies: with the annotation for the CustomResourceDefinition of its
+/// rule.
 pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -> Value {
     let mut body = manifest(slot, &write.intent, content);
     if let Some(definition) = &write.definition {
@@ -35,8 +36,8 @@ pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -
     body
 }
 
-/// The object as it will be once `write` is made over what is there now: with the labels and annotations that others put on it and the
-/// write leaves. Without anything there, what the copy should be.
+/// Returns the object as it will be after `write`, with the labels and annotations of others that the write
+/// keeps. Without an existing object, returns the manifest of the copy.
 pub(crate) fn as_it_will_be(
     slot: &ObjectKey,
     write: &CopyWrite,
@@ -52,7 +53,7 @@ pub(crate) fn as_it_will_be(
     body
 }
 
-/// Nulls fields, as a merge patch does that takes them off.
+/// Nulls fields, so that a merge patch removes them.
 pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
     for field in fields {
         match field {
@@ -64,7 +65,8 @@ pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
     }
 }
 
-/// The existing object, as far as we know it: of the annotations, those that can be copied, and our marks.
+/// Returns the existing object as far as we know it, with those annotations that can be copied, and our
+/// marks.
 pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
     let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
     let metadata = (json!(*facts.labels), json!(annotations(slot, facts, content)));

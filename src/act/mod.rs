@@ -1,5 +1,5 @@
-//! Carries out plans: the only folder that writes to the API server, apart from the lease. [`as_caller`] has no plan: it sends
-//! what a person asks for.
+//! Carries out plans. Only this folder writes to the API server, apart from the lease. [`as_caller`] has no
+//! plan: it sends the requests of a person.
 
 pub(crate) mod as_caller;
 mod ca_secret;

@@ -1,4 +1,5 @@
-//! What an answer of the API server means for a write. Classified once, here, and tried on a real server.
+//! The outcome of a write, from the API server's answer. Only this file classifies answers; the
+//! classification was checked on a real API server.
 
 use std::time::Duration;
 
@@ -12,36 +13,37 @@ use crate::{
     plan::copy::{Acted, Made},
 };
 
-/// How many faults of an invalid object are told.
+/// Number of faults that the message about an invalid object lists.
 const MOST_FAULTS: usize = 4;
-/// How many characters of what is said of a field are told, from its beginning and from its end.
+/// Number of characters that a shortened fault keeps at its beginning, and at its end.
 const HALF: usize = 120;
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The write is done, or nothing is left to do.
+    /// The write is done, or was not needed.
     Done,
-    /// The object has changed since the plan. The watch will report it, and the key is planned again.
+    /// The object has changed since the plan. The watch will report it, and the reconciler plans the key
+    /// again.
     Stale,
-    /// The namespace is gone or terminating; its events cause another plan if need be.
+    /// The namespace is gone or terminating; its events cause another plan if necessary.
     NamespaceGone,
-    /// An update cannot do it, only deleting and recreating the object.
+    /// No update can make the change, only deleting and recreating the object.
     NeedsReplacing(String),
-    /// The API server, a policy or another webhook refused it; tried again slowly.
+    /// The API server, a policy or another webhook refused the write. The reconciler tries again slowly.
     Refused {
-        /// Why the API server refused it.
+        /// The reason of the refusal.
         reason: WriteFault,
-        /// What the API server said, without values.
+        /// The API server's message, without values.
         message: String,
     },
     /// The write failed and may soon succeed.
     Retry {
-        /// Not before this has passed, if the API server said so.
+        /// The shortest wait before the next try, if the API server gave one.
         after: Option<Duration>,
-        /// `Forbidden` where our own account lacks the right, else `Failed`.
+        /// `Forbidden` if our own account lacks the right, else `Failed`.
         reason: WriteFault,
-        /// What the API server said, or what failed on the way, without values.
+        /// The API server's message, or the error on the way, without values.
         message: String,
     },
     /// This process is no longer the leader: nothing was written.
@@ -49,12 +51,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// A failure that may soon pass.
+    /// Returns a failure that may soon pass.
     pub(crate) fn retry(message: String) -> Self {
         Self::Retry { after: None, reason: WriteFault::Failed, message }
     }
 
-    /// What is remembered of a write to a slot, with what the API server has made of the object, where that is known.
+    /// Returns what the slot remembers of the write. `made`: the object as the API server stored it, if
+    /// known.
     pub fn of_slot(&self, made: Option<Made>) -> Acted {
         match self.clone() {
             Self::Done => Acted::Done(made),
@@ -65,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// The value of a metric label.
+    /// Returns the value of a metric label.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -88,7 +91,7 @@ impl From<Error> for Outcome {
     }
 }
 
-/// An error in a few words, without values.
+/// Formats an error in a few words, without values.
 pub(crate) fn brief(error: &Error) -> String {
     match error {
         Error::Api(status) => readable(status),
@@ -105,7 +108,7 @@ fn api_outcome(status: &Status) -> Outcome {
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
     if let Some(message) = lacking_right(status) {
-        // Also what an API server says to everybody until it has read its roles, some seconds after its
+        // An API server also answers this to every user until it has read its roles, some seconds after its
         // start.
         return Outcome::Retry { after, reason: WriteFault::Forbidden, message };
     }
@@ -116,12 +119,13 @@ fn api_outcome(status: &Status) -> Outcome {
         409 => Outcome::Stale,
         413 => Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) },
         422 if about_field("metadata.uid") => Outcome::Stale,
-        // All of them together have 256 KiB at most, those of other writers too.
+        // All annotations together, including those of other writers, have 256 KiB at most.
         422 if about_field("metadata.annotations") && caused_by("FieldValueTooLong") => {
             Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
         }
-        // Both can happen at once; what an update cannot do decides. Of copies only a ResourceQuota has such a field of its spec
-        // (scopes), and a copy has those of an object that the API server has taken; a template has `recreate`.
+        // An answer can name immutable fields and invalid ones; the immutable fields decide. Among copies,
+        // only the spec of a ResourceQuota has such a field (scopes), and the API server has accepted its
+        // value in the source; a template has `recreate`.
         422 if about_field("immutable")
             || about_field("type")
             || about_field("roleRef")
@@ -137,7 +141,7 @@ fn api_outcome(status: &Status) -> Outcome {
             let reason = if lacks_room(status) { WriteFault::NoRoom } else { WriteFault::Refused };
             Outcome::Refused { reason, message: readable(status) }
         }
-        // A field that the schema does not have; seen on 1.36.3 (kubernetes#122480).
+        // The schema lacks a field; seen on 1.36.3 (kubernetes#122480).
         500 if status.message.starts_with("failed to create typed patch object") => {
             Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
         }
@@ -145,28 +149,30 @@ fn api_outcome(status: &Status) -> Outcome {
     }
 }
 
-/// Whether a quota, or what gives out the ports and addresses of Services, has no room. Admission policies word their own refusals.
+/// Whether a quota, or the allocator of the ports and addresses of Services, has no room. Admission policies
+/// word their own refusals, which do not count.
 fn lacks_room(status: &Status) -> bool {
     let said = |words: &str| status.message.contains(words);
     let by_policy = said("denied the request") || said("denied request");
     !by_policy && (said(" is forbidden: exceeded quota: ") || said("already allocated"))
 }
 
-/// Whether the API server itself finds the object invalid. Admission policies and webhooks answer with these codes, too, and may have
-/// another answer soon, and so does what gives out the ports and addresses of Services.
+/// Whether the API server itself finds the object invalid. Admission policies and webhooks use these codes,
+/// too, but may soon answer otherwise, and so may the allocator of the ports and addresses of Services.
 fn is_unfit(status: &Status) -> bool {
     let others = ["denied the request", "denied request", "already allocated"];
     ["BadRequest", "Invalid"].contains(&&*status.reason)
         && !others.iter().any(|said| status.message.contains(said))
 }
 
-/// The right that our own account lacks and how to grant it, if the API server refused the request for that.
+/// Returns the right that our own account lacks and how to grant it, if the API server refused the request
+/// for that reason.
 pub(crate) fn lacking(error: &Error) -> Option<String> {
     let Error::Api(status) = error else { return None };
     lacking_right(status)
 }
 
-/// The same, from the status: nobody looked at what was to be written.
+/// Returns the missing right from the status. Such a refusal shows nothing about the object in the request.
 fn lacking_right(status: &Status) -> Option<String> {
     if status.code != 403 {
         return None;
@@ -196,8 +202,9 @@ fn is_immutable_data(status: &Status) -> bool {
     })
 }
 
-/// Whether a field is as it was made for good. There is no reason of its own for that: these are the words of the API server (1.36.3), and
-/// those that definitions of kinds use for it, by convention; the rule stands where it has no words.
+/// Whether a field is immutable. The API server has no reason code for that, so this looks for its words
+/// (1.36.3), and for those that definitions of kinds use by convention. A validation rule without a message
+/// gives its expression.
 fn never_changes(cause: &StatusCause) -> bool {
     const ENDS: [&str; 7] = [
         "is immutable",
@@ -217,8 +224,8 @@ fn never_changes(cause: &StatusCause) -> bool {
         && (ENDS.iter().any(|end| said.ends_with(end)) || BEGINS.iter().any(|begin| said.starts_with(begin)))
 }
 
-/// An answer in words. What the API server says of an invalid ConfigMap or Secret can quote values ("Invalid value: …"), so of these,
-/// and where the kind is not named, only code, fields and reasons are told.
+/// Formats an answer. Messages about an invalid ConfigMap or Secret can quote values ("Invalid value: …").
+/// For these kinds, and for an unknown kind, the text has only code, fields and reasons.
 fn readable(status: &Status) -> String {
     let is_validation = status.reason == "Invalid" && !status.message.contains("ValidatingAdmissionPolicy");
     if !is_validation {
@@ -238,7 +245,7 @@ fn readable(status: &Status) -> String {
     format!("the API server finds the {kind} invalid: {} ({})", faults.join(", "), status.code)
 }
 
-/// A sentence without its middle where it is long: it begins with the value, and ends with what is wrong with that.
+/// Shortens a long message in its middle: it begins with the value, and ends with the fault.
 fn shortened(said: &str) -> String {
     let length = said.chars().count();
     if length <= 2 * HALF {
@@ -309,7 +316,7 @@ mod tests {
         );
     }
 
-    /// What somebody else refuses may pass soon; what is invalid does not.
+    /// A refusal by admission may pass soon; an invalid object stays invalid.
     #[test]
     fn what_is_invalid_is_told_from_what_admission_refuses() {
         for (code, reason, message, expected) in [
@@ -388,7 +395,7 @@ mod tests {
         }
     }
 
-    /// People search for the API server's words. Of kinds whose values are content it tells them, too.
+    /// People search for the API server's words. For ConfigMaps and Secrets, these words may quote values.
     #[test]
     fn what_the_api_server_says_is_kept_but_for_kinds_with_values() {
         let said = |kind: &str| {

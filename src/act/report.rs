@@ -1,4 +1,4 @@
-//! Reports results as Events, log lines and metrics: each once, and never a value.
+//! Reports of results as Events, log lines and metrics: each once, and never with a value.
 
 use std::{
     collections::BTreeSet,
@@ -32,16 +32,16 @@ struct WriteLabels {
     outcome: &'static str,
 }
 
-/// What there is to report of the action on one slot.
+/// The result of the action on one slot, to report.
 pub(crate) struct Told<'o> {
     pub(crate) outcome: &'o Outcome,
-    /// Whether the same failure has not come before.
+    /// Whether this failure is new for the slot.
     pub(crate) is_news: bool,
-    /// Whether the object in the slot was deleted, to be created anew.
+    /// Whether the action deleted the object in the slot, to create it anew.
     pub(crate) deleted: bool,
 }
 
-/// Publishes Events, log lines and metrics. Clones share what was reported.
+/// Publishes Events, log lines and metrics. Clones share the memory of past reports.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     recorder: Recorder,
@@ -49,24 +49,24 @@ pub(crate) struct Reporter {
     pub(super) world: Arc<RwLock<World>>,
     pub(super) restarts: Restarts,
     writes: Family<WriteLabels, Counter>,
-    /// The last that was reported on an object that templates are rendered for, by template and what it was about.
+    /// The last report on each object that templates are rendered for, by template, object and topic.
     hindrances: Dedup<(NamespacedName, NamespacedName, String)>,
 }
 
-/// What is reported on an object that a template is rendered for.
+/// The subject of a report on an object that a template is rendered for.
 #[derive(Clone, Copy)]
 pub(crate) struct Hindrance<'a> {
-    /// The template, as it is named among rules.
+    /// The template, by its name among rules.
     pub template: &'a NamespacedName,
-    /// The object that it is rendered for.
+    /// The object that the template is rendered for.
     pub object: &'a NamespacedName,
-    /// What of the template it is about: two of these are reported side by side.
+    /// The topic within the template. Reports about different topics do not replace each other.
     pub what: &'a str,
 }
 
 impl Reporter {
-    /// Publishes through `client`, with `host` as the reporting instance: also what was done just before the lease was
-    /// lost.
+    /// Publishes through `client`, with `host` as the reporting instance. Publishing needs no leadership, so
+    /// it includes writes from just before the lease was lost.
     pub(crate) fn new(client: &WriteClient, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
         Self {
@@ -78,13 +78,13 @@ impl Reporter {
         }
     }
 
-    /// Adds the counters of what was done to a registry.
+    /// Registers the counters of writes and restarts.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register("writes", "Writes to the API server by action and outcome", self.writes.clone());
         self.restarts.register(registry);
     }
 
-    /// Reports one write to one slot. Failures are reported when they change.
+    /// Reports one write to one slot. Reports a failure only when it changes.
     pub(crate) async fn copy(&self, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction, told: &Told<'_>) {
         let Told { outcome, is_news, deleted } = *told;
         let verb = verb(action);
@@ -126,8 +126,8 @@ impl Reporter {
         }
     }
 
-    /// Publishes an Event on a rule about the object in one slot; also on the object where it was somebody's before: whoever created
-    /// it looks there, and may not see the rule.
+    /// Publishes an Event on a rule about the object in one slot. If the object was foreign, publishes it on
+    /// the object as well: its creator looks there, and may not see the rule.
     async fn about_copy(
         &self,
         type_: EventType,
@@ -148,14 +148,14 @@ impl Reporter {
         }
     }
 
-    /// Reports what is new about a rule or monitor that this object's annotations declare: it has no status.
+    /// Reports news about a rule or monitor that this object's annotations declare, since it has no status.
     pub(crate) async fn status_event(&self, object: &ObjectKey, event: StatusEvent<'_>) {
         let type_ = if event.is_warning { EventType::Warning } else { EventType::Normal };
         self.event(type_, event.reason, event.message, &self.about(object), None).await;
     }
 
-    /// Reports on an object that a template is rendered for what keeps it from having what the template declares: reason and message, or
-    /// `None` where nothing does (any more).
+    /// Reports on an object that a template is rendered for why it lacks what the template declares (reason
+    /// and message). `None`: it lacks nothing (any more).
     pub(crate) async fn hindered(&self, of: Hindrance<'_>, what: Option<(&'static str, String)>) {
         let (reason, message) = what.unzip();
         let key = (of.template.clone(), of.object.clone(), of.what.to_owned());
@@ -166,13 +166,13 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, note, &about, None).await;
     }
 
-    /// Reports a source that is large for so many targets, and is copied all the same.
+    /// Reports a source that is large for so many targets. It is copied all the same.
     pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
     }
 
-    /// Reports what keeps a workload's restarts from succeeding, on the workload and on the monitors that restart it.
+    /// Reports why a workload's restarts do not succeed, on the workload and on the monitors that restart it.
     pub(crate) async fn restarts_fail(
         &self,
         workload: &WorkloadKey,
@@ -188,7 +188,7 @@ impl Reporter {
         }
     }
 
-    /// Reports on a monitor that a workload has failed with changed content, so that others wait.
+    /// Reports on a monitor that a workload has failed with changed content, and that other workloads wait.
     pub(crate) async fn stage_failed(&self, monitor: &NamespacedName, workload: &WorkloadKey, what: String) {
         tracing::warn!(%monitor, %workload, what, "a stage has stopped");
         let (of_monitor, of_workload) = (self.about_monitor(monitor), self.about_workload(workload));
@@ -236,7 +236,8 @@ impl Reporter {
         }
     }
 
-    /// The Event's object for a rule: the rule, the template, or the object whose annotations declare it.
+    /// Returns the Event's object for a rule: the rule, the template, or the object whose annotations declare
+    /// it.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.declaration(rule).map(|declared| declared.version().0);
@@ -249,7 +250,8 @@ impl Reporter {
         }
     }
 
-    /// The Event's object for an object that a template is rendered for; `None` where it is not known (any more).
+    /// Returns the Event's object for an object that a template is rendered for; `None` if it is not known
+    /// (any more).
     fn about_instance(&self, of: Hindrance<'_>) -> Option<ObjectReference> {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let compiled = world.templates().get(of.template)?.compiled.as_deref().ok()?;
@@ -264,7 +266,7 @@ impl Reporter {
         })
     }
 
-    /// The Event's object for a monitor: the monitor, or the object whose annotation declares it.
+    /// Returns the Event's object for a monitor: the monitor, or the object whose annotation declares it.
     pub(super) fn about_monitor(&self, monitor: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.monitors().get(monitor).map(|facts| &*facts.uid);
@@ -274,7 +276,7 @@ impl Reporter {
         }
     }
 
-    /// The Event's object for a ConfigMap or Secret.
+    /// Returns the Event's object for a ConfigMap or Secret.
     pub(super) fn about(&self, object: &ObjectKey) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let uid = world.object(object).map(|facts| facts.uid.to_string());
@@ -294,7 +296,7 @@ impl Reporter {
     }
 }
 
-/// The value of a metric label.
+/// Returns the value of a metric label.
 fn verb(action: &CopyAction) -> &'static str {
     match action {
         CopyAction::Write(write) if write.take_over.is_some() => "take_over",
@@ -309,7 +311,7 @@ fn verb(action: &CopyAction) -> &'static str {
     }
 }
 
-/// Why the object in the slot was deleted; `None` where it was not.
+/// Returns why the object in the slot was deleted; `None` if it was not.
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
     const NO_UPDATE: &str = "no update turns it into what is declared";
     let why_not = match told.outcome {

@@ -1,5 +1,5 @@
-//! The only place that writes workloads and deletes pods: one action at a time, on the very version that it
-//! was planned for.
+//! Writes of workloads and deletions of pods; only this file makes them. Each action applies to the version
+//! that it was planned for.
 
 use std::time::Duration;
 
@@ -30,20 +30,20 @@ use crate::{
 /// The result of a restart's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RestartOutcome {
-    /// A PodDisruptionBudget forbids evicting a pod now. This pod waits, no other.
+    /// A PodDisruptionBudget forbids evicting a pod now. Only this pod waits.
     Budget {
-        /// Not before this has passed, if the API server said so.
+        /// The shortest wait before the next try, if the API server gave one.
         after: Option<Duration>,
     },
-    /// The pod has two PodDisruptionBudgets: no eviction will ever succeed, and trying again would be
-    /// hammering.
+    /// The pod has two PodDisruptionBudgets: no eviction can ever succeed, and retries would only load the
+    /// API server.
     TooManyBudgets,
-    /// As for any other write.
+    /// The outcome, as for any other write.
     Write(Outcome),
 }
 
 impl RestartOutcome {
-    /// The value of a metric label.
+    /// Returns the value of a metric label.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Budget { .. } => "budget",
@@ -52,7 +52,8 @@ impl RestartOutcome {
         }
     }
 
-    /// What was refused for good reason, and is tried again slowly; waiting for a budget is no failure.
+    /// Returns the failure of a refused action, which is tried again slowly. Waiting for a budget is no
+    /// failure.
     pub(crate) fn refusal(&self) -> Option<AttemptFailure> {
         match self {
             Self::TooManyBudgets => Some(AttemptFailure::TooManyBudgets),
@@ -81,7 +82,7 @@ pub(crate) struct Restarter {
 }
 
 impl Restarter {
-    /// Sends every request through `writer`.
+    /// Creates a restarter that sends every request through `writer`.
     pub(crate) fn new(writer: Writer) -> Self {
         Self { writer }
     }
@@ -104,7 +105,7 @@ impl Restarter {
         }
     }
 
-    /// Deletes pods, each whatever happens to the others. Returns the worst result.
+    /// Deletes or evicts each pod independently. Returns the last failure, or `Done`.
     pub(crate) async fn remove(&self, namespace: &str, pods: &[RemovePod], how: Removal) -> RestartOutcome {
         let mut worst = RestartOutcome::Write(Outcome::Done);
         for pod in pods {
@@ -129,8 +130,8 @@ impl Restarter {
         .await
     }
 
-    /// Not `Api::evict`: kube 5.0 writes the options as `delete_options`, which the API server ignores, and
-    /// with them the precondition that it is this very pod.
+    /// Sends an eviction without `Api::evict`: kube 5.0 writes the options as `delete_options`. The API
+    /// server ignores them, and with them the precondition on the pod's UID.
     async fn evict(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
         let path = format!("{}/{}/eviction", Pod::url_path(&(), Some(namespace)), pod.name);
         let request = Request::post(path).header("Content-Type", "application/json");
@@ -174,8 +175,8 @@ fn resource(kind: WorkloadKind) -> ApiResource {
     }
 }
 
-/// The complete intent of one manager: two partial ones under one name would delete each other's fields.
-/// Without the uid, the resource version alone would create a workload again that was deleted.
+/// Returns the complete intent of one manager: two partial intents under one name would delete each other's
+/// fields. Without the UID, the resource version alone would create a deleted workload again.
 fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) -> Value {
     let resource = resource(key.kind);
     let mut body = json!({

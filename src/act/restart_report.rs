@@ -1,5 +1,5 @@
-//! Reports restarts: on the workload why it restarted, on the changed object which workloads restart, and in
-//! metrics how often and how late.
+//! Reports of restarts: on the workload why it restarted, on the changed object which workloads restart, and
+//! in metrics how often and how late.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -21,12 +21,12 @@ use crate::{
     plan::restart::{Cause, Failure, Removal, RemovePod, RestartAction, because},
 };
 
-/// Why something restarts, and since when it is due.
+/// The reason of a restart, and its delay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Why {
     /// The objects that have changed.
     pub causes: Vec<Cause>,
-    /// The monitors or annotations that ask for it, in words: `ConfigMonitor web`.
+    /// The monitors or annotations that ask for the restart, in words: `ConfigMonitor web`.
     pub asked_by: Vec<String>,
     /// How long ago content last changed, in seconds.
     pub lag: Option<f64>,
@@ -69,7 +69,7 @@ impl Reporter {
         }
     }
 
-    /// Reports that pods of a monitor's podSelector were deleted, or could not be.
+    /// Reports the deletion of pods of a monitor's podSelector, or its failure.
     pub(crate) async fn pods(
         &self,
         monitor: &NamespacedName,
@@ -85,7 +85,7 @@ impl Reporter {
         self.restarted(outcome, note, why, &self.about_monitor(monitor)).await;
     }
 
-    /// Whether this change was not reported yet.
+    /// Whether this change is not reported yet.
     pub(crate) fn is_news(&self, cause: &Cause) -> bool {
         let told = self.restarts.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(&cause.object) != Some(&cause.changed_at)
@@ -105,7 +105,7 @@ impl Reporter {
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
     }
 
-    /// Reports what the writer of a workload is to be told about it; `None`: nothing (any more).
+    /// Reports a problem to the workload's author as an Event; `None` clears it.
     pub(crate) async fn remark_of_workload(&self, workload: &WorkloadKey, remark: Option<Remark>) {
         let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
         let (Some(reason), Some(text)) = (reason, self.restarts.remarks_of_workloads.is_new(workload, text))
@@ -116,7 +116,7 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, text, &self.about_workload(workload), None).await;
     }
 
-    /// The same of any other object.
+    /// Reports a problem to the author of any other object as an Event; `None` clears it.
     pub(crate) async fn remark(&self, object: &ObjectKey, remark: Option<Remark>) {
         let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
         let (Some(reason), Some(text)) = (reason, self.restarts.remarks.is_new(object, text)) else { return };
@@ -137,8 +137,8 @@ impl Reporter {
         }
     }
 
-    /// The recorder counts an Event that differs in its note only as a repetition, and keeps the first note.
-    /// A hash of the note in the action distinguishes them.
+    /// Publishes an Event with a hash of the note in its action. If only the note differs, the recorder would
+    /// count the Event as a repetition and keep the first note.
     pub(super) async fn event_of(
         &self,
         type_: EventType,

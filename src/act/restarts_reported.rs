@@ -1,4 +1,4 @@
-//! What was reported of restarts: in metrics how often and how late, and what is not reported twice.
+//! The memory of reports about restarts: metrics, and the messages not to repeat.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ struct RestartLabels {
     outcome: &'static str,
 }
 
-/// What was reported already, to report each thing once.
+/// The metrics of restarts, and past reports, so that each is reported once.
 #[derive(Clone, Debug)]
 pub(super) struct Restarts {
     counts: Family<RestartLabels, Counter>,
     lag: Histogram,
-    /// The change of each object that was reported.
+    /// The last reported change of each object.
     pub(super) told: Arc<Mutex<HashMap<ObjectKey, Timestamp>>>,
     /// The last remark about each workload.
     pub(super) remarks_of_workloads: Dedup<WorkloadKey>,

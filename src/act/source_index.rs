@@ -17,8 +17,8 @@ pub(crate) struct Version {
     pub resource_version: Box<str>,
 }
 
-/// Writes the index by server-side apply: over the version that it was planned for, or where there is none
-/// yet.
+/// Writes the index by server-side apply: over the version that the change was planned for, or as a new
+/// object if there is none.
 pub(crate) async fn write_source_index(
     writer: &Writer,
     at: &ObjectKey,
@@ -35,7 +35,7 @@ pub(crate) async fn write_source_index(
             metadata["uid"] = json!(version.uid);
             metadata["resourceVersion"] = json!(version.resource_version);
         }
-        // Accepted only where there is no object.
+        // The API server accepts this version only if there is no object.
         None => metadata["resourceVersion"] = json!("1"),
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});

@@ -1,7 +1,7 @@
-//! Sends a dry run under a forged author, to see whether the API server keeps author annotations honest. A
-//! rule can only be written once its definition is there, and the policies with it. A ConfigMap can be
-//! written before, so its stamp is worth nothing until something guards it. Where no hook of ours is
-//! possible, a rule's stamp may be unguarded, too.
+//! A dry run under a forged author, which shows whether the API server protects author annotations. Users can
+//! write a rule only after its definition and the policies are installed. They can write a ConfigMap before,
+//! so its stamp proves nothing until a policy or hook guards it. Where hooks of ours are not possible, a
+//! rule's stamp may be unguarded, too.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use super::{canary, leader::WRITE_TIMEOUT, outcome::brief};
 use crate::marks::{AUTHOR, AUTHOR_GROUPS, DECLARES, DECLARES_VALUE, GRANT_MANAGER, RESTART_PODS};
 
 const NAME: &str = "copyrator-stamp-probe";
-/// The forged author, whose name belongs to nobody.
+/// The forged author; no user has this name.
 const NOBODY: &str = "copyrator.dev:nobody";
 /// The policy that refuses forgeries (`webhook-config/policies/annotations-honest.yaml`).
 const HONEST: &str = "copyrator-annotations-honest";
 
-/// Whether a forged stamp on annotations is corrected or refused.
+/// Whether the API server corrects or refuses a forged stamp on annotations.
 ///
 /// # Errors
-/// Why that cannot be tried now.
+/// Returns the reason why this cannot be tried now.
 pub(crate) async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
     is_put_right(&api, &forgery(), HONEST).await
 }
 
-/// Whether a forged stamp on a rule is corrected or refused.
+/// Whether the API server corrects or refuses a forged stamp on a rule.
 ///
 /// # Errors
-/// Why that cannot be tried now.
+/// Returns the reason why this cannot be tried now.
 pub(crate) async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api = Api::namespaced(client.clone(), own_namespace);
     let mut forged = canary::harmless_rule();
@@ -54,7 +54,7 @@ where
 }
 
 fn forgery() -> ConfigMap {
-    // The newest of the annotations: a policy that guards it guards all of them.
+    // The newest annotation: a policy that guards it guards all of them.
     let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();

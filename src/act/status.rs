@@ -18,7 +18,7 @@ use crate::{
     names::NamespacedName,
 };
 
-/// The object whose status is written.
+/// The object that gets the status.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusOf<'a> {
     /// The object's namespace; `None` for a policy.
@@ -36,7 +36,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The version that the facts are of.
+    /// Returns the version of the facts.
     pub(crate) fn of(facts: &MonitorFacts) -> Self {
         Self { uid: facts.uid.clone(), resource_version: facts.resource_version.clone() }
     }
@@ -52,8 +52,8 @@ where
     apply::<K>(writer, of, STATUS_MANAGER, body).await
 }
 
-/// Records which content the selected pods run with, on the very version of the monitor that this was planned
-/// for: on an older one, a change of content would count as the first that we see.
+/// Records the content that the selected pods run with, on the version of the monitor that the record was
+/// planned for. On an older version, a change of content would count as the first content that we see.
 pub(crate) async fn record_pods(
     writer: &Writer,
     monitor: &NamespacedName,
@@ -91,9 +91,9 @@ where
     }
 }
 
-/// Removes from a status the fields that the cluster's definition lacks, since it is of an earlier version:
-/// other writes drop them silently, but an apply is refused as a whole. Returns whether anything else is left
-/// to write.
+/// Removes the status fields that the cluster's definition, of an earlier version, lacks: other writes drop
+/// them silently, but the API server refuses the whole apply. Returns whether it removed any and others are
+/// left.
 fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
     let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
     if !said.message.contains("field not declared in schema") {

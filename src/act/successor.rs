@@ -1,9 +1,10 @@
-//! The successor of an object that must be deleted and created anew: whether the API server will accept the successor, judged
-//! while the old object stands.
+//! The successor of an object that must be deleted and created anew. This file checks, while the old object
+//! exists, whether the API server will accept the successor.
 //!
-//! A dry run of a creation goes through admission, validation and quota before the API server looks whether the name is free. So the
-//! answer "already exists" means that the API server would accept the successor. The API server gives out ports and addresses before
-//! admission, and a quota counts the old object: these two refuse a successor that fits once the old object is gone.
+//! A dry run of a creation passes admission, validation and quota before the API server checks whether the
+//! name is free. So the answer "already exists" means that the API server would accept the successor. But the
+//! API server allocates ports and addresses before admission, and a quota counts the old object: both refuse
+//! a successor that would fit once the old object is gone.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Error, ResourceExt as _};
@@ -11,15 +12,15 @@ use serde_json::Value;
 
 use crate::names::Kind;
 
-/// Where a Service has a port of its own on every node, beside those of `spec.ports`.
+/// The field of a Service with one more port on every node, beside those of `spec.ports`.
 const HEALTH_PORT: &str = "healthCheckNodePort";
 
-/// What the answer to the dry run of a creation says, while the old object stands.
+/// The meaning of the answer to a dry run of the creation, while the old object exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Only the name is taken: the API server would create the successor once the old object is gone.
     Accepted,
-    /// A quota is exceeded. The API server asks quotas last, and names one of those that are exceeded.
+    /// A quota is exceeded. The API server checks quotas last, and names one of those that are exceeded.
     QuotaExceeded,
     /// Something else refuses the successor.
     Refused,
@@ -28,7 +29,7 @@ pub(super) enum Verdict {
 /// Reads the answer to the dry run.
 pub(super) fn verdict(answer: &Error) -> Verdict {
     let Error::Api(status) = answer else { return Verdict::Refused };
-    // An admission policy words its own refusals, and has the words "denied request: " before them.
+    // An admission policy words its own refusals, after the words "denied request: ".
     let by_quota = |(object, _): (&str, &str)| !object.contains(": ");
     if status.is_already_exists() {
         Verdict::Accepted
@@ -39,10 +40,12 @@ pub(super) fn verdict(answer: &Error) -> Verdict {
     }
 }
 
-/// The first of a namespace's quotas that has no room for the successor once the `old` object is gone, and the resource that it lacks.
+/// Returns the first of a namespace's quotas that has no room for the successor once the `old` object is
+/// gone, and the resource that this quota lacks.
 ///
-/// Judged as the API server judges (`pkg/quota/v1/evaluator/core/services.go` of Kubernetes): of what the successor takes, what is
-/// used and what is taken more must not exceed the limit. An amount that cannot be read leaves no room.
+/// Calculates as the API server does (`pkg/quota/v1/evaluator/core/services.go` of Kubernetes): for each
+/// resource that the successor takes, the used amount plus the additional amount must not exceed the limit.
+/// An amount that cannot be read leaves no room.
 pub(super) fn without_room(
     quotas: &[ResourceQuota],
     kind: Kind,
@@ -51,7 +54,7 @@ pub(super) fn without_room(
 ) -> Option<(String, String)> {
     quotas.iter().find_map(|quota| {
         let status = quota.status.clone().unwrap_or_default();
-        // A resource that the quota controller has not counted yet stands in the spec alone.
+        // A resource that the quota controller has not counted yet is only in the spec.
         let mut hard = quota.spec.clone().and_then(|spec| spec.hard).unwrap_or_default();
         hard.extend(status.hard.unwrap_or_default());
         let used = status.used.unwrap_or_default();
@@ -70,7 +73,7 @@ pub(super) fn without_room(
     })
 }
 
-/// Leaves the node ports and addresses out of a Service that the `old` one holds.
+/// Removes from a Service the node ports and addresses that the `old` Service has.
 pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
     let held_ports: Vec<Value> = ports(old)
         .iter()
@@ -97,7 +100,7 @@ pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
     }
 }
 
-/// How much of a resource of a quota an object takes; `None` where that is more than a count.
+/// Returns how much of a quota's resource an object takes; `None` if this is more than a count.
 fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     let of_kind = kind.resource().qualified();
     if resource.strip_prefix("count/").unwrap_or(resource) == of_kind {
@@ -119,7 +122,7 @@ fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     }
 }
 
-/// A number as quotas say it, such as `40` or `2k`.
+/// Parses a number in the format of quotas, such as `40` or `2k`.
 fn count(amount: &str) -> Option<u64> {
     match amount.strip_suffix('k') {
         Some(thousands) => thousands.parse::<u64>().ok()?.checked_mul(1000),

@@ -1,4 +1,4 @@
-//! The only way to write: it checks leadership immediately before each request, and gives up before another
+//! The only way to write. It checks leadership immediately before each request, and gives up before another
 //! replica could lead (invariants 1 and 5 of ARCHITECTURE.md).
 
 use kube::Client;
@@ -16,13 +16,13 @@ pub(crate) struct Writer {
     lead: LeaderCheck,
 }
 
-/// Why a write did not succeed.
+/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// This process is not the leader: nothing was sent.
     #[error("not leading")]
     NotLeading,
-    /// No answer in time: the write may have been carried out.
+    /// The answer did not arrive in time: the API server may have carried out the write.
     #[error("no answer in {WRITE_TIMEOUT:?}")]
     Timeout,
     /// The API server refused, or could not be reached.
@@ -36,7 +36,7 @@ impl Writer {
         Self { client, lead }
     }
 
-    /// Sends one request. A second request checks leadership again.
+    /// Sends one request. A further request checks leadership again.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// Whether this process is the leader, for work that is only worth doing then.
+    /// Whether this process is the leader, for work that only the leader needs.
     pub(super) fn is_leader(&self) -> bool {
         self.lead.is_leader()
     }

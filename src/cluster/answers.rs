@@ -1,5 +1,6 @@
-//! Observes how busy the API server is by its answers. This is a layer below all requests: the body of a
-//! refusal for overload is plain text, and only a header says how long to wait (API priority and fairness).
+//! A client layer that measures by the answers how busy the API server is. It is below all requests, because
+//! the body of a refusal for overload is plain text, and only a header has the pause (API priority and
+//! fairness).
 
 use std::{
     sync::Arc,
@@ -16,10 +17,10 @@ use tower::{BoxError, Service};
 
 use super::throttle::Throttle;
 
-/// What an answer brings, as it comes.
+/// The streamed body of an answer.
 pub(super) type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Passes requests on, and tells the throttle how they went.
+/// Passes requests on, and reports their answers to the throttle.
 #[derive(Clone)]
 pub(super) struct ObserveOverload<S> {
     inner: S,
@@ -49,7 +50,7 @@ where
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
-        // A watch that ends, or that nobody needs any more, says nothing about load.
+        // The end of a watch shows nothing about load.
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let waiting = Waiting((!is_watch).then(|| self.throttle.clone()));
         let (throttle, answer) = (self.throttle.clone(), self.inner.call(request));
@@ -61,8 +62,8 @@ where
     }
 }
 
-/// A request in flight. Dropped before it ended, it counts as overload: it took so long that its caller gave
-/// up, or the server could not be reached.
+/// A request in flight. If it is dropped before its answer, it counts as overload: the caller gave up
+/// waiting, or the API server could not be reached.
 struct Waiting(Option<Arc<Throttle>>);
 
 impl Waiting {
@@ -115,8 +116,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Whether a "too many requests" is about the object alone: it comes from a disruption budget or another
-/// webhook. Otherwise the API server is too busy for anything.
+/// Whether a "too many requests" is about this object alone: a disruption budget or another webhook refused
+/// it. Otherwise the API server is overloaded.
 pub(crate) fn is_refusal(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     status.message.starts_with("admission webhook")

@@ -1,4 +1,4 @@
-//! The API server, to which this process has no credentials: each caller brings a token.
+//! The API server for callers that bring their own token. This process has no credentials for it.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::{
     target::Target,
 };
 
-/// Connections to the API server that callers share, and nobody's credentials.
+/// Shared connections to the API server, without credentials.
 pub(crate) struct ApiServer {
     config: Config,
     http: Http,
 }
 
 impl ApiServer {
-    /// The one that the target names. Of its credentials nothing is kept, whatever it has.
+    /// Connects to the API server of the target, and drops the target's credentials.
     ///
     /// # Errors
-    /// Nothing says where it is.
+    /// Returns an error if the target has no address.
     pub(crate) async fn connect(target: &Target) -> Result<Self, ClientError> {
         let mut config = configured(target).await?;
         config.auth_info = AuthInfo::default();
@@ -30,7 +30,7 @@ impl ApiServer {
         Ok(Self { config, http })
     }
 
-    /// One that answers as a test says.
+    /// Returns an API server for tests, with these answers.
     #[cfg(test)]
     pub(crate) fn answering<F>(answer: F) -> Self
     where
@@ -44,11 +44,11 @@ impl ApiServer {
         Self { config: Config::new(http::Uri::from_static("http://api.test/")), http: Http::new(server) }
     }
 
-    /// Clients that send this token and nothing else of its owner. `home` is the namespace that is meant where none is named.
-    /// `heard` is told the status code of each answer.
+    /// Returns clients that send this token and nothing else of its owner. `home` is the default namespace.
+    /// `heard` receives the status code of each answer.
     ///
     /// # Errors
-    /// The token cannot be sent.
+    /// Returns an error if the token cannot be sent.
     pub(crate) fn with_token(
         &self,
         token: &SecretString,
@@ -58,7 +58,7 @@ impl ApiServer {
         let mut config = self.config.clone();
         config.auth_info = AuthInfo { token: Some(token.clone()), ..AuthInfo::default() };
         config.default_namespace = home.to_owned();
-        // A person's few requests are not throttled.
+        // The few requests of a person need no throttle.
         over(self.http.clone(), &config, &Arc::default(), heard)
     }
 }

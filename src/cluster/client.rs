@@ -25,49 +25,49 @@ use super::{
     throttle::Throttle,
 };
 
-/// How long any request may wait for the head of its answer (a watch's head comes at once). It is a last
-/// resort: calls that must be faster have their own limits.
+/// Longest wait of any request for the head of its answer (a watch's head comes at once). Calls that must be
+/// faster have their own timeouts.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Requests as they leave, and answers as they come: connections to one API server, without anybody's credentials.
+/// Connections to one API server, without credentials: sends requests and returns streamed answers.
 pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Answer>, tower::BoxError>;
 
-/// A client that can write. Every other [`Client`] of this process refuses each request that would change something,
-/// so a function that takes a plain one cannot write, with whatever credentials.
+/// A client that can write. A function that takes a plain [`Client`] cannot write, whatever its credentials:
+/// each such client of this process refuses requests that would change something.
 #[derive(Clone)]
 pub struct WriteClient(Client);
 
 impl WriteClient {
-    /// The client, for one request or for a component of kube that makes them.
+    /// Returns the client, for one request or for a component of kube that sends its own.
     pub fn client(&self) -> Client {
         self.0.clone()
     }
 
-    /// A client of tests, which have no cluster.
+    /// Wraps a client of tests, which have no cluster.
     #[cfg(test)]
     pub(crate) fn of(client: Client) -> Self {
         Self(client)
     }
 }
 
-/// A client that reads: it asks access reviews and makes dry runs, too, and refuses everything else.
+/// Returns a client that reads. It also sends access reviews and dry runs, and refuses all other requests.
 ///
 /// # Errors
-/// There is no usable configuration.
+/// Returns an error if there is no usable configuration.
 pub(crate) async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<Client, ClientError> {
     Ok(clients(target, throttle).await?.0)
 }
 
-/// A client that reads and one that writes, over the same connections and with our User-Agent. Their answers tell the
-/// throttle how busy the API server is.
+/// Returns a client that reads and one that writes, over the same connections and with our User-Agent. Their
+/// answers show the throttle how busy the API server is.
 ///
-/// Kube's stock stack lacks `TCP_NODELAY`, so that the first request on each new connection waits some 40 ms
-/// for a delayed acknowledgement (measured), and it retries inside the call while a worker waits. These
-/// do neither.
+/// We build our own stack for two reasons. Kube's stack lacks `TCP_NODELAY`, so the first request on each new
+/// connection waits some 40 ms for a delayed acknowledgement (measured); and it retries inside the call,
+/// while a worker waits.
 ///
 /// # Errors
-/// There is no usable configuration.
+/// Returns an error if there is no usable configuration.
 pub async fn clients(
     target: &Target,
     throttle: &Arc<Throttle>,
@@ -77,10 +77,10 @@ pub async fn clients(
     over(http, &config, throttle, |_| ())
 }
 
-/// The configuration, with our User-Agent.
+/// Returns the configuration, with our User-Agent and without retries.
 ///
 /// # Errors
-/// There is no usable one.
+/// Returns an error if there is no usable configuration.
 pub(super) async fn configured(target: &Target) -> Result<Config, ClientError> {
     let mut config = target.config().await?;
     config.headers.push((
@@ -91,12 +91,12 @@ pub(super) async fn configured(target: &Target) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// How long a request may wait for the head of its answer.
+/// Returns how long a request may wait for the head of its answer.
 pub(super) fn patience(target: &Target) -> Duration {
     target.request_timeout.unwrap_or(ANSWER_TIMEOUT)
 }
 
-/// No connection to the API server; names its address.
+/// A connection error with the API server's address.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to {address}")]
 struct Unconnected {
@@ -105,7 +105,7 @@ struct Unconnected {
     source: tower::BoxError,
 }
 
-/// Adds the address to an error about connecting; other errors stay as they were.
+/// Adds the address to a connection error; leaves other errors as they are.
 fn with_address(address: &str, error: tower::BoxError) -> tower::BoxError {
     let is_unconnected =
         error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|error| error.is_connect());
@@ -115,16 +115,16 @@ fn with_address(address: &str, error: tower::BoxError) -> tower::BoxError {
     }
 }
 
-/// Connections as the configuration says: which address, whose certificate.
+/// Opens connections as the configuration defines them: address, trusted CA, client certificate.
 ///
 /// # Errors
-/// The configuration makes no sense.
+/// Returns an error if the configuration is invalid.
 pub(super) fn connections(config: &Config, patience: Duration) -> Result<Http, ClientError> {
     let address = config.cluster_url.to_string();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    // Detects connections whose other end disappeared silently: idle ones (watches) and busy ones.
+    // Detects connections whose other end disappeared silently, both idle ones (watches) and busy ones.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
     let connector = config.rustls_https_connector_with_connector(connector).map_err(unbuilt)?;
@@ -140,11 +140,11 @@ pub(super) fn connections(config: &Config, patience: Duration) -> Result<Http, C
     Ok(BoxCloneSyncService::new(service))
 }
 
-/// The clients of the user whose credentials the configuration has, over these connections. `heard` is told the status code of
-/// each answer.
+/// Returns clients over these connections with the credentials of the configuration. `heard` receives the
+/// status code of each answer.
 ///
 /// # Errors
-/// The configuration makes no sense.
+/// Returns an error if the configuration is invalid.
 pub(super) fn over(
     http: Http,
     config: &Config,

@@ -1,6 +1,6 @@
-//! Why there is no connection to the API server.
+//! Errors of connecting to the API server.
 
-/// Why no client could be made.
+/// Why a client could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No kubeconfig, address or in-cluster configuration was found.
@@ -13,7 +13,7 @@ pub enum ClientError {
     Kubeconfig {
         /// The context that was asked for, if any.
         context: Option<String>,
-        /// What kube found wrong.
+        /// The error that kube reports.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },

@@ -1,5 +1,5 @@
-//! The connection to the API server: which cluster, with which identity, by which client, whether that
-//! client can write, and how many requests at once.
+//! The connection to the API server: cluster, identity, clients that read or write, and the limit of
+//! concurrent requests.
 
 mod answers;
 mod api_server;

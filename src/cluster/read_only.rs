@@ -1,8 +1,9 @@
-//! What a client that cannot write lets through: reads, access reviews and dry runs.
+//! The filter of clients that cannot write: they send only reads, access reviews and dry runs.
 
 use http::{Method, Request};
 
-/// A request that would change something, made by a client that cannot write. It is not sent.
+/// The error for a request that would change something, from a client that cannot write. The request is not
+/// sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{method} {path} was not sent: this client reads only; write through act::writer")]
 pub(super) struct NotARead {
@@ -10,13 +11,13 @@ pub(super) struct NotARead {
     path: String,
 }
 
-/// Groups whose objects are questions in the form of a creation: the API server answers them and stores nothing.
+/// API groups whose objects are questions: the API server answers a creation and stores nothing.
 const REVIEWS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
 
-/// Lets a request through that changes nothing in the cluster.
+/// Passes on a request that changes nothing in the cluster.
 ///
 /// # Errors
-/// It would change something.
+/// Returns an error for a request that would change something.
 pub(super) fn reads_only<B>(request: Request<B>) -> Result<Request<B>, NotARead> {
     let (method, uri) = (request.method(), request.uri());
     let is_read = [Method::GET, Method::HEAD].contains(method);

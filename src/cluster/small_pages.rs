@@ -1,7 +1,8 @@
-//! Pages of lists that are small in bytes, whatever the objects contain.
+//! A client layer that keeps pages of lists small in bytes, whatever the objects contain.
 //!
-//! A limit in objects bounds no memory: a tenant can write a hundred objects of 1.4 MB each. So a page that becomes too large while it
-//! comes is given up, and asked for again with fewer objects. How many are right is remembered, by list, until the objects are small again.
+//! A limit in objects does not bound memory: a tenant can write a hundred objects of 1.4 MB each. If a page
+//! becomes too large while it arrives, this layer drops it and asks again for fewer objects. It remembers the
+//! number for each list until the objects are small again.
 
 use std::{
     collections::HashMap,
@@ -22,15 +23,15 @@ use super::answers::Answer;
 
 /// The largest page, in bytes. A single object may be larger: there is no smaller page.
 const MOST_BYTES: usize = 2 << 20;
-/// A page of at most this many bytes is read without waiting for a place.
+/// A page of at most this many bytes needs no permit.
 const SMALL: usize = 512 << 10;
-/// How many larger pages are in memory at a time, until they are decoded.
+/// Maximum number of larger pages in memory at a time, until they are decoded.
 const LARGE_AT_A_TIME: usize = 2;
-/// How many times fewer objects the next try asks for.
+/// Factor by which the next try asks for fewer objects.
 const FEWER: u32 = 8;
-/// Of how many lists the number of objects on a page is remembered.
+/// Maximum number of lists with a remembered page size.
 const MOST_LISTS: usize = 64;
-/// How long the API server may send nothing of a page.
+/// Longest wait for the next bytes of a page.
 const STALLED: Duration = Duration::from_secs(30);
 
 /// Passes requests on, and keeps the pages of lists small.
@@ -40,10 +41,10 @@ pub(super) struct SmallPages<S> {
     lists: Arc<Lists>,
 }
 
-/// What is known of the lists of one client.
+/// The remembered page sizes of one client's lists, and the permits for large pages.
 struct Lists {
     places: Arc<Semaphore>,
-    /// How many objects a page has, by the path of the list; only where that is fewer than asked for.
+    /// Objects per page, by the path of the list; only for lists that get fewer than the caller asks for.
     limits: Mutex<HashMap<String, u32>>,
 }
 
@@ -65,7 +66,7 @@ where
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each request waits for a clone of its own.
+        // Each request waits for its own clone of the inner service.
         Poll::Ready(Ok(()))
     }
 
@@ -78,14 +79,14 @@ where
     }
 }
 
-/// How many objects a request asks for at most, if it asks for a page of a list.
+/// Returns the maximum number of objects, if the request asks for a page of a list.
 fn asked_for(request: &Request<Body>) -> Option<u32> {
     let query = request.uri().query().filter(|query| !query.contains("watch=true"))?;
     let limit = query.split('&').find_map(|part| part.strip_prefix("limit="))?.parse().ok()?;
     (request.method() == Method::GET && limit > 0).then_some(limit)
 }
 
-/// The same address with another limit.
+/// Replaces the limit in the query.
 fn with_limit(uri: &Uri, limit: u32) -> Result<Uri, BoxError> {
     let part = |part: &str| match part.starts_with("limit=") {
         true => format!("limit={limit}"),
@@ -97,7 +98,7 @@ fn with_limit(uri: &Uri, limit: u32) -> Result<Uri, BoxError> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// One page, of fewer objects than `asked` where they are large.
+/// Returns one page, with fewer objects than `asked` if they are large.
 async fn page<S>(inner: S, lists: Arc<Lists>, head: Parts, asked: u32) -> Result<Response<Answer>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError> + Clone,
@@ -121,7 +122,7 @@ where
     }
 }
 
-/// A page as it came, with the place that a large one takes.
+/// A page as it arrived, with its permit if it is large.
 #[derive(Default)]
 struct Read {
     parts: Vec<Bytes>,
@@ -129,8 +130,8 @@ struct Read {
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a page; `None` where it has more than `most` bytes. A large one waits for its place once its first bytes are here; the
-/// connection holds back the rest.
+/// Reads a page; `None` if it has more than `most` bytes. A large page waits for its permit once its first
+/// bytes are here; meanwhile, TCP flow control holds back the rest.
 async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<Option<Read>, BoxError> {
     let mut read = Read::default();
     loop {
@@ -153,7 +154,7 @@ async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<
 }
 
 impl Read {
-    /// The page for the caller. It gives its place back when the caller has taken all of it.
+    /// Returns the page for the caller. Its permit is free again when the caller has read all of it.
     fn answer(self) -> Answer {
         let Self { parts, place, .. } = self;
         let frames = parts.into_iter().map(move |part| {
@@ -165,12 +166,12 @@ impl Read {
 }
 
 impl Lists {
-    /// How many objects to ask for.
+    /// Returns how many objects to ask for.
     fn limit(&self, path: &str, asked: u32) -> u32 {
         self.limits().get(path).map_or(asked, |limit| asked.min(*limit))
     }
 
-    /// Notes how large a page was with this limit.
+    /// Remembers the number of objects for the next page, after this page had `bytes` bytes.
     fn page_has(&self, path: String, (limit, asked): (u32, u32), bytes: usize) {
         let next = if bytes < MOST_BYTES / 4 { limit.saturating_mul(2) } else { limit };
         let mut limits = self.limits();
@@ -247,7 +248,8 @@ mod tests {
         }
     }
 
-    /// The names of all objects, by pages of at most a hundred; and the most that the server sent for one of them.
+    /// Returns the names of all objects, from pages of at most a hundred; and the largest number of bytes
+    /// that the server sent for a page.
     async fn listed(server: &Server) -> (Vec<String>, usize) {
         let config = Config::new("https://127.0.0.1".parse().unwrap());
         let (client, _) = over(server.service(), &config, &Arc::default(), |_| ()).unwrap();
@@ -297,7 +299,7 @@ mod tests {
         let (first, _second) = (get().await.unwrap(), get().await.unwrap());
         let mut third = Box::pin(get());
         assert!(poll!(&mut third).is_pending());
-        // Small ones wait for nobody.
+        // A small page waits for no permit.
         let small = SmallPages { inner: Server::of(vec![1]).service(), lists: pages.lists.clone() };
         small.oneshot(Request::get("/api?limit=1").body(Body::empty()).unwrap()).await.unwrap();
         let read: Vec<Bytes> = first.into_body().into_data_stream().try_collect().await.unwrap();

@@ -1,4 +1,4 @@
-//! Which API server to connect to and with which identity: a kubeconfig, and flags that override it as
+//! The target of a connection: API server and identity, from a kubeconfig and flags that override it as
 //! kubectl's do.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
@@ -12,8 +12,7 @@ use secrecy::SecretString;
 
 use super::error::ClientError;
 
-/// Which API server to connect to, with which identity and timeout. The kubeconfig supplies what is not set
-/// here.
+/// API server, identity and timeout of a connection. The kubeconfig supplies values that are not set here.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
@@ -24,11 +23,11 @@ pub struct Target {
     pub cluster: Option<String>,
     /// A user of the kubeconfig, whose credentials are used; else the context's.
     pub credentials: Option<String>,
-    /// The API server's address. No kubeconfig is needed then.
+    /// The API server's address; with it, the connection needs no kubeconfig.
     pub server: Option<http::Uri>,
-    /// How to check its certificate.
+    /// How to check the API server's certificate.
     pub trust: Trust,
-    /// Credentials to use instead of all of the kubeconfig's.
+    /// Credentials that replace all of the kubeconfig's.
     pub identity: Option<Identity>,
     /// The user to impersonate, if any.
     pub impersonated: Option<Impersonated>,
@@ -43,7 +42,7 @@ pub struct Trust {
     pub authority: Option<PathBuf>,
     /// The name that the certificate must have; else the host of the address.
     pub server_name: Option<String>,
-    /// Whether any certificate is accepted (`--insecure-skip-tls-verify`).
+    /// Whether to accept any certificate (`--insecure-skip-tls-verify`).
     pub is_blind: bool,
 }
 
@@ -75,15 +74,15 @@ pub struct Impersonated {
 }
 
 impl Target {
-    /// The client configuration.
+    /// Returns the client configuration.
     ///
     /// # Errors
-    /// No configuration says where the cluster is, or the chosen one is unusable.
+    /// Returns an error if no configuration names the cluster, or the chosen one is unusable.
     pub async fn config(&self) -> Result<Config, ClientError> {
         let mut config = self.found().await?;
         if let Some(server) = &self.server {
             config.cluster_url = server.clone();
-            // The name fitted the kubeconfig's address (client-go's overrides drop it, too).
+            // The TLS server name belongs to the kubeconfig's address (client-go's overrides drop it, too).
             config.tls_server_name = None;
         }
         self.trust.put(&mut config)?;
@@ -107,7 +106,7 @@ impl Target {
         Ok(config)
     }
 
-    /// The cluster in words for people: the context of the kubeconfig, or the address that was said.
+    /// Names the cluster for people: the given address, or the context of the kubeconfig.
     pub fn in_words(&self) -> String {
         let read = || match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
@@ -123,14 +122,14 @@ impl Target {
         }
     }
 
-    /// The configuration from files and environment, with the chosen context, cluster and user.
+    /// Returns the configuration from files and environment, with the chosen context, cluster and user.
     async fn found(&self) -> Result<Config, ClientError> {
         let chosen = (&self.kubeconfig, &self.context, &self.cluster, &self.credentials);
         match (chosen, &self.server) {
             ((None, None, None, None), None) => {
                 Config::infer().await.map_err(|error| ClientError::Config(Box::new(error)))
             }
-            // The pod's own account is not sent to another server.
+            // Never send the pod's own account to another server.
             ((None, None, None, None), Some(server)) => match self.written().await {
                 Err(ClientError::Kubeconfig { source, .. }) if is_missing(&source) => {
                     Ok(Config::new(server.clone()))
@@ -150,7 +149,7 @@ impl Target {
         };
         let kubeconfig = kubeconfig.map_err(failed)?;
         let is_there = |name: &String| kubeconfig.auth_infos.iter().any(|one| one.name == *name);
-        // Kube would go on as an anonymous user.
+        // Kube would continue as an anonymous user.
         if let Some(name) = self.credentials.as_ref().filter(|name| !is_there(name)) {
             return Err(ClientError::NoSuchUser { name: name.clone() });
         }

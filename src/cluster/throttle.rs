@@ -1,5 +1,5 @@
-//! Limits the requests in flight (AIMD): the limit grows by addition while the API server answers, halves
-//! when it is too busy, and is 0 for as long as the server says.
+//! A limit of concurrent requests (AIMD): it grows by addition while the API server answers, and halves when
+//! the API server is overloaded. After a `Retry-After`, no request may be sent for that time.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -8,14 +8,15 @@ use std::{
 
 use tokio::time::Instant;
 
-/// More in flight only adds latency (measured: throughput is flat from 16 on).
+/// Usual limit. More requests in flight only add latency (measured: throughput is flat from 16 on).
 const USUAL: usize = 16;
-/// Requests that were sent together are answered together, and halve the limit only once.
+/// Shortest time between two halvings. Requests that were sent together fail together, and must halve the
+/// limit only once.
 const ONE_CRISIS: Duration = Duration::from_secs(1);
-/// The longest pause: however long a server wants no requests, it is tried again after this.
+/// Longest pause: after it, the throttle tries the API server again, whatever the server asked for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Limits the requests in flight. Clones of the `Arc` share the limit.
+/// A limit of concurrent requests.
 #[derive(Debug)]
 pub struct Throttle {
     most: f64,
@@ -37,7 +38,7 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// Allows at most this many requests at once.
+    /// Creates a throttle that allows at most this many concurrent requests.
     pub fn new(most: usize) -> Self {
         let most = most.max(1) as f64;
         Self { most, state: Mutex::new(State { limit: most, halved: None, pause: None, busy: 0 }) }
@@ -49,8 +50,8 @@ impl Throttle {
         state.limit = (state.limit + 1.0 / state.limit).min(self.most);
     }
 
-    /// Notes that the API server was too busy, or did not answer in time. `pause` is how long it wants no
-    /// requests, where it said so.
+    /// Notes that the API server was overloaded, or did not answer in time. `pause` is how long the API
+    /// server asks for no requests, if it does.
     pub fn busy(&self, pause: Option<Duration>) {
         let (mut state, now) = (self.lock(), Instant::now());
         state.busy += 1;
@@ -62,17 +63,17 @@ impl Throttle {
         state.pause = state.pause.max(until);
     }
 
-    /// How many requests may be in flight now.
+    /// Returns how many requests may be in flight now.
     pub fn limit(&self) -> usize {
         self.lock().limit as usize
     }
 
-    /// Until when no request may be sent; `None` where that is over.
+    /// Returns the time before which no request may be sent; `None` if there is no pause.
     pub fn pause(&self) -> Option<Instant> {
         self.lock().pause.filter(|until| *until > Instant::now())
     }
 
-    /// How often the API server was too busy or did not answer.
+    /// Returns how often the API server was overloaded or did not answer.
     pub fn times_busy(&self) -> u64 {
         self.lock().busy
     }

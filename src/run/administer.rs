@@ -13,14 +13,15 @@ use tokio::net::TcpListener;
 use super::{error::ServeError, tasks::Tasks};
 use crate::serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, admin_router, serve_plain};
 
-/// The runtime is stuck if its heartbeat is older than this.
+/// Largest age of the heartbeat. With an older one, the runtime is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Answers probes and scrapes at this address, for so long after a signal.
+/// Serves probes and metrics at this address, and keeps accepting connections for the propagation delay after
+/// a signal.
 ///
 /// # Errors
-/// Nobody can listen there.
+/// Returns an error if the process cannot listen at the address.
 pub(crate) async fn administer(
     tasks: &mut Tasks,
     (address, propagation_delay): (SocketAddr, Duration),
@@ -53,10 +54,10 @@ pub(crate) async fn administer(
     Ok(())
 }
 
-/// Listens.
+/// Opens a listener at this address.
 ///
 /// # Errors
-/// The address is taken, or not ours.
+/// Returns an error if the address is in use, or is not one of this machine.
 pub(crate) async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
 }

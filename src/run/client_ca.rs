@@ -1,5 +1,5 @@
-//! Reads the bundle of `--client-ca` again and again: a mounted file is replaced by swapping a symlink above
-//! it, which a watch on the file itself would notice once at most.
+//! Keeps the client CA bundle (`--client-ca`) up to date by polling the file. The kubelet replaces a mounted
+//! file by swapping a symlink above it; a watch on the file itself would notice at most one swap.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::logging::with_all_causes;
 use crate::serve::{ClientTrust, Condition};
 
-/// How often the file is read. It is small, and compared with the previous content.
+/// Polling interval. The file is small, and is only compared with its previous content.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Keeps `trust` up to date with the file until told to stop. If the file has nothing usable, the last good
-/// bundle stays. Each content and each failure is logged once.
+/// Installs the file's bundle in `trust` whenever the file changes, until `stop`. If the file has no usable
+/// bundle, the last good one stays. Logs each content and each failure once.
 pub(super) async fn keep_client_ca(
     file: PathBuf,
     trust: ClientTrust,

@@ -6,7 +6,7 @@ use crate::cluster::ClientError;
 /// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
-    /// No client could be made.
+    /// Building the client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The process cannot listen on an address.

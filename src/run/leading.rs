@@ -1,5 +1,4 @@
-//! Work while this process leads: the queue is open, workers take keys, and everything is looked at from time
-//! to time.
+//! The work of the leader: it opens the queue, workers take keys, and periodic tasks reconcile everything.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -9,17 +8,17 @@ use tokio_util::sync::CancellationToken;
 use super::lease::Leader;
 use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 
-/// How often expired content and other short-lived records are dropped.
+/// How often the leader drops expired content and other short-lived records.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// How often to check whether the policies that guard annotations are there.
+/// How often the leader checks whether the policies that guard annotations are in force.
 const GUARD_EVERY: Duration = Duration::from_secs(60);
-/// The same while they are not there (they take a moment to come into force), or while that cannot be
-/// checked.
+/// The same interval while these policies are not in force yet, or the check fails.
 const GUARD_AGAIN: Duration = Duration::from_secs(2);
 /// How long a worker may take to finish its current key when the process stops.
 const FINISH: Duration = Duration::from_secs(5);
 
-/// Opens and closes the queue with leadership, until told to stop.
+/// Opens the queue when this process becomes the leader, and closes it when it loses leadership, until
+/// `stop`.
 pub(super) async fn lead(
     reconciler: Arc<Reconciler>,
     leader: Leader,
@@ -57,7 +56,7 @@ pub(super) async fn lead(
     }
 }
 
-/// Looks at everything: first by metadata, then each interval by content, too.
+/// Reconciles everything: at once by metadata, then at each interval by metadata and content.
 async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
     reconciler.sweep();
     loop {
@@ -67,13 +66,13 @@ async fn sweep(reconciler: &Reconciler, interval: Duration) -> Infallible {
     }
 }
 
-/// Reads once which grants of annotations the leader before has listed.
+/// Reads once which annotation grants the previous leader listed.
 async fn recall(reconciler: &Reconciler) -> Infallible {
     reconciler.recall_grants().await;
     std::future::pending().await
 }
 
-/// Checks each minute whether author annotations are kept honest.
+/// Checks each minute whether author annotations are protected against forgery.
 async fn guard(reconciler: &Reconciler) -> Infallible {
     let mut told = None;
     loop {
@@ -92,8 +91,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
     }
 }
 
-/// Works on this many keys at once, with a few more for new namespaces, until told to stop. It finishes the
-/// current keys and then releases the lease, since only then another replica may write.
+/// Runs `in_flight` workers, and a few more for new namespaces, until `stop`. They finish their current keys;
+/// only then does this release the lease, so that another replica may write.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
     in_flight: usize,
@@ -111,7 +110,7 @@ pub(super) async fn work(
         ended = workers.join_next() => ended,
         () = &mut finished => None,
     } {
-        // A worker that ends before it was told to has panicked, which ends the process.
+        // A worker that ends before `stop` has panicked; that ends the process.
         if let Err(panicked) = ended {
             outcome = Err(panicked);
             break;

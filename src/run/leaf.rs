@@ -1,6 +1,5 @@
-//! The webhook's leaf certificate: issued in memory from the CA, or mounted. Its age is checked by the wall
-//! clock (a sleep over the leaf's lifetime would stand still while the machine is suspended: cert-manager PR
-//! 8464).
+//! The webhook's leaf certificate: issued in memory from the CA, or mounted. The wall clock decides about its
+//! age: a sleep over the leaf's lifetime would stop while the machine is suspended (cert-manager PR 8464).
 
 mod source;
 mod trust;
@@ -24,52 +23,52 @@ use crate::{
     serve::{Condition, ServingCert},
 };
 
-/// How often CA and leaf are checked once there is a leaf.
+/// How often the keeper checks CA and leaf once there is a leaf.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How often they are looked for before.
+/// How often the keeper looks for CA and leaf before there is a leaf.
 const LOOK_FOR: Duration = Duration::from_millis(500);
-/// How often mounted files are read, which costs the API server nothing.
+/// How often the keeper reads mounted files, which costs the API server nothing.
 const LOOK_AT_FILES: Duration = Duration::from_secs(2);
-/// How often the clock is checked.
+/// How often the keeper compares the clock with its deadlines.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Keeps a good leaf in use. The last good one stays if none can be found.
+/// Keeps a valid leaf in use. The last good leaf stays if there is no new one.
 pub(super) struct LeafKeeper {
     serving: Arc<ServingCert>,
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     times: Times,
-    /// After how long a leaf is replaced; `None`: after two thirds of its life.
+    /// Age at which the keeper replaces a leaf; `None`: two thirds of its life.
     renewal: Option<Duration>,
     /// Whether there is a leaf that is valid now.
     certificate: Condition,
-    /// Problems beside a valid leaf.
+    /// Problems that do not affect the valid leaf in use.
     amiss: Condition,
     /// Fingerprint of the CA that signed the leaf.
     signed_by: Option<String>,
-    /// Which CAs callers trust, where the leaf is mounted.
+    /// The CAs that callers trust, if the leaf is mounted.
     trust: Trust,
-    /// Whether callers trust the leaf in use. Once they do, they keep trusting it, since the hooks keep a CA
-    /// for longer than it is mounted.
+    /// Whether callers trust the leaf in use. They keep trusting it, since the hooks keep a CA longer than it
+    /// is mounted.
     trusted: bool,
 }
 
-/// What the keeper reads.
+/// The inputs of the keeper.
 pub(super) struct Sources<F, C, R, T> {
-    /// Finds what to serve with.
+    /// Finds a CA or a mounted leaf.
     pub(super) find: F,
-    /// Reads the CA bundles of the hooks; only called while it is unclear whether callers trust the mounted
+    /// Reads the CA bundles of the hooks. Only called while it is unclear whether callers trust the mounted
     /// leaf.
     pub(super) carriers: C,
-    /// How many callers have refused the certificate: they may trust another CA already.
+    /// Counts how often callers have refused the certificate: they may already trust another CA only.
     pub(super) refusals: R,
     /// The wall clock, except in tests.
     pub(super) clock: T,
 }
 
-/// Checks the leaf until told to stop. It also does so as soon as the clock shows that the machine has slept
-/// past the leaf's end or was set back, and as soon as a caller refuses the leaf. Any client that connects
-/// can do that, so it causes two checks per second at most.
+/// Checks the leaf until `stop`: when a check is due, when the clock shows that the leaf has expired (the
+/// machine may have slept) or was set back, and when a caller refuses the leaf. Any client can refuse the
+/// leaf, so this causes at most two checks per second.
 pub(super) async fn keep_leaf<
     F: Future<Output = Result<LeafSource, String>>,
     C: Future<Output = Carriers>,
@@ -110,8 +109,8 @@ pub(super) async fn keep_leaf<
 }
 
 impl LeafKeeper {
-    /// Keeps `serving` up to date, and reports to both conditions: to `certificate` whether there is a valid
-    /// leaf, to `amiss` other problems.
+    /// Creates a keeper that keeps `serving` up to date. It reports to `certificate` whether there is a valid
+    /// leaf, and other problems to `amiss`.
     pub(super) fn new(
         config: &Config,
         serving: Arc<ServingCert>,
@@ -134,8 +133,8 @@ impl LeafKeeper {
         }
     }
 
-    /// Takes what was found at `now` into use if it is better than what is in use. Returns when to look
-    /// again. Every fault is logged once.
+    /// Installs what was found at `now` if it is better than the leaf in use. Returns when to look again.
+    /// Logs every fault once.
     pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {
@@ -168,7 +167,7 @@ impl LeafKeeper {
         match in_use {
             None => LOOK_FOR,
             Some(_) if by_files => LOOK_AT_FILES,
-            // There are always two checks between two thirds of the leaf's life, when it is due, and its end.
+            // Two thirds into its life, the leaf is due; at least two checks fit between then and its end.
             Some(_) => LOOK_EVERY
                 .min(self.times.leaf_lifetime / 8)
                 .min(self.renewal.map_or(LOOK_EVERY, |after| after / 2)),
@@ -196,18 +195,18 @@ impl LeafKeeper {
         self.serving.install(&leaf.chain_pem, &leaf.key_pem).map_err(|error| error.to_string())?;
         tracing::info!(ca = fingerprint, "a new serving certificate is in use");
         self.signed_by = Some(fingerprint);
-        // Each step of a rotation has waited for the hooks.
+        // Callers trust this CA: each step of a CA rotation waits until the hooks have it.
         self.trusted = true;
         Ok(())
     }
 
-    /// When a leaf of ours is due.
+    /// Returns when to replace a leaf that we issued.
     fn renewal_at(&self, leaf: Validity) -> SystemTime {
         let early = self.renewal.and_then(|after| (leaf.not_after() - leaf.lifetime()).checked_add(after));
         early.map_or(leaf.renewal_at(), |early| early.min(leaf.renewal_at()))
     }
 
-    /// Whether judging this leaf needs the CA bundles of the hooks.
+    /// Whether the keeper needs the CA bundles of the hooks to judge this leaf.
     fn asks(&self, mounted: &Mounted, now: SystemTime) -> bool {
         let is_valid = mounted.chain.first().is_some_and(|leaf| leaf.validity().contains(now));
         is_valid && !self.trust.is_settled(mounted, now)
@@ -224,8 +223,8 @@ impl LeafKeeper {
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A leaf that callers trust is kept to its end, or until they trust the next one. Any leaf is
-            // better than none, though not ready.
+            // A trusted leaf stays until it expires, or until callers trust the next one. Otherwise any leaf
+            // is better than none, but the webhook is not ready with it.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.trusted {
                 own.clone().and_then(|()| trusted.clone())?;
@@ -239,7 +238,7 @@ impl LeafKeeper {
     }
 }
 
-/// The names and addresses that the API server looks for in the certificate.
+/// Returns the names and addresses that the API server expects in the certificate.
 fn subjects(endpoint: &Endpoint) -> (Vec<String>, Vec<IpAddr>) {
     match endpoint {
         Endpoint::Service { name, namespace, .. } => (service_names(name, namespace).to_vec(), Vec::new()),

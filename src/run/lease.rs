@@ -1,7 +1,7 @@
 //! Leader election with a `coordination.k8s.io` Lease.
 //!
-//! [`decide`] says when a candidate may lead, [`leadership`] is the resulting right, and the loop here calls
-//! the API server. Every write replaces the version that it is based on, so only one of two candidates
+//! [`decide`] decides when a candidate may lead, [`leadership`] is the resulting right, and the loop here
+//! calls the API server. Every write replaces the version that it is based on, so only one of two candidates
 //! succeeds; the election never patches.
 
 pub(crate) mod decide;
@@ -29,13 +29,14 @@ use crate::cluster::WriteClient;
 pub(crate) use decide::{LeaseTimings, ObservedLease, State, Step, holder};
 pub(crate) use leadership::{Leader, Leadership};
 
-/// The API server ends the Lease's watch after this many seconds, so that a dead connection is noticed then.
+/// Timeout of the Lease's watch, in seconds. After it, the elector notices a dead connection.
 const WATCH_SECONDS: u32 = 60;
 
-/// The longest wait before taking a released Lease, in milliseconds. Each candidate waits differently.
+/// The longest wait before a candidate takes a released Lease, in milliseconds. Each candidate waits
+/// differently.
 const JITTER_MS: u32 = 500;
 
-/// Why an election could not be set up. Once it runs, no error ends it.
+/// Why an election could not be set up. No error ends a running election.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LeaseError {
     /// The operating system gives no random bytes.
@@ -46,7 +47,8 @@ pub(crate) enum LeaseError {
     },
 }
 
-/// A candidate. Dropping it ends the candidacy without releasing the Lease: others wait until it expires.
+/// A candidate. Dropping it ends the candidacy without releasing the Lease: other candidates wait until it
+/// expires.
 pub(crate) struct Elector {
     api: Api<Lease>,
     name: String,
@@ -61,8 +63,8 @@ pub(crate) struct Elector {
 }
 
 impl Elector {
-    /// A candidate for the Lease `name` in `namespace`. Its identity is `host` (the pod's name) with a
-    /// random suffix, so that a restarted container is not taken for the one before.
+    /// Creates a candidate for the Lease `name` in `namespace`. Its identity is `host` (the pod's name) with
+    /// a random suffix: a restarted container must not count as the one before.
     ///
     /// # Errors
     /// [`LeaseError::Random`].
@@ -91,8 +93,8 @@ impl Elector {
         Ok((elector, leader))
     }
 
-    /// Runs for election until `release` is cancelled, then releases the Lease. Cancel it only once nothing
-    /// writes any more: from then on another replica may.
+    /// Runs for election until `release` is cancelled, then releases the Lease. Cancel `release` only when
+    /// this process writes no more: from then on another replica may write.
     pub(crate) async fn run(mut self, release: CancellationToken) {
         // A watch notices a change of the Lease at once, so a clean hand-over takes milliseconds.
         let config = Config::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
@@ -130,7 +132,7 @@ impl Elector {
         }
     }
 
-    /// Writes this candidate as the holder; `begun` is when the right begins if that succeeds.
+    /// Writes this candidate as the holder. If the write succeeds, the right to lead begins at `begun`.
     async fn take(&mut self, begun: Instant) {
         let params = PostParams::default();
         let written = match &self.seen {
@@ -139,7 +141,7 @@ impl Elector {
                 fresh.metadata.name = Some(self.name.clone());
                 self.call(self.api.create(&params, &fresh)).await
             }
-            // The rest of the object stays as it is: above all the version that the write is based on.
+            // Keeps the rest of the object, above all the resource version that the write is based on.
             ObservedLease::Present(lease, _) => {
                 let mut ours = Lease::clone(lease);
                 ours.spec = Some(self.claim(ours.spec.as_ref()));
@@ -154,7 +156,7 @@ impl Elector {
                 }
                 self.lead_until(begun + self.terms.give_up);
             }
-            // Another candidate was faster. Nothing is wrong, but our knowledge is outdated.
+            // Another candidate was faster, which is no error, but our knowledge is outdated.
             Err(CallError::Api(kube::Error::Api(status)))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {
@@ -164,10 +166,10 @@ impl Elector {
         }
     }
 
-    /// A renewal after the right had expired begins a new term, since writes were refused in between.
+    /// Extends the right. If it had expired, writes were refused in between, so a new term begins.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
-        // The clock is read while nobody can see the token before.
+        // `send_modify` locks the token, so no reader sees the old one after this reads the clock.
         self.leadership.send_modify(|token| {
             if !token.is_some_and(|token| token.is_valid(Instant::now())) {
                 *term += 1;
@@ -176,8 +178,8 @@ impl Elector {
         });
     }
 
-    /// The Lease's content with this candidate as holder. Its times are for people; no candidate of ours
-    /// reads them.
+    /// Returns the Lease's spec with this candidate as holder. Its times are for people; our candidates do
+    /// not read them.
     fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let before = before.cloned().unwrap_or_default();
@@ -208,15 +210,16 @@ impl Elector {
                 self.seen = self.seen.after(None, now);
             }
             Ok(Event::Init) => *listed = false,
-            // The list may be older than a Lease that we have created since, so read it.
+            // The list may be older than a Lease that we have created since, so the elector reads the Lease.
             Ok(Event::InitDone) => self.state.stale |= !*listed,
             Ok(Event::Delete(_)) => {}
-            // Without the watch, we only learn of a release later; the stream recovers by itself.
+            // Without the watch, the elector learns of a release later; the stream recovers by itself.
             Err(failure) => debug!(lease = self.name, error = %failure, "cannot watch the Lease"),
         }
     }
 
-    /// Releases the Lease if it is ours. The right ends first, whatever the API server answers.
+    /// Releases the Lease if this candidate holds it. The right to lead ends first, whatever the API server
+    /// answers.
     async fn release(mut self) {
         self.leadership.send_replace(None);
         for _ in 0..2 {
@@ -258,7 +261,7 @@ enum CallError {
     Api(#[from] kube::Error),
 }
 
-/// The API server's answer without its message, which kube would print twice.
+/// Formats the API server's answer without its message, which kube would print twice.
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}", status.code, status.reason),

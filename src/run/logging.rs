@@ -14,8 +14,8 @@ pub(crate) enum LogFormat {
 
 /// Starts logging. `filter` is a list of `target=level` as in `RUST_LOG`.
 ///
-/// kube logs a whole response body at WARN when it cannot decode it, Secrets included; that target is held at
-/// ERROR whatever the filter says.
+/// kube logs a whole response body at WARN when it cannot decode it, Secrets included. This target stays at
+/// ERROR whatever the filter contains.
 pub(crate) fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(format!("{filter},kube_client::client=error"))
         .unwrap_or_else(|_| EnvFilter::new("info,kube_client::client=error"));
@@ -36,7 +36,7 @@ pub(crate) fn start_logging(format: LogFormat, filter: &str) {
     }));
 }
 
-/// An error with every one of its causes, in one line, also where the text before contains it already.
+/// Formats an error with all its causes in one line, even if the message already contains a cause.
 pub(super) fn with_all_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

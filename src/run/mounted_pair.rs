@@ -1,4 +1,5 @@
-//! A mounted certificate whose callers trust its authority anyway: served as it is, and read again and again, as `leaf.rs` does.
+//! A mounted certificate for a listener whose callers already trust its authority. The process serves it as
+//! it is, and polls the files as `leaf.rs` does.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,10 +10,11 @@ use crate::{
     serve::{Condition, ServingCert},
 };
 
-/// How often the files are read. A watch on them would notice nothing (`observe/mounted.rs`).
+/// Polling interval. A watch on the files would miss changes (`observe/mounted.rs`).
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Serves what is mounted until told to stop. The last good certificate stays if there is none. Each failure is logged once.
+/// Installs the mounted certificate whenever it changes, until `stop`. The last good certificate stays if the
+/// files have none. Logs each failure once.
 pub(crate) async fn keep_pair(
     dir: PathBuf,
     serving: ServingCert,

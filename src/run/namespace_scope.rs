@@ -1,4 +1,4 @@
-//! Reports in readiness which namespaces of `--namespaces` cannot be read.
+//! A readiness remark about namespaces of `--namespaces` that cannot be read.
 
 use std::{
     convert::Infallible,
@@ -11,8 +11,8 @@ use crate::{model::World, serve::Readiness};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reports them while the process runs. They do not affect readiness, since the other namespaces are served
-/// all the same.
+/// Reports unreadable namespaces while the process runs. They do not affect readiness, since the process
+/// still serves the other namespaces.
 pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.remark("namespaces"), tasks.shutdown());
     tasks.spawn("namespaces", async move {
@@ -28,7 +28,8 @@ pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, r
     });
 }
 
-/// Why some of them are refused, if any are. Which have not been read yet, the condition of the stores says.
+/// Returns why the API server refuses some of the namespaces; `None` if it refuses none. Namespaces that are
+/// not read yet are in the condition `stores`.
 fn hidden(world: &World) -> Option<String> {
     let places = world.namespace_scope()?;
     let refused = places.names().filter(|name| places.refusal(name).is_some());

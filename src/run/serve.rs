@@ -51,18 +51,18 @@ use crate::{
 
 /// Name of the Lease of the reconciler.
 const LEASE: &str = "copyrator-reconciler";
-/// How often missing objects are looked for at the start.
+/// Pause before the process tries again to read the key of digests.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often definitions are compared with this build: while they are older, and afterwards.
+/// Pauses between comparisons of the definitions with this build: while they are older, and afterwards.
 const LOOK_SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-/// How often to look, after the start, whether decisions wait for lists.
+/// How often, after the start, the process looks for lists that decisions wait for.
 const LOOK_AT_LISTS: Duration = Duration::from_secs(1);
 
 /// Serves until a signal arrives or a task fails.
 ///
 /// # Errors
-/// Nothing can be served, or a task failed or ended too early.
+/// Returns an error if nothing can be served, or a task failed or ended too early.
 pub(crate) async fn serve(config: Config) -> Result<(), ServeError> {
     let signals = signals().map_err(ServeError::Signals)?;
     let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
@@ -126,8 +126,8 @@ fn world(config: &Config) -> World {
     world
 }
 
-/// The Lease's name. A process that serves one rule only has another Lease: it shares no work with other
-/// processes.
+/// Returns the Lease's name. A process that serves only one rule has its own Lease: it shares no work with
+/// other processes.
 fn lease(config: &Config) -> String {
     config.rule_name.as_ref().map_or_else(|| LEASE.to_owned(), |rule| format!("{LEASE}-{rule}"))
 }
@@ -151,11 +151,11 @@ fn reconcile(
         Elector::new(writes, &config.namespace, &lease(config), &config.host, LeaseTimings::default())?;
     let writer = Writer::new(writes.clone(), Arc::new(leader.clone()));
     let reporter = Reporter::new(writes, &config.host, world.clone());
-    // A process with both roles only gets calls once it is ready, so its readiness must not depend on the
+    // A process with both roles gets calls only once it is ready, so its readiness must not depend on the
     // hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
-    // Without rights over the cluster, other questions are asked.
+    // Without cluster-wide rights, the process can only create LocalSubjectAccessReviews.
     let authorizer: Arc<dyn Authorizer> = match config.namespaces.is_empty() {
         true => Arc::new(ReviewAuthorizer::new(client.clone())),
         false => Arc::new(LocalAuthorizer::new(client.clone())),
@@ -189,7 +189,7 @@ fn reconcile(
     };
     let reconciler = Arc::new(Reconciler::new(context, handles));
     reconciler.register(metrics);
-    // The Lease is released only when no worker writes any more.
+    // Cancelled only when no worker writes any more.
     let release = CancellationToken::new();
     tasks.spawn(
         "workers",
@@ -203,7 +203,7 @@ fn reconcile(
     Ok(())
 }
 
-/// Reads the key of digests, or creates it; until then nothing is decided.
+/// Reads or creates the key of digests. The process waits with all decisions until then.
 fn load_digest_key(
     tasks: &mut Tasks,
     client: &WriteClient,
@@ -238,7 +238,8 @@ fn load_digest_key(
     });
 }
 
-/// Reports in readiness which stores are not complete; and from then on, in a remark, which lists decisions wait for.
+/// Reports incomplete stores in the condition `stores`; once all were complete, reports the lists that
+/// decisions wait for in a remark.
 fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.require("stores"), tasks.shutdown());
     let later = readiness.remark("lists");
@@ -283,8 +284,9 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
-/// Reports definitions that are older than this build. They do not affect readiness: we serve fields of the
-/// earlier build, and a pod that is not ready would leave hooks with `failurePolicy: Fail` without an answer.
+/// Reports CustomResourceDefinitions that are older than this build, in a remark. They do not affect
+/// readiness: we serve the fields of the earlier build, and without a ready pod, hooks with `failurePolicy:
+/// Fail` would get no answer.
 fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
     let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
     tasks.spawn("definitions", async move {
@@ -364,12 +366,12 @@ async fn answer(
     Ok(())
 }
 
-/// The user name that writes copies.
+/// Returns the user name that writes copies.
 fn reconciler_user(config: &Config) -> String {
     format!("system:serviceaccount:{}:{}", config.namespace, config.reconciler_account)
 }
 
-/// Demands client certificates, if the configuration names a bundle.
+/// Demands client certificates if the configuration names a CA bundle.
 fn trust_clients(tasks: &mut Tasks, config: &Config, readiness: &Readiness) -> Option<ClientTrust> {
     let file = config.client_ca.clone()?;
     let trust = ClientTrust::new(config.client_names.iter().cloned());

@@ -1,4 +1,4 @@
-//! All tasks of the process, by name: none is detached, and none can end unnoticed.
+//! The supervised tasks of the process, by name: none is detached, and none can end unnoticed.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 /// The error that a task ends with.
 pub(crate) type TaskError = Box<dyn Error + Send + Sync>;
 
-/// Why the process ends with a failure. Names the task.
+/// Why the process ends with a failure, with the name of the task.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TasksError {
     /// A task returned before the shutdown.
@@ -31,7 +31,7 @@ pub(crate) enum TasksError {
         /// The error that it returned.
         source: TaskError,
     },
-    /// A task panicked. The panic hook has logged where.
+    /// A task panicked. The panic hook has logged the place.
     #[error("task `{name}` panicked")]
     Panicked {
         /// Name of the task.
@@ -54,18 +54,18 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// An empty set. Tasks must end when `shutdown` is cancelled.
+    /// Creates an empty set. Tasks must end when `shutdown` is cancelled.
     pub(crate) fn new(shutdown: CancellationToken) -> Self {
         Self { set: JoinSet::new(), names: HashMap::new(), shutdown }
     }
 
-    /// The token that is cancelled for the shutdown.
+    /// Returns the token whose cancellation starts the shutdown.
     pub(crate) fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
-    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled, and not
-    /// before: anything else ends the process.
+    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled; if it
+    /// returns earlier, the process ends.
     pub(crate) fn spawn<F, E>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -75,11 +75,11 @@ impl Tasks {
         self.names.insert(started.id(), name);
     }
 
-    /// Runs until a signal arrives or a task ends, then lets the others finish for at most `grace`. A second
-    /// signal aborts the rest at once.
+    /// Runs until a signal arrives or a task ends, then gives the other tasks `grace` to finish. A second
+    /// signal aborts them at once.
     ///
     /// # Errors
-    /// The first failure.
+    /// Returns the first failure.
     pub(crate) async fn run(
         mut self,
         signals: impl Stream<Item = &'static str>,
@@ -115,8 +115,8 @@ impl Tasks {
         first.or(aborted).map_or(Ok(()), Err)
     }
 
-    /// The failure that the end of one task means; `None` for a good one. It is logged here, since only the
-    /// first one is returned.
+    /// Returns the failure that the end of a task means; `None` if the task ended well during the shutdown.
+    /// Logs the failure here, since `run` returns only the first one.
     fn outcome(&mut self, ended: Result<(Id, Result<(), TaskError>), JoinError>) -> Option<TasksError> {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let name = self.names.remove(&id).unwrap_or("?");
@@ -141,11 +141,11 @@ impl Tasks {
     }
 }
 
-/// SIGTERM and SIGINT as a stream of their names. From here on neither ends the process by itself, also as
-/// PID 1, where the kernel ignores a signal without a handler: call it before anything else starts.
+/// Returns SIGTERM and SIGINT as a stream of their names. From then on, neither signal ends the process by
+/// itself. Call this before anything else starts: for PID 1, the kernel ignores a signal without a handler.
 ///
 /// # Errors
-/// The kernel refused a handler.
+/// Returns an error if the kernel refuses a handler.
 pub(crate) fn signals() -> io::Result<impl Stream<Item = &'static str>> {
     let term = signal(SignalKind::terminate())?;
     let int = signal(SignalKind::interrupt())?;

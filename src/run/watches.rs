@@ -1,4 +1,4 @@
-//! Starts the watches: which kinds, and which few fields of each.
+//! The watches of the process: their kinds, and field selectors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,10 +38,10 @@ use crate::{
     },
 };
 
-/// Objects per page of a first list; memory at start grows with it.
+/// Objects per page of a first list. The memory at the start grows with it.
 const PAGE: u32 = 100;
 
-/// The only namespaces to look at, if the configuration names some.
+/// Returns the namespaces of `--namespaces`; `None` for the whole cluster.
 pub(super) fn namespace_scope(config: &Config) -> Option<NamespaceScope> {
     (!config.namespaces.is_empty()).then(|| {
         NamespaceScope::new(config.namespaces.iter().map(String::as_str))
@@ -49,16 +49,17 @@ pub(super) fn namespace_scope(config: &Config) -> Option<NamespaceScope> {
     })
 }
 
-/// What is watched of ConfigMaps and Secrets at first; `None` where that is settled by the configuration.
+/// Returns the ConfigMaps and Secrets to watch at first; `None` if the watches do not follow the needs of
+/// rules.
 pub(super) fn data_scope(config: &Config) -> Option<DataScope> {
     let follows = config.reconciler && config.namespaces.is_empty();
     follows.then(|| DataScope::new(DataNeed::in_namespace(&config.namespace)))
 }
 
-/// The stores that a process with these roles keeps.
+/// Returns the stores that a process with these roles keeps.
 pub(super) fn stores(config: &Config) -> Vec<Store> {
     if !config.namespaces.is_empty() {
-        // The others are read namespace by namespace.
+        // Other stores are per namespace.
         return vec![Store::DigestKey];
     }
     let mut stores = vec![
@@ -79,7 +80,7 @@ pub(super) fn stores(config: &Config) -> Vec<Store> {
     stores
 }
 
-/// Starts a watch for each store. `widened` says that more ConfigMaps or Secrets are needed.
+/// Starts a watch for each store. `widened` signals that more ConfigMaps or Secrets are needed.
 pub(super) fn start(
     tasks: &mut Tasks,
     client: &Client,
@@ -154,7 +155,7 @@ impl Watches<'_> {
         self.tasks.spawn("watch configmaps and secrets", watching);
     }
 
-    /// Watches everything in one namespace, with rights in it alone.
+    /// Watches the kinds of one namespace, with rights in this namespace alone.
     fn start_in(&mut self, place: &Arc<str>) {
         let (client, name, observer) = (self.client.clone(), place.clone(), self.observer.clone());
         let stop: CancellationToken = self.tasks.shutdown();
@@ -171,7 +172,7 @@ impl Watches<'_> {
         self.start_one::<Slim<Secret>>("watch secrets", place, Some(SECRETS));
     }
 
-    /// Watches the objects of a kind that is written beside ConfigMaps and Secrets, in one namespace or in all.
+    /// Watches the objects of a kind that we write beside ConfigMaps and Secrets, in one namespace or in all.
     fn start_kind(&mut self, kind: Kind, place: Option<&Arc<str>>) {
         match kind {
             // These are watched in any case.
@@ -194,7 +195,7 @@ impl Watches<'_> {
         }
     }
 
-    /// Watches the objects of a kind that is known at run time only.
+    /// Watches the objects of a kind that is only known at run time.
     fn start_dynamic<K: Kept>(&mut self, name: &'static str, kept: K) {
         let config = watcher::Config::default().page_size(PAGE);
         let (client, observer) = (self.client.clone(), self.observer.clone());

@@ -15,11 +15,11 @@ use super::readiness::Readiness;
 /// Content type of the OpenMetrics text format, version 1.0.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether the process makes progress: `Err` with what is stuck, after which the kubelet restarts the pod. It
-/// must never depend on the API server, or an outage there would restart us too.
+/// Whether the process makes progress. `Err` names what is stuck; the kubelet then restarts the pod. The
+/// check must never depend on the API server, or an outage of the API server would restart us too.
 pub(crate) type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What the admin port serves.
+/// The state that the admin port serves.
 #[derive(Clone)]
 pub(crate) struct Admin {
     /// The conditions behind `/readyz`.
@@ -30,8 +30,8 @@ pub(crate) struct Admin {
     pub metrics: Arc<Registry>,
 }
 
-/// A router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200, or 503 with one reason per
-/// line as plain text.
+/// Returns a router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200, or 503 with one
+/// reason per line as plain text.
 pub(crate) fn admin_router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))

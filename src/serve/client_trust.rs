@@ -34,12 +34,12 @@ pub enum TrustError {
     /// The text contains no certificate.
     #[error("the bundle holds no certificate")]
     Empty,
-    /// A certificate in it cannot be a trusted authority.
+    /// A certificate in the bundle cannot be a trusted authority.
     #[error("certificate {number} of the bundle cannot be used as an authority")]
     Unusable {
         /// The position of the certificate, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The reason that rustls gives.
         #[source]
         source: Error,
     },
@@ -48,7 +48,7 @@ pub enum TrustError {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// A certificate of a trusted authority whose names are all unknown.
+/// The names of a certificate from a trusted authority, none of which is accepted.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a client certificate for {0:?} is trusted, but neither its common name nor a SAN is one of --client-names"
@@ -74,17 +74,17 @@ struct Installed {
 }
 
 impl ClientTrust {
-    /// Accepts nobody yet. Later it only accepts clients whose certificate has one of these names (empty:
-    /// any) as common name or as DNS, URI or mail SAN.
+    /// Creates a trust without a bundle, which accepts no client. With a bundle, it accepts clients whose
+    /// certificate has one of these names (empty: any) as common name or as DNS, URI or mail SAN.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self(Arc::new(Gate { names: names.into_iter().collect(), provider, installed: RwLock::default() }))
     }
 
-    /// Accepts these authorities, and no others, from now on. Returns how many they are.
+    /// Replaces the accepted authorities. Returns how many authorities the bundle has.
     ///
     /// # Errors
-    /// What is wrong with the bundle; the previous one stays in use.
+    /// Returns an error if the bundle is invalid; the previous bundle stays in use.
     pub fn install(&self, bundle_pem: &[u8]) -> Result<usize, TrustError> {
         let mut roots = RootCertStore::empty();
         for (index, certificate) in CertificateDer::pem_slice_iter(bundle_pem).enumerate() {
@@ -123,7 +123,7 @@ impl ClientTrust {
         config.send_tls13_tickets = 0;
     }
 
-    /// The caller of a new connection.
+    /// Returns the caller of a new connection, before its handshake.
     pub(super) fn caller(&self) -> Caller {
         let generation = AtomicU64::new(self.generation());
         Caller { trust: self.clone(), generation, chain: Vec::new() }
@@ -133,19 +133,19 @@ impl ClientTrust {
 /// The caller at the other end of one connection.
 pub(super) struct Caller {
     trust: ClientTrust,
-    /// The number of the bundle that its certificate was last verified with.
+    /// The number of the bundle that last verified the caller's certificate.
     generation: AtomicU64,
     chain: Vec<CertificateDer<'static>>,
 }
 
 impl Caller {
-    /// Sets the certificates that it presented in the handshake.
+    /// Sets the certificates that the caller presented in the handshake.
     pub(super) fn presented(self, chain: Option<&[CertificateDer<'_>]>) -> Self {
         let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
         Self { chain: chain.unwrap_or_default().iter().map(owned).collect(), ..self }
     }
 
-    /// Whether the current bundle would accept it.
+    /// Whether the current bundle accepts the caller's certificate.
     pub(super) fn is_trusted(&self) -> bool {
         let installed = self.trust.0.now();
         if self.generation.load(Ordering::Relaxed) == installed.generation {
@@ -188,7 +188,7 @@ impl Gate {
     }
 }
 
-/// The common names of a certificate, and its textual SANs.
+/// Returns the common names of a certificate, and its textual SANs.
 fn names(certificate: &CertificateDer<'_>) -> Option<BTreeSet<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());

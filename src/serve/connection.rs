@@ -30,13 +30,13 @@ use super::peers::PeerRate;
 use super::permits::{ConnectionPermit, ConnectionPermits};
 use super::slow_peer::{Phase, SlowPeer};
 
-/// How often the log says that a client certificate is refused, at most.
+/// Shortest time between two log messages about refused client certificates.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Which callers are accepted, and how fast they may send requests. By default any caller, at any rate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callers {
-    /// The client certificates that callers need; `None`: none is demanded.
+    /// The client certificates that callers need; `None`: callers need no certificate.
     pub trust: Option<ClientTrust>,
     /// The rate limit for each address; `None`: no limit.
     pub rate: Option<PeerRate>,
@@ -48,7 +48,7 @@ pub(super) enum Transport {
     Tls(TlsAcceptor),
 }
 
-/// What all connections of a listener share.
+/// The state that all connections of a listener share.
 pub(super) struct Connections {
     pub(super) transport: Transport,
     pub(super) router: Router,
@@ -63,7 +63,7 @@ pub(super) struct Connections {
     pub(super) told: Mutex<Option<Instant>>,
 }
 
-/// One connection: its phase, when another one has its permit, and its caller.
+/// One connection: its phase, the signal to give up its permit, and its caller.
 struct Client {
     phase: Phase,
     leave: CancellationToken,
@@ -72,7 +72,7 @@ struct Client {
 }
 
 impl Connections {
-    /// Serves one connection until either side ends it. Failures are counted, not returned.
+    /// Serves one connection until either side ends it. Counts failures and does not return them.
     pub(super) async fn serve(self: Arc<Self>, socket: TcpStream, peer: IpAddr, permit: &ConnectionPermit) {
         // A response is one small write; waiting to fill a packet would only delay it.
         if let Err(error) = socket.set_nodelay(true) {
@@ -81,7 +81,8 @@ impl Connections {
         let (phase, leave) = (permit.phase.clone(), permit.leave.clone());
         let client = |caller| Client { phase, leave, peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
-        // Before the handshake, so that a bundle installed during it is checked at the next request.
+        // Taken before the handshake: if a new bundle is installed during the handshake, the next request
+        // checks it.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)) => accepted,
@@ -112,7 +113,8 @@ impl Connections {
         }
     }
 
-    /// Anybody who can connect can fail a handshake, and must not fill the log.
+    /// Whether to log a refused certificate. Any client that can connect can fail a handshake, and must not
+    /// fill the log.
     fn may_tell(&self) -> bool {
         let (mut told, now) = (self.told.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         let may = told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
@@ -137,7 +139,7 @@ impl Connections {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            // An idle one ends at once. What has begun at this moment is answered.
+            // An idle connection ends at once. A request that has just begun still gets its answer.
             () = client.leave.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 let ended = tokio::time::timeout(self.limits.stalled, connection).await;
@@ -158,7 +160,7 @@ impl Connections {
         };
         self.drain.mark(&mut response);
         if self.limits.makes_room {
-            // A stream of events is an answer for minutes.
+            // A stream of events keeps its connection busy for minutes after the handler has returned.
             let answering = Answering(client.phase.clone());
             return Ok(response.map(|body| {
                 Body::new(body.map_frame(move |frame| {
@@ -171,7 +173,7 @@ impl Connections {
         Ok(response)
     }
 
-    /// The answer to a caller who is no longer accepted, or exceeds the rate limit.
+    /// Returns the answer to a caller that is no longer trusted, or exceeds the rate limit.
     fn turned_away(&self, client: &Client) -> Option<Response> {
         if client.caller.as_ref().is_some_and(|caller| !caller.is_trusted()) {
             self.metrics.untrusted.inc();
@@ -191,7 +193,8 @@ impl Connections {
     }
 }
 
-/// An answer on its way: it is dropped with the body.
+/// An answer that hyper is sending. Its body owns this value; when the body is dropped, the connection is
+/// idle.
 struct Answering(Phase);
 
 impl Drop for Answering {

@@ -1,24 +1,25 @@
-//! What one client may take from a listener.
+//! Limits on the connections, time and memory that one client can use on a listener.
 
 use std::time::Duration;
 
 /// Limits of a listener. Its router limits bodies and requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections; one more is closed as soon as it is accepted. The API server opens about as many as
-    /// it has calls in flight.
+    /// Open connections. The listener closes any further connection as soon as it has accepted it. The API
+    /// server opens about as many connections as it has calls in flight.
     pub max_connections: usize,
-    /// How many of them one address may have, so that an address that hoards connections leaves some for
-    /// others. Behind NAT, all API servers can be one address.
+    /// Open connections of one address, so that an address that hoards connections leaves some for others.
+    /// Behind NAT, all API servers can be one address.
     pub max_connections_a_peer: usize,
-    /// Whether a connection on which nothing is asked, the oldest first, ends when one more comes and there is no place; where there is
-    /// none, one whose request is not complete.
+    /// Whether a new connection at the limit replaces an old one: the oldest idle connection or, if none is
+    /// idle, the oldest whose request header is incomplete.
     pub makes_room: bool,
     /// Time from accepting to the end of the TLS handshake.
     pub handshake: Duration,
     /// Time from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// Time in which a client must take 64 KiB of an answer that waits for it, or what is left.
+    /// Time in which a client must read 64 KiB of a waiting answer, or the rest of the answer if it is
+    /// shorter.
     pub stalled: Duration,
     /// Time between two requests on a kept connection. It must be longer than the API server's own idle limit
     /// of about 90 s: the client must close first, or a call could be lost on its way.

@@ -18,8 +18,8 @@ use super::limits::Limits;
 use super::metrics::ConnectionMetrics;
 use super::permits::ConnectionPermits;
 
-/// The pause after `accept` failed for a local reason (no file descriptor, no memory): it would fail again at
-/// once, and a busy loop would make it worse.
+/// The pause after `accept` failed for a local reason (no file descriptor, no memory). An immediate retry
+/// would fail again, and a busy loop would make it worse.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The result of closing a listener.
@@ -29,8 +29,9 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS and HTTP/1.1 until drained. Nothing that it starts outlives it, also when it is
-/// dropped. Where `callers` need certificates, `tls` must [demand them](super::ServingCert::server_config).
+/// Serves a router over TLS and HTTP/1.1 until drained. All its tasks end with this future, even if the
+/// caller drops it. Where `callers` need certificates, `tls` must [demand
+/// them](super::ServingCert::server_config).
 pub(crate) async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -107,7 +108,8 @@ fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections
         shared.metrics.refused.inc();
         return; // closing the socket is the fastest refusal there is
     };
-    // A handshake costs more than a request, and a client that fails it never gets to send one.
+    // A handshake costs more than a request, so the rate limit must count connections too: a client that
+    // fails the handshake never sends a request.
     if shared.callers.rate.as_ref().is_some_and(|rate| !rate.admits(peer, Instant::now())) {
         shared.metrics.limited.inc();
         return;
@@ -116,7 +118,7 @@ fn admit(socket: TcpStream, peer: IpAddr, shared: &Arc<Connections>, connections
     let open = Open::count(&shared.metrics);
     connections.spawn(async move {
         shared.serve(socket, peer, &permit).await;
-        drop((permit, open)); // a permit is free before it stops counting
+        drop((permit, open)); // release the permit before the connection stops counting as open
     });
 }
 

@@ -4,16 +4,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The counters of one listener; clones count together.
+/// The counters of one listener. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
     /// Open connections, including handshakes.
     pub open: Gauge,
-    /// Connections that were closed at once because of a limit, of all or of one address.
+    /// Connections that the listener closed at once because of its limit, or the limit of one address.
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
-    /// Those of them that the caller ended, for example because it does not trust our certificate.
+    /// Failed handshakes that the caller ended, for example because it does not trust our certificate.
     pub certificates_refused: Counter,
     /// Requests and connections refused by the rate limit of their address.
     pub limited: Counter,
@@ -24,7 +24,7 @@ pub struct ConnectionMetrics {
 }
 
 impl ConnectionMetrics {
-    /// Registers the counters; give a registry with a prefix that names the listener.
+    /// Registers the counters. The registry's prefix must name the listener.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("connections", "Connections open now", self.open.clone());
         registry.register(

@@ -1,4 +1,4 @@
-//! Listeners: TLS for the webhook, plain HTTP for probes and metrics, and a shutdown that loses no call.
+//! Listeners: TLS for the webhook, plain HTTP for probes and metrics, and a graceful shutdown.
 
 pub(crate) mod admin;
 mod client_trust;

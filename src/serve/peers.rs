@@ -8,39 +8,40 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many addresses have their own limit at once. All others share one.
+/// Number of addresses that have their own limit. All other addresses share one limit.
 const MOST: usize = 4096;
-/// How often quiet addresses are removed from the table, at most.
+/// Shortest time between two removals of idle addresses from the table.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How much of its allowance an address can save up.
+/// Longest time for which an idle address accumulates allowance.
 const SAVED: Duration = Duration::from_secs(2);
 
 /// The rate limit of each address. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerRate {
-    /// How much of an address's time one request uses.
+    /// The part of an address's time that one request uses.
     price: Duration,
     table: Arc<Mutex<Table>>,
 }
 
-/// Until when each address has used up its time: the generic cell rate algorithm, one instant per address.
+/// The time until which each address has used up its allowance: the generic cell rate algorithm, one instant
+/// per address.
 #[derive(Debug, Default)]
 struct Table {
     used: HashMap<IpAddr, Instant>,
-    /// The same for all addresses beyond a full table.
+    /// The shared entry of all addresses that the full table has no place for.
     others: Option<Instant>,
     swept: Option<Instant>,
 }
 
 impl PeerRate {
-    /// This many requests per second and address, and twice as many at once after a pause; `None` for 0: no
-    /// limit.
+    /// Returns a limit of `per_second` requests per second and address. After a pause, an address may send
+    /// twice as many at once. `None` if `per_second` is 0: no limit.
     pub(crate) fn new(per_second: u32) -> Option<Self> {
         let price = Duration::from_secs(1).checked_div(per_second)?;
         Some(Self { price, table: Arc::default() })
     }
 
-    /// Whether an address may send a request now; if so, it is counted.
+    /// Whether an address may send a request now. Counts the request if so.
     pub(super) fn admits(&self, peer: IpAddr, now: Instant) -> bool {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let used = table.used_by(network(peer), now);
@@ -67,8 +68,8 @@ impl Table {
     }
 }
 
-/// The number of open connections of each address. Clones share it; it has no more entries than there are
-/// connections.
+/// The number of open connections of each address. Clones share it. The map has at most as many entries as
+/// there are connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenByPeer(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
@@ -79,7 +80,7 @@ pub(super) struct OpenOfPeer {
 }
 
 impl OpenByPeer {
-    /// Counts one more for this address; `None` if it has `most` already.
+    /// Counts one more connection of this address; `None` if the address has `most` already.
     pub(super) fn take(&self, peer: IpAddr, most: usize) -> Option<OpenOfPeer> {
         let peer = network(peer);
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +93,7 @@ impl OpenByPeer {
 }
 
 impl OpenOfPeer {
-    /// Whether it is of the same machine as this address.
+    /// Whether the connection comes from the same machine as this address.
     pub(super) fn is_of(&self, peer: IpAddr) -> bool {
         self.peer == network(peer)
     }
@@ -110,7 +111,7 @@ impl Drop for OpenOfPeer {
     }
 }
 
-/// What one machine can use: one IPv4 address, or a /64 of IPv6.
+/// Returns the network that one machine can use: one IPv4 address, or a /64 of IPv6.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),

@@ -1,5 +1,6 @@
-//! The permits of a listener's connections, and who leaves when all are taken: a connection on which nothing is asked, or else one
-//! whose request is not complete, where the listener wants that, so that neither keeps anybody out.
+//! Permits for the connections of a listener. With [`Limits::makes_room`], a new connection at the limit
+//! takes the permit of the oldest idle connection or, if none is idle, of the oldest whose request header is
+//! incomplete. Such connections cannot keep others out.
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +25,11 @@ pub(super) struct ConnectionPermits {
     connections: Mutex<OpenConnections>,
 }
 
-/// The connections that have a permit, each with a number.
+/// The connections that have a permit, by number.
 #[derive(Default)]
 struct OpenConnections {
     next: u64,
-    /// By number, so that the first is the oldest.
+    /// In order of age: the first is the oldest.
     all: BTreeMap<u64, OpenConnection>,
 }
 
@@ -38,7 +39,7 @@ struct OpenConnection {
     held: Held,
 }
 
-/// What one connection counts for.
+/// The permit and the per-address count that one connection occupies.
 struct Held {
     permit: OwnedSemaphorePermit,
     of_peer: OpenOfPeer,
@@ -48,9 +49,9 @@ struct Held {
 pub(super) struct ConnectionPermit {
     all: Arc<ConnectionPermits>,
     number: u64,
-    /// What the connection does.
+    /// The phase of the connection: idle, receiving or serving.
     pub(super) phase: Phase,
-    /// When it is to end, since another one has its permit.
+    /// Cancelled when another connection takes the permit: the connection must end.
     pub(super) leave: CancellationToken,
 }
 
@@ -60,7 +61,8 @@ impl ConnectionPermits {
         Self { semaphore, by_peer: OpenByPeer::default(), limits, connections: Mutex::default() }
     }
 
-    /// A permit for a connection of this address; `None`: there is none, and nobody leaves.
+    /// Returns a permit for a connection of this address; `None` if none is free and no connection can make
+    /// room.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let held = match self.by_peer.take(peer, self.limits.max_connections_a_peer) {
             Some(of_peer) => {
@@ -78,8 +80,8 @@ impl ConnectionPermits {
         Some(ConnectionPermit { all: self.clone(), number, phase, leave })
     }
 
-    /// What the oldest of these connections counts for, of those on which nothing is asked, or else of those whose request is not
-    /// complete; it ends.
+    /// Ends a connection that `may_leave` accepts and returns its permit: the oldest idle one or, if none is
+    /// idle, the oldest whose request header is incomplete.
     fn given_up(&self, may_leave: impl Fn(&OpenConnection) -> bool) -> Option<Held> {
         if !self.limits.makes_room {
             return None;

@@ -1,4 +1,4 @@
-//! The conditions that must hold before we can answer correctly, by name, and remarks that do not affect
+//! Readiness: named conditions that must hold before we can answer correctly, and remarks that do not affect
 //! readiness.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
-/// Says whether a condition holds at this moment: `Err` with why it does not.
+/// A check whether a condition holds now. `Err` has the reason why it does not.
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Named conditions that must all hold; not draining is one of them. Clones share them.
@@ -27,13 +27,13 @@ pub(crate) struct Condition {
 }
 
 impl Readiness {
-    /// No conditions yet: ready until `drain` is cancelled.
+    /// Creates a readiness without conditions, which is ready until `drain` is cancelled.
     pub(crate) fn new(drain: CancellationToken) -> Self {
         Self { missing: Arc::default(), remarks: Arc::default(), checks: Arc::default(), drain }
     }
 
-    /// Adds a condition that is evaluated for each request: for conditions that can end while the task that
-    /// maintains them hangs.
+    /// Adds a condition that each request evaluates: for a condition that can end while the task that
+    /// maintains it hangs.
     pub(crate) fn check(
         &self,
         name: &'static str,
@@ -49,8 +49,8 @@ impl Readiness {
         condition
     }
 
-    /// Adds a remark, which is shown and does not affect readiness: for conditions that can only hold once we
-    /// are ready.
+    /// Adds a remark, which `/readyz` shows but which does not affect readiness: for conditions that can only
+    /// hold once we are ready.
     pub(crate) fn remark(&self, name: &'static str) -> Condition {
         Condition { name, register: self.remarks.clone() }
     }
@@ -77,20 +77,20 @@ impl Readiness {
 }
 
 impl Condition {
-    /// Notes that the condition holds. Returns whether that is news, to log it once.
+    /// Notes that the condition holds. Returns whether this is a change, so that the caller logs it once.
     pub(crate) fn holds(&self) -> bool {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
 
-    /// Notes that the condition does not hold, because of `reason`. Anybody can read it, so it contains no
-    /// Secret values. Returns whether that is news.
+    /// Notes that the condition does not hold, because of `reason`. Anybody can read the reason, so it must
+    /// not contain Secret values. Returns whether the reason is new.
     pub(crate) fn missing(&self, reason: impl Into<String>) -> bool {
         let reason = reason.into();
         let mut register = self.register.write().unwrap_or_else(PoisonError::into_inner);
         register.insert(self.name, reason.clone()).as_ref() != Some(&reason)
     }
 
-    /// The condition holds if `result` is `Ok`; otherwise the error is the reason.
+    /// Notes that the condition holds if `result` is `Ok`, or else does not, with the error as the reason.
     pub(crate) fn set<E: fmt::Display>(&self, result: Result<(), E>) {
         match result {
             Ok(()) => self.holds(),

@@ -1,10 +1,11 @@
-//! Limits slow headers, and answers that nobody takes, without affecting idle connections.
+//! A stream that limits slow request headers and stalled answers, without affecting idle connections.
 //!
-//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. Here the time
-//! counts from a request's first byte, so it can be short: a client that sends its header in a trickle is cut
-//! off, a client that waits before its next request is not.
+//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. The timeout
+//! here counts from a request's first byte, so it can be short: it cuts off a client that trickles its
+//! header, but not a client that waits before its next request.
 //!
-//! hyper waits for ever for a client that does not read, or reads a byte now and then, with the answer in memory.
+//! hyper has no timeout for a client that stops reading, or reads a byte now and then; the answer would stay
+//! in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::limits::Limits;
 
-/// How much of an answer that waits for it a client takes in [`Limits::stalled`], or else whatever is left.
+/// Bytes of a waiting answer that a client must read within [`Limits::stalled`], unless less is left.
 const ENOUGH: usize = 64 << 10;
 
 const IDLE: u8 = 0;
@@ -29,43 +30,44 @@ const SERVING: u8 = 2;
 pub(super) struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// The header is complete, and the handler works.
+    /// Notes that the header is complete and the handler works.
     pub(super) fn serving(&self) {
         self.0.store(SERVING, Ordering::Relaxed);
     }
 
-    /// The response is complete, and the next byte begins another request.
+    /// Notes that the response is complete, and the next byte begins another request.
     pub(super) fn idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 
-    /// Nothing of a request is there, and no answer is on its way.
+    /// Whether the connection has neither a request in progress nor an answer to send.
     pub(super) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Relaxed) == IDLE
     }
 
-    /// The header of a request has begun, and has not ended.
+    /// Whether a request has begun and its header is incomplete.
     pub(super) fn is_receiving(&self) -> bool {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }
 
-    /// Whether these bytes are the first of a request.
+    /// Begins a request if the connection was idle. Returns whether it was.
     fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, RECEIVING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-/// A stream whose reads fail once a header takes too long, and its writes once the other end takes little for too long.
+/// A stream whose reads fail once a header takes too long, and whose writes fail once the peer reads too
+/// slowly.
 pub(super) struct SlowPeer<S> {
     stream: S,
     phase: Phase,
     limits: Limits,
     deadline: Pin<Box<Sleep>>,
-    /// While an answer waits for the other end.
+    /// Set while an answer waits for the peer to read.
     stalled: Option<Stalled>,
 }
 
-/// Until when the other end is to take how much more.
+/// The time by which the peer must read `missing` more bytes.
 struct Stalled {
     until: Pin<Box<Sleep>>,
     missing: usize,
@@ -77,7 +79,8 @@ impl<S> SlowPeer<S> {
         Self { stream, phase, limits, deadline, stalled: None }
     }
 
-    /// What a write has come to, by which the other end has taken so much; or that it takes too long.
+    /// Passes on the result of a write, or fails with `TimedOut` once the peer reads too slowly. `taken`
+    /// counts the bytes that the peer has read by this result.
     fn in_time<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -137,7 +140,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for SlowPeer<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let written = Pin::new(&mut self.stream).poll_flush(context);
-        // Nothing waits any more.
+        // After a flush, no byte waits for the peer.
         self.in_time(written, |()| usize::MAX, context)
     }
 
@@ -167,7 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// How long it takes to send an answer to a client that takes so many bytes at a time, a second apart; `None`: it is given up.
+    /// Returns how many seconds it takes to send an answer to a client that reads `at_a_time` bytes each
+    /// second; `None` if the connection is given up.
     async fn sent(answer: usize, at_a_time: usize) -> Option<u64> {
         let (ours, mut theirs) = duplex(1024);
         let mut peer = SlowPeer::new(ours, Phase::default(), Limits::default());
@@ -203,7 +207,7 @@ mod tests {
             (200 << 10, 1, None),
             (200 << 10, 2000, None),
             (200 << 10, 2300, Some(89)),
-            // What is left may be less than enough.
+            // The rest of an answer may be less than `ENOUGH`.
             (1024, 1, Some(0)),
             (1034, 1, Some(10)),
             (40 << 10, 1000, None),

@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject;
 
 use super::client_trust::ClientTrust;
 
-/// Why a certificate was not installed; the previous one stays in use. Messages say nothing of the key.
+/// Why a certificate was not installed; the previous one stays in use. Messages never quote the key.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The chain has no certificate, or a damaged one.
@@ -59,24 +59,23 @@ impl Default for ServingCert {
 }
 
 impl ServingCert {
-    /// Without a certificate: handshakes fail until [`install`](Self::install) has succeeded.
+    /// Creates a slot without a certificate: handshakes fail until [`install`](Self::install) has succeeded.
     pub fn new() -> Self {
-        // Passed explicitly, so that no process-wide default has to be set for us.
+        // The provider is explicit, so we need no process-wide default.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         Self { slot: Arc::default(), provider, ends: Gauge::default() }
     }
 
-    /// Registers a metric with the certificate's end; give a registry with a prefix that names the listener.
+    /// Registers a metric with the certificate's expiry. The registry's prefix must name the listener.
     pub fn register(&self, registry: &mut Registry) {
         let help = "When the serving certificate ends, in seconds since 1970; 0 while there is none";
         registry.register("certificate_not_after_timestamp_seconds", help, self.ends.clone());
     }
 
-    /// Uses another certificate from the next handshake on, after checking that chain and key belong
-    /// together.
+    /// Installs another certificate, from the next handshake on, if its chain and key belong together.
     ///
     /// # Errors
-    /// What is wrong with it; the previous certificate stays in use.
+    /// Returns an error if the certificate or key is unusable; the previous certificate stays in use.
     pub fn install(&self, chain_pem: &str, key_pem: &PrivateKeyPem) -> Result<(), InstallError> {
         let chain = Certificate::all_from_pem(chain_pem)?;
         let leaf = chain.first().cloned().ok_or(CertError::NoCertificate)?;
@@ -99,15 +98,15 @@ impl ServingCert {
         Ok(())
     }
 
-    /// The last second of the certificate in use; `None` before the first one.
+    /// Returns the last second of the certificate in use; `None` if none is installed.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.slot.installed().map(|installed| installed.leaf.validity().not_after())
     }
 
-    /// Whether callers can accept the certificate at this time.
+    /// Whether the certificate is valid at this time.
     ///
     /// # Errors
-    /// Why they cannot.
+    /// Returns the reason, if no certificate is installed or the installed one is expired or not valid yet.
     pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
         let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
         match leaf.validity().contains(now) {
@@ -120,17 +119,17 @@ impl ServingCert {
         }
     }
 
-    /// The leaf certificate in use; `None` before the first one.
+    /// Returns the leaf certificate in use; `None` if none is installed.
     pub fn leaf(&self) -> Option<Certificate> {
         self.slot.installed().map(|installed| installed.leaf)
     }
 
-    /// The TLS configuration of a listener: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server does not use
-    /// HTTP/2 for webhooks (kubernetes/kubernetes pull 82090), so attacks by HTTP/2 need not be possible.
-    /// With `clients`, every client needs a certificate that they accept.
+    /// Returns the TLS configuration of a listener: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server does
+    /// not use HTTP/2 for webhooks (kubernetes/kubernetes pull 82090), so we avoid attacks over HTTP/2. With
+    /// `clients`, every client needs a certificate that they accept.
     ///
     /// # Errors
-    /// Only if the built-in provider lacked those versions.
+    /// Returns an error only if the built-in provider lacks these TLS versions.
     pub fn server_config(
         &self,
         clients: Option<&ClientTrust>,
@@ -159,7 +158,8 @@ impl Slot {
 
 impl ResolvesServerCert for Slot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // Whatever name the client asks for: API servers ask for the Service's name, people for others.
+        // The certificate does not depend on the requested name: API servers ask for the Service's name,
+        // people for others.
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.key.clone())
     }
 }

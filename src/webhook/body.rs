@@ -1,4 +1,4 @@
-//! The body of a request, in one piece of memory: collecting it in pieces would need twice as much.
+//! The body of a request, read into one piece of memory: collecting pieces would need twice as much.
 
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt as _;
@@ -14,17 +14,18 @@ use crate::admit::{
     decode::{BODY_LIMIT, HEAD_LIMIT},
 };
 
-/// A body, or its beginning.
+/// The body of a request, or its beginning.
 pub(super) struct Received {
     pub(super) bytes: Bytes,
-    /// The room that a large one takes.
+    /// The memory permit of a large body.
     pub(super) room: Option<Room>,
-    /// Why `bytes` are only the beginning.
+    /// Why `bytes` has only the beginning; `None` if it has the whole body.
     pub(super) unread: Option<Unread>,
 }
 
-/// Reads a body of this length, if the length is known. Of a large one the beginning is read first, since it names
-/// the namespace; the rest is read once there is room for the body, for which the request waits until `until`.
+/// Reads a body. Reads the beginning of a large body first, since it contains the namespace, and the rest
+/// once there is memory for it. The request waits for that memory until `until`. `length`: the content
+/// length, if known.
 pub(super) async fn received(
     shedding: &Shedding,
     body: Body,
@@ -60,7 +61,7 @@ pub(super) async fn received(
 struct Incoming {
     body: Body,
     kept: Vec<u8>,
-    /// What arrived, and is not kept yet.
+    /// Bytes that have arrived but are not in `kept` yet.
     next: Bytes,
 }
 
@@ -69,7 +70,7 @@ impl Incoming {
         Self { body, kept: Vec::with_capacity(expected), next: Bytes::new() }
     }
 
-    /// Reads until the body ends, or so many bytes are kept: whether it has ended.
+    /// Reads until the body ends or `kept` has `most` bytes. Returns whether the body has ended.
     async fn fill(&mut self, most: usize) -> Result<bool, HandleError> {
         loop {
             let fits = self.next.len().min(most - self.kept.len());
@@ -87,7 +88,8 @@ impl Incoming {
         }
     }
 
-    /// An HTTP/1.1 client may not see an answer that comes before it has sent everything.
+    /// Reads and drops the rest of the body: an HTTP/1.1 client may not see an answer before it has sent
+    /// everything.
     async fn drop_rest(&mut self) -> Result<(), HandleError> {
         self.next = Bytes::new();
         while let Some(frame) = self.body.frame().await {

@@ -1,4 +1,4 @@
-//! Why a request has no verdict, and how it is answered then.
+//! Errors for requests without a verdict, and their HTTP status.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::{
     },
 };
 
-/// How long receiving a body may take. The API server has the whole body before it calls; a slow body would
-/// hold a permit.
+/// Longest time for receiving a body. The API server has the whole body before it calls; a slow body would
+/// keep a permit.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a request has no verdict.
@@ -37,7 +37,7 @@ pub(super) enum HandleError {
     Panic,
 }
 
-/// There is no verdict about a review that was not read whole.
+/// A review that was not read completely has no verdict.
 impl From<Unread> for HandleError {
     fn from(why: Unread) -> Self {
         match why {
@@ -48,7 +48,7 @@ impl From<Unread> for HandleError {
 }
 
 impl HandleError {
-    /// The status of the response, and the verdict that is counted.
+    /// Returns the status of the response, and the verdict label for the metrics.
     pub(super) fn answer(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Decode(error) => (error.status(), "malformed"),

@@ -1,4 +1,4 @@
-//! Handles one request: its limits, its deadline, its panics.
+//! The handler of one request, with its limits, its deadline and its panics.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
 
 /// The API server's default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Counts a request as in flight, also if its caller hangs up before the answer.
+/// Counts a request as in flight, even if its caller disconnects before the answer.
 struct InFlight(Gauge);
 
 impl InFlight {
@@ -63,7 +63,7 @@ pub(super) async fn handle(
     let _under_way = InFlight::begin(&state.metrics.in_flight);
     let patience = patience(request.uri().query());
     let is_policed = has_policies(&purpose);
-    // Half of the time to wait for room; the other half is left for judging.
+    // A request may wait for memory during the first half of its time; the second half is for judging.
     let room_until = start + patience / 2;
     let work = AssertUnwindSafe(answer(&state, purpose, request, room_until, &mut seen)).catch_unwind();
     let result = match tokio::time::timeout_at(start + patience, work).await {
@@ -130,8 +130,8 @@ async fn answer(
     Ok(response)
 }
 
-/// The answer to a canary, with the last time at which policies gave no verdict: the reconciler then judges what is
-/// there.
+/// Adds to the answer to a canary when policies last gave no verdict. The reconciler then checks existing
+/// objects.
 fn told(mut verdict: Verdict, metrics: &Metrics) -> Verdict {
     let unjudged = metrics.last_unjudged.get();
     if unjudged > 0 {
@@ -140,7 +140,8 @@ fn told(mut verdict: Verdict, metrics: &Metrics) -> Verdict {
     verdict
 }
 
-/// The user should try again: a failure policy of Ignore must not let this write pass.
+/// Refuses a write with a verdict, not with an error: `failurePolicy: Ignore` would let the write pass. The
+/// user can try again.
 fn too_much_asked(namespace: &str) -> Verdict {
     let message = format!(
         "copyrator: more is asked about rights for namespace {namespace} than is answered at once: try again in a moment"
@@ -148,7 +149,7 @@ fn too_much_asked(namespace: &str) -> Verdict {
     Verdict::refuse(Denial::TooManyRequests, &message)
 }
 
-/// How long the caller waits, less the time for the way back.
+/// Returns how long the caller waits, minus the time for the answer's way back.
 fn patience(query: Option<&str>) -> Duration {
     let asked =
         query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("timeout="));

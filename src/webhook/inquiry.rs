@@ -1,4 +1,4 @@
-//! Asks the API server what a verdict depends on: may the writer do what the object declares?
+//! Inquiries: questions to the API server whether the writer has the rights that the object needs.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::{
     authority::{Subject, listing_namespaces, refusal, too_many},
 };
 
-/// How long a question may take that only decides about a warning: the write waits for it.
+/// Timeout of a question that only decides about a warning: the write waits for it.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
-/// Asks, and turns the answers into a verdict.
+/// Asks the questions of an inquiry, and returns the verdict.
 pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Result<Verdict, AskError> {
     let begin = "copyrator: rights are missing: ";
     let room = LONGEST_MESSAGE.saturating_sub(begin.len());
@@ -27,7 +27,7 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
         }
     }
     let mut verdict = inquiry.allow;
-    // The ServiceAccount may get its rights later, with the rest of a release, so this refuses nothing.
+    // Missing rights of the ServiceAccount only cause a warning: it may get them later in the same release.
     match refused(authorizer, &inquiry.expected, MOST_QUESTIONS).await? {
         Answers::Refused(missing) => match missing.first() {
             Some(question) => {
@@ -50,8 +50,8 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
     Ok(verdict)
 }
 
-/// Warns of what the write brings about. Users who may not list namespaces are not told which or how many exist, and
-/// no write fails because that cannot be asked.
+/// Warns about the consequences of the write. Users without the right to list namespaces get warnings that
+/// neither name nor count namespaces. If this right cannot be checked, the write succeeds all the same.
 async fn tell(authorizer: &dyn Authorizer, author: &Subject, foresight: Foresight, verdict: &mut Verdict) {
     let Foresight { told, of_namespaces, instead } = foresight;
     told.into_iter().for_each(|said| verdict.warn(said));

@@ -1,5 +1,5 @@
-//! Judges a review: a short one on the thread that read it, as long as that does not keep others waiting; the
-//! rest on threads of their own.
+//! Judges reviews: a short review on the thread that read it, if that does not delay other requests; others
+//! on blocking threads.
 
 use std::{
     sync::{Arc, PoisonError, RwLockReadGuard},
@@ -20,16 +20,16 @@ use crate::{
     model::{PolicyFacts, World},
 };
 
-/// How long a new namespace may take to reach our own watch.
+/// Longest time for a new namespace to reach our own watch.
 const NAMESPACE_LAG: Duration = Duration::from_millis(250);
-/// How long a review waits while others of its namespace are judged.
+/// Longest wait of a review for a turn of its namespace.
 const TURN_WITHIN: Duration = Duration::from_secs(1);
-/// The pause between tries; each reads the whole review again.
+/// The pause between tries; each try reads the whole review again.
 const NAMESPACE_STEP: Duration = Duration::from_millis(50);
-/// The longest review to try on the reading thread, in bytes: decoding this much takes some 50 µs.
+/// The longest review for the reading thread, in bytes: decoding this much takes some 50 µs.
 const SHORT: usize = 16 << 10;
 
-/// A review that was read, and the decision.
+/// A decision about a review, with labels for the metrics.
 pub(super) struct Decided {
     pub(super) uid: String,
     pub(super) operation: &'static str,
@@ -37,8 +37,7 @@ pub(super) struct Decided {
     pub(super) decision: Result<Decision, DecideError>,
 }
 
-/// Decides about a review. Where a namespace is so new that our watch has not reported it, this waits a
-/// little.
+/// Decides about a review. If our watch has not reported its namespace yet, this waits a little.
 pub(super) async fn decided(
     state: &Arc<AdmitState>,
     purpose: Purpose,
@@ -46,7 +45,7 @@ pub(super) async fn decided(
     place: &Arc<Permit>,
 ) -> Result<Decided, HandleError> {
     let until = Instant::now() + NAMESPACE_LAG;
-    // Handing a review to another thread and back takes longer than judging most reviews.
+    // Passing a review to another thread and back takes longer than judging most reviews.
     if bytes.len() <= SHORT
         && is_brief(&purpose)
         && let Ok(decided) = briefly(state, &purpose, &bytes)
@@ -57,14 +56,15 @@ pub(super) async fn decided(
     let turn = state.shedding.turn_of(&namespace_of(&bytes), Instant::now() + TURN_WITHIN).await;
     let turn = match turn {
         Some(turn) => Arc::new(turn),
-        // A namespace must not choose that its own writes pass a policy that is ignored where the webhook has no answer.
+        // Without a verdict, `failurePolicy: Ignore` would let the write pass. A namespace must not cause
+        // that by its own load.
         None => return undecoded(state, &purpose, &bytes, Unread::NoTurn),
     };
     loop {
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
         let turn = turn.clone();
-        // Parsing and judging can take long, and nothing else may wait for it. If the caller gives up on the
-        // answer, the work still runs to its end and keeps its permit until then.
+        // Parsing and judging can take long and must not block other requests. If the caller gives up, the
+        // work still runs to its end and keeps its permit until then.
         let work = move || {
             let _turn = turn;
             at_length(&state, &purpose, &bytes, &place)
@@ -79,12 +79,13 @@ pub(super) async fn decided(
     }
 }
 
-/// Whether policies judge what comes for this purpose.
+/// Whether policies judge reviews of this purpose.
 pub(super) fn has_policies(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::All)
 }
 
-/// Decides about a review that is not read whole: its beginning tells policies enough to refuse the write.
+/// Decides about a review that was not read completely: its beginning is enough for policies to refuse the
+/// write.
 pub(super) fn undecoded(
     state: &AdmitState,
     purpose: &Purpose,
@@ -96,7 +97,7 @@ pub(super) fn undecoded(
     }
     let head = head_of(begin).ok_or(DecodeError::TooLarge)?;
     let review = decode(&head)?;
-    // Our own kinds are judged by what they say, and not by policies.
+    // Policies do not judge our own kinds; their verdict needs the whole object.
     if *purpose == Purpose::All && review.kind.group == GROUP {
         return Err(why.into());
     }
@@ -106,7 +107,7 @@ pub(super) fn undecoded(
     Ok(decided_of(review, decision))
 }
 
-/// The namespace that a review is about, by its beginning; empty where that says none.
+/// Returns the namespace of a review, from its beginning; empty if the beginning has none.
 pub(super) fn namespace_of(begin: &[u8]) -> String {
     let head = head_of(begin).unwrap_or_default();
     decode(&head).map(|review| review.namespace.into_owned()).unwrap_or_default()
@@ -121,13 +122,13 @@ fn decided_of(review: Review<'_>, decision: Result<Decision, DecideError>) -> De
     }
 }
 
-/// Whether decisions of this purpose are mostly fast: our own kinds have expressions to compile, and warnings
-/// count how far a change reaches.
+/// Whether decisions of this purpose are mostly fast. Our own kinds have expressions to compile, and warnings
+/// count the objects that a change affects.
 fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }
 
-/// Whether a policy counts reach or uses of what a write removes, which happens under the world's lock.
+/// Whether a policy counts affected objects or uses of removed content; both happen under the world's lock.
 fn has_counts(world: &World) -> bool {
     let counts = |facts: &PolicyFacts| {
         facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse
@@ -135,7 +136,7 @@ fn has_counts(world: &World) -> bool {
     world.policies().values().any(counts)
 }
 
-/// The review needs the slow way, which also reports errors.
+/// The error of the fast path: the review needs the slow path, which also reports errors.
 struct Longer;
 
 impl From<DecodeError> for Longer {
@@ -146,7 +147,7 @@ impl From<DecodeError> for Longer {
 
 fn briefly(state: &AdmitState, purpose: &Purpose, bytes: &[u8]) -> Result<Decided, Longer> {
     let world = || {
-        // This does not wait for a writer of the world.
+        // `try_read` does not wait for a writer of the world.
         let world = state.world.try_read().map_err(|_| Longer)?;
         if has_counts(&world) { Err(Longer) } else { Ok(world) }
     };
@@ -162,7 +163,7 @@ fn at_length(
     let world = || Ok(state.world.read().unwrap_or_else(PoisonError::into_inner));
     decide(state, purpose, bytes, world, |write, known| {
         let _turn = if known.is_heavy() { state.shedding.turn() } else { None };
-        // After the caller has given up, only this task holds the permit.
+        // After the caller has given up, only this task has the permit.
         match Arc::strong_count(place) {
             1 => Err(HandleError::Deadline),
             _ => Ok(write.judge(known)),

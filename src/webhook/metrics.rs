@@ -14,11 +14,11 @@ const BUCKETS: [f64; 17] = [
 /// Labels of an answered review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReviewLabels {
-    /// The path that was called.
+    /// The path of the request.
     pub path: &'static str,
     /// One of CREATE, UPDATE, DELETE and none.
     pub operation: &'static str,
-    /// The object's kind if it is one that we know, else `other`.
+    /// The object's kind if the webhook knows it, or else `other`.
     pub kind: &'static str,
     /// One of allowed, warned, patched, refused, malformed, fault, shed, panic and deadline.
     pub verdict: &'static str,
@@ -27,24 +27,25 @@ pub struct ReviewLabels {
 /// Labels of a path's metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PathLabels {
-    /// The path that was called.
+    /// The path of the request.
     pub path: &'static str,
 }
 
-/// The webhook's metrics. Clones count together.
+/// The webhook's metrics. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Answered reviews, by path, operation, kind and verdict.
     pub reviews: Family<ReviewLabels, Counter>,
-    /// How long an answer took, including receiving the body.
+    /// Time to an answer, including receiving the body.
     pub duration: Family<PathLabels, Histogram, fn() -> Histogram>,
-    /// How many requests are in flight.
+    /// Number of requests in flight.
     pub in_flight: Gauge,
-    /// Requests that were refused because too many were in flight.
+    /// Requests refused because too many were in flight.
     pub shed: Counter,
-    /// Panics that were caught in a request.
+    /// Panics caught in a request.
     pub panics: Counter,
-    /// When policies last gave no verdict about a write, in seconds; 0: never. A canary tells it.
+    /// When policies last gave no verdict about a write, in seconds since 1970; 0: never. The answer to a
+    /// canary reports it.
     pub last_unjudged: Gauge,
 }
 
@@ -62,8 +63,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers the metrics under `copyrator_admission_…` (give a registry with that prefix already in
-    /// place, or none).
+    /// Registers the metrics as `copyrator_admission_…`, if the registry has the prefix `copyrator`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("admission");
         registry.register("reviews", "Admission reviews answered", self.reviews.clone());

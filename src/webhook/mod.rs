@@ -1,5 +1,5 @@
-//! The webhook: a router over [`copyrator_core::admit`], which decodes a review, decides about it from memory
-//! and responds. This room asks the API server, counts, and refuses what is too much.
+//! The admission webhook: a router over [`copyrator_core::admit`], which decodes a review, decides about it
+//! from memory and responds. This module adds questions to the API server, metrics and limits.
 
 mod body;
 mod fault;
@@ -22,11 +22,11 @@ pub use state::AdmitState;
 
 use crate::admit::{PATHS, Purpose};
 
-/// The path that hooks of an earlier version call for one policy: all policies are judged there, as at the
-/// path without a name.
+/// The path for one policy, which hooks of an earlier version call. It judges all policies, as the path
+/// without a name does.
 const ONE_POLICY: &str = "/validate/policies/{name}";
 
-/// The webhook's router. Unknown paths are 404, other methods 405.
+/// Returns the webhook's router. Unknown paths are 404, other methods 405.
 pub fn router(state: AdmitState) -> Router {
     let state = Arc::new(state);
     let handle = move |path, purpose, request| handler::handle(state.clone(), path, purpose, request);
@@ -45,8 +45,7 @@ pub fn router(state: AdmitState) -> Router {
     })
 }
 
-/// Whether Kubernetes accepts the name: parts of lower-case letters, digits and dashes, with a dot between
-/// them.
+/// Whether Kubernetes accepts the name: dot-separated parts of lower-case letters, digits and dashes.
 fn is_policy_name(name: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let part = |part: &str| {

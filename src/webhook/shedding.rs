@@ -1,5 +1,5 @@
-//! Limits the requests in flight. One more is refused at once: a queue would only make all of them too late
-//! for the API server. Only a few large ones wait for memory, for a part of their time.
+//! Limits of requests in flight. The webhook refuses further requests at once: a queue would only make all of
+//! them too late for the API server. Only a few large requests wait for memory, for a part of their time.
 
 use std::{
     collections::HashMap,
@@ -16,15 +16,15 @@ use tokio::{
 
 use crate::{access::Budget, admit::decode::BODY_LIMIT};
 
-/// Bytes of large bodies that may be in flight at once, so that memory stays bounded.
+/// Maximum bytes of large bodies in flight, to bound memory.
 const LARGE_BYTES: usize = 2 * BODY_LIMIT;
-/// Those of one namespace: half, so that its writes cannot keep out those of all others.
+/// The same limit for one namespace: half, so that its writes cannot keep out those of all others.
 const LARGE_BYTES_OF_ONE: usize = BODY_LIMIT;
 
-/// How many judgements that take many times the memory of their review run at once: each up to some 50 MiB.
+/// Number of concurrent judgements that take many times the memory of their review: each up to some 50 MiB.
 const HEAVY: usize = 2;
 
-/// Limits the requests in flight. Clones share the limits.
+/// Limits of requests in flight. Clones share the limits.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     places: Arc<Semaphore>,
@@ -34,23 +34,23 @@ pub struct Shedding {
     pub(super) questions: Budget,
 }
 
-/// A permit for one request, given back when dropped.
+/// The permit of one request, released when dropped.
 pub(super) struct Permit {
     pub(super) _place: OwnedSemaphorePermit,
     pub(super) _room: Option<Room>,
 }
 
-/// A permit for the bytes of a large body, given back when dropped.
+/// The permit for the bytes of a large body, released when dropped.
 pub(super) struct Room {
     _bytes: [OwnedSemaphorePermit; 2],
-    /// The namespace's share is forgotten with its last user.
+    /// Keeps the share alive: the map has only a weak reference.
     _share: Arc<Share>,
 }
 
-/// The turn of a judgement that takes long, given back when dropped.
+/// The permit for a slow judgement, released when dropped.
 pub(super) struct Turn {
     _permit: OwnedSemaphorePermit,
-    /// The namespace's share is forgotten with its last user.
+    /// Keeps the share alive: the map has only a weak reference.
     _share: Arc<Share>,
 }
 
@@ -58,20 +58,20 @@ pub(super) struct Turn {
 #[derive(Debug)]
 struct Large {
     all: Share,
-    /// How many judgements of a namespace that take long run at once.
+    /// Number of concurrent slow judgements for one namespace.
     turns_of_one: usize,
-    /// How many reviews of a namespace may wait.
+    /// Number of waiting reviews for one namespace.
     waiting_of_one: usize,
-    /// The shares in use, by namespace: no more than there are places.
+    /// The shares in use, by namespace: at most as many as there are places.
     shares: Mutex<HashMap<Box<str>, Weak<Share>>>,
 }
 
 #[derive(Debug)]
 struct Share {
     bytes: Arc<Semaphore>,
-    /// Judgements that take long hold one of these: a quarter of all places.
+    /// Permits for slow judgements: for one namespace, a quarter of all places.
     turns: Arc<Semaphore>,
-    /// Each that waits has a place, which small reviews need as well.
+    /// Permits to wait. A waiting request keeps its place, which small reviews need as well.
     waiting: Semaphore,
 }
 
@@ -96,7 +96,7 @@ impl Large {
 }
 
 impl Shedding {
-    /// Allows at most this many requests at once.
+    /// Creates limits that allow at most this many concurrent requests.
     pub fn new(most: usize) -> Self {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let large = Large {
@@ -108,19 +108,19 @@ impl Shedding {
         Self { places: of(most), large: Arc::new(large), heavy: of(HEAVY), questions: Budget::default() }
     }
 
-    /// The permits for judgements that may take much memory.
+    /// Returns the permits for judgements that may take much memory.
     pub fn heavy(&self) -> Arc<Semaphore> {
         self.heavy.clone()
     }
 
-    /// Waits for one of those permits, and blocks the thread: only for threads of their own. Each judgement
-    /// is short, since it has a budget.
+    /// Waits for such a permit, and blocks the thread: call this only on blocking threads. The wait is short,
+    /// since each judgement has a budget.
     pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Handle::current().block_on(self.heavy().acquire_owned()).ok()
     }
 
-    /// The turn of a judgement that takes long, of a review about this namespace. Where its namespace has no turn left, a few wait for
-    /// one: the others keep their places.
+    /// Returns a permit for a slow judgement of a review about this namespace. If the namespace has none
+    /// left, a few reviews wait until `until`; more would take the places of other namespaces.
     pub(super) async fn turn_of(&self, namespace: &str, until: Instant) -> Option<Turn> {
         let share = self.large.share_of(namespace);
         let permit = match share.turns.clone().try_acquire_owned() {
@@ -133,17 +133,18 @@ impl Shedding {
         Some(Turn { _permit: permit, _share: share })
     }
 
-    /// A place for a request, or `None` where none is free.
+    /// Returns a place for a request; `None` if no place is free.
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.places.clone().try_acquire_owned().ok()
     }
 
-    /// Room for a body of so many bytes, at most [`BODY_LIMIT`], of a review about this namespace. Where there
-    /// is none, a few wait for it, in the order in which they came.
+    /// Returns a permit for a body of `bytes` bytes, at most [`BODY_LIMIT`], of a review about this
+    /// namespace. If there is no memory, a few reviews wait for it, in order of arrival.
     pub(super) async fn room(&self, namespace: &str, bytes: usize, until: Instant) -> Option<Room> {
         let bytes = u32::try_from(bytes).ok()?;
         let (all, share) = (&self.large.all, self.large.share_of(namespace));
-        // A review joins the queue of all once its namespace's share has room: others do not wait behind it.
+        // A review joins the queue of all namespaces only after its own namespace has memory for it, so it
+        // does not block others.
         let mut taken = pin!(async {
             let of_one = share.bytes.clone().acquire_many_owned(bytes).await.ok()?;
             let of_all = all.bytes.clone().acquire_many_owned(bytes).await.ok()?;

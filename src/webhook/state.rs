@@ -1,20 +1,20 @@
-//! What the webhook needs to answer, as the process wires it.
+//! The state of the webhook, which the process wires.
 
 use std::sync::{Arc, RwLock};
 
 use super::{metrics::Metrics, shedding::Shedding};
 use crate::{access::Authorizer, admit::Parties, model::World};
 
-/// What the webhook needs to answer.
+/// The state that the webhook needs to answer.
 pub struct AdmitState {
-    /// What is known of the cluster; watches write it.
+    /// The webhook's model of the cluster. Watches write it.
     pub world: Arc<RwLock<World>>,
-    /// Answers what users may do. Only asked about our own kinds and annotations.
+    /// Answers questions about users' rights. Only reviews of our own kinds and annotations need it.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Our own accounts, and the accounts that we trust.
+    /// Our own accounts, and the trusted accounts of others.
     pub parties: Arc<Parties>,
-    /// How many requests may be in flight.
+    /// The limits of requests in flight.
     pub shedding: Shedding,
-    /// The metrics that requests are counted in.
+    /// The metrics of requests.
     pub metrics: Metrics,
 }

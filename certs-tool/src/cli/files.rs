@@ -13,7 +13,7 @@ pub const LEAF_CERT: &str = "tls.crt";
 /// Name of the server's key.
 pub const LEAF_KEY: &str = "tls.key";
 
-/// What was attempted on which file.
+/// A failed operation, and the file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
@@ -21,18 +21,18 @@ pub enum FileError {
     Read {
         /// The path of the file, as the user gave it.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Writing failed; what was there before is untouched.
+    /// Writing failed; the previous content is untouched.
     #[error("cannot write `{path}`: {source}", path = .path.display())]
     Write {
         /// The path of the file, as the user gave it.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The file is there already, and nobody said to replace it.
+    /// The file exists, and the user did not pass `--force`.
     #[error("`{path}` exists; give another --out-dir, or --force", path = .path.display())]
     Exists {
         /// The path of the file, as the user gave it.
@@ -45,7 +45,7 @@ pub fn read(path: &Path) -> Result<String, FileError> {
     fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
 }
 
-/// Reads the files of a directory that hold an authority, under the names its Secret uses.
+/// Reads the authority from the files of a directory, which are named like the keys of its Secret.
 pub fn read_authority(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>, FileError> {
     let mut data = BTreeMap::new();
     for name in ["ca.crt", "ca.key", "ca-next.crt", "ca-next.key", "ca-old.crt"] {
@@ -66,13 +66,13 @@ pub fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), FileError> 
     let beside = dir.join(format!(".{name}.{}", std::process::id()));
     let written = write_new(&beside, name, content).and_then(|()| fs::rename(&beside, &path));
     written.map_err(|source| {
-        // The write failed already; a leftover beside it is the lesser evil.
+        // The write error matters more than a leftover temporary file.
         let _ = fs::remove_file(&beside);
         FileError::Write { path, source }
     })
 }
 
-/// Removes a file that a rotation has used up. Whether it was there.
+/// Removes a file that a rotation no longer needs. Returns whether the file existed.
 pub fn remove(dir: &Path, name: &str) -> Result<bool, FileError> {
     let path = dir.join(name);
     match fs::remove_file(&path) {

@@ -9,7 +9,7 @@ use copyrator_certs::{Authority, CaSecret, service_names};
 
 use super::{CliError, Format, Outcome, Written, days, files};
 
-/// What is left to do.
+/// The user's next steps.
 const NEXT: [&str; 2] = [
     "give ca-bundle.crt to every client (a webhook's caBundle)",
     "have the server load tls.crt and tls.key; keep ca.key to yourself",
@@ -59,7 +59,7 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// Issues and writes; nothing is written unless everything could be made.
+    /// Issues everything first, and writes only if everything could be made.
     pub fn run(self, now: SystemTime) -> Result<Outcome, CliError> {
         let mut names = self.dns;
         if let Some(service) = &self.service {

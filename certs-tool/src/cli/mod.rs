@@ -15,7 +15,7 @@ use copyrator_certs::inspect::{CertReport, inspect as read_pem};
 use copyrator_certs::{CaSecretError, CertError};
 use serde::Serialize;
 
-/// What a command that ran to its end found.
+/// The outcome of a command that ran to its end.
 pub enum Outcome {
     /// Done, nothing to report: exit code 0.
     Done,
@@ -41,27 +41,27 @@ pub enum Format {
     Json,
 }
 
-/// What a command has written.
+/// A report on the files that a command has written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
     /// The files, in the order in which they were replaced.
     wrote: Vec<String>,
-    /// The files that a rotation has used up.
+    /// The files that a rotation has removed.
     removed: Vec<String>,
-    /// The certificates in them.
+    /// The certificates in the written files.
     certificates: Vec<CertReport>,
-    /// What to do with them, in order.
+    /// The user's next steps, in order.
     next: Vec<&'static str>,
 }
 
 impl Written {
-    /// Nothing yet, in a directory; then `next`.
+    /// Returns an empty report with these next steps.
     pub fn new(next: &[&'static str]) -> Self {
         Self { wrote: Vec::new(), removed: Vec::new(), certificates: Vec::new(), next: next.to_vec() }
     }
 
-    /// Replaces a file and remembers that.
+    /// Replaces a file and adds it to the report.
     pub fn replace(
         &mut self,
         dir: &Path,
@@ -71,7 +71,7 @@ impl Written {
     ) -> Result<(), CliError> {
         files::replace(dir, name, content)?;
         let path = dir.join(name).display().to_string();
-        // Keys are named and not looked into.
+        // The report names keys, but does not read them.
         if let (false, Ok(text)) = (name.ends_with(".key"), std::str::from_utf8(content)) {
             self.certificates.extend(read_pem([(path.as_str(), text)], now)?.certificates);
         }
@@ -79,7 +79,7 @@ impl Written {
         Ok(())
     }
 
-    /// Removes a file, and remembers that where it was there.
+    /// Removes a file, and adds it to the report if it existed.
     pub fn remove(&mut self, dir: &Path, name: &str) -> Result<(), CliError> {
         if files::remove(dir, name)? {
             self.removed.push(dir.join(name).display().to_string());
@@ -87,7 +87,7 @@ impl Written {
         Ok(())
     }
 
-    /// Says what was done, on standard output.
+    /// Prints the report on standard output.
     pub fn print(&self, format: Format) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         match format {
@@ -121,7 +121,7 @@ impl Written {
     }
 }
 
-/// Why a command could not do what it was asked: exit code 2.
+/// Why a command failed: exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// A file could not be read or written.
@@ -147,7 +147,7 @@ pub enum CliError {
     Nothing,
 }
 
-/// Whole days, as the flags give them.
+/// Converts whole days, as the flags give them, to a duration.
 pub fn days(days: u32) -> Duration {
     Duration::from_secs(u64::from(days) * 86_400)
 }

@@ -8,7 +8,7 @@ use copyrator_certs::{CaSecret, inspect};
 
 use super::{CliError, Format, Outcome, Written, days, files};
 
-/// What is left to do, in the order in which no call fails.
+/// The user's next steps, in the order in which no call fails.
 const NEXT: [&str; 3] = [
     "give ca-bundle.crt, which has the old and the new authority, to every client, and let them take it up",
     "have the server load the new tls.crt and tls.key",
@@ -39,8 +39,8 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    /// Renews everything first and writes then: the bundle before what needs it, then the old authority
-    /// before its successor (the names sort so), the leaf last.
+    /// Renews everything first, then writes: the bundle before the certificates that need it, the old
+    /// authority before its successor (in order of file names), and the leaf last.
     pub fn run(self, now: SystemTime) -> Result<Outcome, CliError> {
         let dir = &self.dir;
         let secret = CaSecret::from_data(&files::read_authority(dir)?)?;

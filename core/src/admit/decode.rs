@@ -1,4 +1,4 @@
-//! From the bytes of a request to a review.
+//! Decodes the body of an HTTP request to the review in it.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,10 +10,10 @@ use crate::authority::Subject;
 /// The largest review that is read whole. An object of 1.5 MiB, the most that etcd stores, takes 9 MiB where
 /// JSON escapes each byte with six; so a stored object can always be deleted, or replaced by a smaller one.
 pub const BODY_LIMIT: usize = 16 << 20;
-/// So much of a larger review is read.
+/// The number of bytes that are read first of each review; a larger one must wait for memory.
 pub const HEAD_LIMIT: usize = 256 << 10;
 
-/// What the API server asks. Objects stay undecoded until a decision needs them.
+/// The request of an AdmissionReview. Its objects stay undecoded until a decision needs them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review<'a> {
@@ -37,13 +37,13 @@ pub struct Review<'a> {
     /// The user who sends the request.
     #[serde(default)]
     pub user_info: UserInfo,
-    /// The object as it would be; absent on DELETE.
+    /// The object after the write; absent on DELETE.
     #[serde(borrow, default)]
     pub object: Option<&'a RawValue>,
-    /// The object as it is; absent on CREATE.
+    /// The object before the write; absent on CREATE.
     #[serde(borrow, default)]
     pub old_object: Option<&'a RawValue>,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run: the API server stores nothing.
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
@@ -115,16 +115,16 @@ impl From<&UserInfo> for Subject {
 }
 
 impl Review<'_> {
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run: the API server stores nothing.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run.unwrap_or(false)
     }
 }
 
-/// Why a request is not a review that we answer. The messages never quote the request's objects.
+/// The reason why the webhook cannot answer a request. The messages never quote the request's objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The `Content-Type` header is not JSON's; its value.
+    /// The `Content-Type` header does not name JSON; contains its value.
     #[error("content type {0:?} is not taken: send application/json")]
     ContentType(String),
     /// The body is larger than [`BODY_LIMIT`].
@@ -195,7 +195,7 @@ struct Whole<'a> {
     request: Review<'a>,
 }
 
-/// The fields that are needed to say what is wrong with a review.
+/// The fields that the search for a review's fault needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head<'a> {
@@ -207,10 +207,10 @@ struct Head<'a> {
     request: Option<&'a RawValue>,
 }
 
-/// Whether a `Content-Type` header names JSON.
+/// Checks that a `Content-Type` header names JSON.
 ///
 /// # Errors
-/// It does not.
+/// The header does not name JSON.
 pub fn check_content_type(header: Option<&http::HeaderValue>) -> Result<(), DecodeError> {
     let text = header.and_then(|value| value.to_str().ok()).unwrap_or("");
     let media_type = text.split(';').next().unwrap_or("").trim();
@@ -235,10 +235,11 @@ pub fn decode(body: &[u8]) -> Result<Review<'_>, DecodeError> {
     }
 }
 
-/// A review without its objects, from the beginning of its body: the API server writes all that identifies the
-/// write before them. `None` where the body does not begin like that.
+/// Returns a review without its objects, made from the beginning of its body. The API server writes the
+/// fields that identify the write before the objects. `None` if no object begins there.
 pub fn head_of(begin: &[u8]) -> Option<Vec<u8>> {
-    // Within a text a quotation mark follows a backslash, and a key of `extra` has a list.
+    // No other text can match: inside a string, a backslash precedes each quotation mark, and a key of
+    // `extra` has a list.
     const OBJECT: &[u8] = br#","object":"#;
     let is_object = |rest: &[u8]| rest.strip_prefix(OBJECT).is_some_and(|rest| !rest.starts_with(b"["));
     let at = (0..begin.len()).find(|at| begin.get(*at..).is_some_and(is_object))?;
@@ -249,7 +250,7 @@ fn is_review(version: &str, kind: &str) -> bool {
     version == "admission.k8s.io/v1" && kind == "AdmissionReview"
 }
 
-/// Decodes once more, from outside in, to find the first thing that is wrong.
+/// Decodes the body again, from the outside in, to find the first fault.
 fn explained(body: &[u8]) -> Result<Review<'_>, DecodeError> {
     let head: Head<'_> = serde_json::from_slice(body).map_err(|error| fault(&error))?;
     if !is_review(&head.api_version, &head.kind) {

@@ -1,4 +1,5 @@
-//! Admission without a socket: `decode` a review, `decide` it from what is known, `respond`.
+//! The admission webhook without its HTTP server: `decode` reads a review, `decide` decides it from memory,
+//! `respond` encodes the answer.
 
 pub mod decide;
 pub mod decode;

@@ -1,4 +1,4 @@
-//! From a verdict to the bytes of an answer.
+//! Encodes a verdict as the body of an HTTP response.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::validate::printable;
 /// The longest warning, in bytes. The API server may cut longer ones.
 pub const LONGEST_WARNING: usize = 120;
 
-/// The `AdmissionReview` that carries a verdict.
+/// Returns the `AdmissionReview` that carries a verdict, as JSON.
 pub fn respond(uid: &str, verdict: &Verdict) -> Vec<u8> {
     let refusal = verdict.denial.map(|denial| Refusal {
         api_version: "v1",
@@ -35,7 +35,7 @@ pub fn respond(uid: &str, verdict: &Verdict) -> Vec<u8> {
         patch: edited.then(|| STANDARD.encode(patch(&verdict.edits).to_string())),
     };
     let review = Review { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response };
-    // These are texts and maps of texts, which serialize without errors.
+    // Strings and maps of strings serialize without errors.
     serde_json::to_vec(&review).unwrap_or_default()
 }
 

@@ -1,5 +1,5 @@
-//! When a status is believed about a grant. A user who can write a status could claim a grant, so only the
-//! proof counts, and making a proof takes the key of digests.
+//! The proof of a grant in a status. A user who can write a status could claim a grant there, so only a proof
+//! counts, and making one takes the key of digests.
 
 use std::collections::BTreeSet;
 
@@ -18,18 +18,19 @@ const TAG: usize = 6;
 /// somebody else. Deleting one namespace leaves the grants in the others as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tags of the sources' namespaces. The rule's own is left out: the rule ends with it. Of a template, the tag of the kind that it
-    /// is rendered for.
+    /// Tags of the sources' namespaces, without the rule's own: the rule ends with that one. For a template,
+    /// tags of the kind that it is rendered for and of the granted kinds that it declares.
     pub sources: BTreeSet<String>,
     /// Tags of the namespaces that copies go to; `None` where the API server was asked about all namespaces
     /// at once.
     pub targets: Option<BTreeSet<String>>,
-    /// Whether the targets can grow to any namespace, so that a grant for all namespaces holds for some, too.
+    /// Whether the targets can grow to any namespace: then a grant for all namespaces is accepted, too.
     pub can_grow: bool,
 }
 
 impl Bounds {
-    /// The tag of one namespace: of this very object, not of another one with its name.
+    /// The tag of one namespace, from its name and UID: a namespace recreated under the same name has another
+    /// one.
     pub fn tag(name: &str, uid: &str) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, format!("{name} {uid}").as_bytes());
         digest.as_ref().get(..TAG).map(hex).unwrap_or_default()
@@ -55,7 +56,7 @@ fn holds(tags: &str, wanted: &BTreeSet<String>) -> bool {
 pub trait BoundSpec {
     /// The kind, as proofs name it.
     const KIND: &'static str;
-    /// The ServiceAccount that it acts with; `None`: its author.
+    /// The ServiceAccount that the spec acts with; `None`: its author.
     fn account(&self) -> Option<&str>;
 }
 
@@ -82,13 +83,13 @@ impl<S: BoundSpec, C> Declared<S, C, CopyratorRuleStatus> {
         self.signed(key, bounds.targets.is_none(), &bounds.tags())
     }
 
-    /// Whether the status proves that this leader or an earlier one was told that the spec is allowed.
+    /// Whether the status proves that the API server allowed this spec, to this leader or an earlier one.
     pub fn is_granted(&self, key: &DigestKey, bounds: &Bounds) -> bool {
         let written = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
         written.is_some_and(|written| self.is_proven(key, written, bounds))
     }
 
-    /// Whether `written` proves it. An object that asks by annotations can carry two proofs.
+    /// Whether `written` contains the proof. An object that asks by annotations can carry two proofs.
     pub fn is_proven(&self, key: &DigestKey, written: &str, bounds: &Bounds) -> bool {
         let proves = |proof: &str| {
             let tags = proof.splitn(3, '.').nth(2).unwrap_or_default();
@@ -115,7 +116,7 @@ impl MonitorFacts {
         proof("ConfigMonitor", self, self.spec.service_account_name.as_deref(), key)
     }
 
-    /// Whether the status proves that this leader or an earlier one was told that the spec is allowed.
+    /// Whether the status proves that the API server allowed this spec, to this leader or an earlier one.
     pub fn is_granted(&self, key: &DigestKey) -> bool {
         let proof = self.status.as_ref().and_then(|status| status.authorized_proof.as_deref());
         proof.is_some_and(|proof| self.is_proven(key, proof))

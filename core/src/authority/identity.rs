@@ -107,7 +107,7 @@ impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
 }
 
 impl TrustedWriters {
-    /// What is wrong with an entry of the list: only ServiceAccounts act in other namespaces than their own.
+    /// Returns the fault of an entry of the list; `None` if it is valid. Only ServiceAccounts can be entries.
     pub fn fault(entry: &str) -> Option<String> {
         let form = || {
             format!(

@@ -55,8 +55,7 @@ impl Grant {
         }
     }
 
-    /// The same rights in several grants, whose lists of names are at most `longest` bytes long or hold one
-    /// name.
+    /// Splits the grant into parts whose lists of names are at most `longest` bytes long or hold one name.
     pub(super) fn parts(&self, longest: usize) -> Vec<Self> {
         let (places, names) = (in_parts(&self.namespaces, longest), in_parts(&self.names, longest));
         let part = |namespaces: &BTreeSet<String>, names: &BTreeSet<String>| Self {
@@ -89,7 +88,7 @@ fn in_parts(names: &BTreeSet<String>, longest: usize) -> Vec<BTreeSet<String>> {
     parts
 }
 
-/// Joins the grants that are equal in `all_but` one respect, in the order in which they come.
+/// Merges grants that differ only in what `all_but` clears, in their order.
 fn join(grants: Vec<Grant>, all_but: impl Fn(&mut Grant), add: impl Fn(&mut Grant, Grant)) -> Vec<Grant> {
     let mut joined: Vec<(Grant, Grant)> = Vec::new();
     for grant in grants {

@@ -1,8 +1,8 @@
-//! Whose rights a rule, monitor or template acts with, and whether they suffice: no user can do through Copyrator what
-//! they may not do themselves.
+//! Whose rights a rule, monitor or template acts with, and whether they suffice: no user can do through
+//! Copyrator what they may not do themselves.
 //!
-//! This room holds the questions, the identities that they are about, and the refusals. `access` asks the API
-//! server.
+//! This module holds the questions, the identities that they are about, and the refusals. `access` asks the
+//! API server.
 
 mod grant;
 mod identity;

@@ -35,13 +35,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether it is about reading in another namespace than this, or in all of them.
+    /// Whether the question is about reading in a namespace other than `home`, or in all namespaces.
     pub fn reads_elsewhere(&self, home: &str) -> bool {
         ["get", "list"].contains(&self.verb) && *self.namespace != *home
     }
 }
 
-/// What a rule of `namespace` needs: to read its sources, of this kind, and to write its copies.
+/// The rights that a rule in `namespace` needs: reading its sources, which are of this kind, and writing its
+/// copies.
 pub fn rule_questions(
     namespace: &str,
     (spec, kind): (&CopyratorRuleSpec, Kind),
@@ -50,7 +51,7 @@ pub fn rule_questions(
     rule_questions_within(namespace, (spec, kind), subject, None)
 }
 
-/// The same, where Copyrator looks at these namespaces only.
+/// Like [`rule_questions`], where Copyrator looks only at the namespaces `within`.
 pub fn rule_questions_within(
     namespace: &str,
     (spec, source_kind): (&CopyratorRuleSpec, Kind),
@@ -69,7 +70,8 @@ pub fn rule_questions_within(
             Some(names) => {
                 names.iter().for_each(|name| ask("get", source_kind, Some(name.clone()), namespace))
             }
-            // A user with get alone reads objects whose names the user knows. Patterns and labels find the others, which takes list.
+            // With `get` alone, a user reads only objects whose names the user knows. Patterns and labels
+            // find other objects, so they need `list`.
             None => ["get", "list"].into_iter().for_each(|verb| ask(verb, source_kind, None, namespace)),
         }
     }
@@ -82,7 +84,7 @@ pub fn rule_questions_within(
     questions
 }
 
-/// Has the subject this right in a namespace? The empty name means all namespaces.
+/// Asks whether the subject has this right in a namespace; the empty name means all namespaces.
 pub fn right_question(subject: &Subject, right: &Right, namespace: &str) -> Question {
     match right {
         Right::Delete(kind) => question(subject, "delete", kind.resource(), None, namespace),
@@ -90,7 +92,7 @@ pub fn right_question(subject: &Subject, right: &Right, namespace: &str) -> Ques
     }
 }
 
-/// What a monitor of `namespace` needs: to restart in the way that it declares.
+/// The rights that a monitor in `namespace` needs to restart workloads by its strategy.
 pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Subject) -> Vec<Question> {
     let ask = |verb, resource, name| question(subject, verb, resource, name, namespace);
     let pods = ResourceType::of::<Pod>();
@@ -115,20 +117,20 @@ pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Su
     questions
 }
 
-/// May the subject list namespaces, that is, know which exist?
+/// Asks whether the subject may list namespaces, and so know which exist.
 pub fn listing_namespaces(subject: &Subject) -> Question {
     question(subject, "list", ResourceType::of::<Namespace>(), None, "")
 }
 
-/// May a writer act as the ServiceAccount that the spec names?
+/// Asks whether a writer may act as the ServiceAccount that the spec names.
 pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Question {
     let accounts = ResourceType::of::<ServiceAccount>();
     question(writer, "impersonate", accounts, Some(account.to_owned()), namespace)
 }
 
-/// What it takes to keep objects of a kind in a namespace; the empty name means all namespaces. Deletion is
-/// needed whatever the deletionPolicy says: Copyrator deletes and recreates an object that no update can put
-/// right (an immutable one, or a Secret of another type).
+/// The rights to keep objects of a kind in a namespace; the empty name means all namespaces. Every
+/// deletionPolicy needs `delete`: Copyrator deletes and recreates an object that no update can correct (an
+/// immutable one, or a Secret of another type).
 pub(super) fn writing<'q>(
     subject: &'q Subject,
     kind: Kind,
@@ -138,14 +140,15 @@ pub(super) fn writing<'q>(
     verbs.map(move |verb| question(subject, verb, kind.resource(), None, namespace))
 }
 
-/// What it takes to give the rights of a ClusterRole to somebody in a namespace, beside writing a RoleBinding (RBAC's check against
-/// escalation; it is also passed by holding all of these rights, which no review asks about).
+/// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks it
+/// against escalation. A subject that holds all rights of the role passes, too, but no review asks about
+/// these.
 pub(super) fn binding(subject: &Subject, role: &str, namespace: &str) -> Question {
     question(subject, "bind", ResourceType::of::<ClusterRole>(), Some(role.to_owned()), namespace)
 }
 
-/// The namespaces that objects can go to: those that Copyrator looks at, or those that the terms select; the
-/// empty name, which means all, where the terms can select more over time.
+/// The namespaces that objects can go to: `within`, or the ones that the terms select. The empty name means
+/// all: the terms can select more over time.
 pub(super) fn places(terms: &[TargetTerm], within: Option<&BTreeSet<String>>) -> Vec<String> {
     if let Some(within) = within {
         return within.iter().cloned().collect();

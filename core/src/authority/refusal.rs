@@ -1,4 +1,4 @@
-//! The message of a refusal: which user may not do what, and how to allow it. It tells nothing about which
+//! The message of a refusal: which user may not do what, and how to allow it. It does not reveal which
 //! objects exist.
 
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use crate::{digest::hex, names::NamespacedName};
 pub const NOT_ASKED: &str =
     "whether its author or ServiceAccount may do this is not known yet: the API server has not answered";
 
-/// How many bytes of the object's name the name of a role carries.
+/// How many bytes of the object's namespace and name the name of a role has.
 const LONGEST_STEM: usize = 40;
-/// The longest list of names, in bytes, in one of several commands: some such commands fit into any message.
+/// The longest list of names, in bytes, in one of several commands: a few of these fit into any message.
 const LONGEST_LIST: usize = 250;
 /// How many names of a kind a sentence lists; the commands list all.
 const MOST_LISTED: usize = 4;
@@ -135,7 +135,7 @@ fn command(grant: &Grant, of: &NamespacedName) -> String {
     }
 }
 
-/// A role's name: it tells which object the role is for, and no other grant has it.
+/// The name of a role. It names the object that the role is for, and no other grant has it.
 fn role_name(of: &NamespacedName, grant: &str) -> String {
     let stem = format!("{}-{}", of.namespace, of.name);
     // The names are plain ASCII, so no cut falls inside a character.

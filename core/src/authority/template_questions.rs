@@ -14,9 +14,10 @@ use crate::{
     validate::{CompiledTemplate, declared_kind, written_kind},
 };
 
-/// What a template of `namespace` needs to read the objects that it is rendered for and those that its expressions read, Namespaces among
-/// them, and to write its own and a status, where these kinds are `granted` to templates. Objects of other kinds need nothing, written or read: they
-/// are not rendered, and a template of such a kind must not be allowed anything until the kind is granted.
+/// The rights that a template in `namespace` needs: reading the objects that it is rendered for and the
+/// objects and Namespaces that its expressions read, writing its own objects, and writing a status. Only
+/// kinds that are `granted` to templates count: objects of other kinds are not rendered, and a template of
+/// such a kind must not be allowed anything until the kind is granted.
 pub fn template_questions(
     namespace: &str,
     (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
@@ -64,7 +65,8 @@ pub fn template_questions(
         let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
         read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
     });
-    // What a template makes, or how much, tells what it has read. (The name is known to an author who writes there.)
+    // The objects that a template makes, or their number, reveal what it has read. (An author who writes in a
+    // namespace knows its name.)
     let of_namespaces = places.iter().filter(|_| compiled.is_some_and(|compiled| compiled.reads_namespace));
     let of_namespaces = of_namespaces.map(|place| {
         let name = Some(place).filter(|place| !place.is_empty()).cloned();
@@ -77,7 +79,7 @@ pub fn template_questions(
     questions
 }
 
-/// The ClusterRole that a RoleBinding names, which is literal.
+/// The ClusterRole that a RoleBinding names. The name is literal.
 fn bound_role(object: &TemplateObject) -> Option<&str> {
     let role = &object.template["roleRef"]["name"];
     let kind = written_kind(object, &BTreeSet::new());

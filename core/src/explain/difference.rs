@@ -1,4 +1,5 @@
-//! How an existing object differs from the copy that it is meant to be: names, and for kinds without `data` the values of fields.
+//! How an existing object differs from the copy that it is meant to be: names, and for kinds without `data`
+//! the values of fields.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,8 +39,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. Of a kind of which only the named fields are
-    /// kept, the content says nothing here: it has defaults, and fields of others.
+    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. For kinds whose
+    /// named fields alone are kept, it does not compare keys: the content has defaults, and fields of others.
     pub fn new(slot: &ObjectKey, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
         let kind = slot.kind;
         let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());
@@ -78,12 +79,12 @@ impl Difference {
         difference
     }
 
-    /// Nothing is named but the digest.
+    /// Whether the digest is the only difference.
     pub fn is_about_digest_only(&self) -> bool {
         *self == Self { annotations: vec![DIGEST.to_owned()], ..Self::default() }
     }
 
-    /// Nothing differs that can be named.
+    /// Whether the difference has no entry.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,5 +1,5 @@
-//! What a write changes in an object that has no `data`, field by field, with the values before and after. Of ConfigMaps and Secrets
-//! no value is shown anywhere; [`super::Difference`] has the names of their keys.
+//! The fields that a write changes in an object without `data`, with the values before and after. Values of
+//! ConfigMaps and Secrets are never shown; [`super::Difference`] has the names of their keys.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,13 +14,14 @@ use crate::{
     validate::printable,
 };
 
-/// How many fields of one object are named.
+/// How many fields of one object the result names.
 const MOST: usize = 32;
 /// How much of a value is shown, in bytes.
 const LONGEST_VALUE: usize = 160;
-/// Fields that the API server adds to maps that it does not merge: to a `fieldRef` and to a `resourceFieldRef`.
+/// Fields that the API server adds to maps that it does not merge: to a `fieldRef` and to a
+/// `resourceFieldRef`.
 const DEFAULTED: [&str; 2] = ["apiVersion", "divisor"];
-/// What of an object's metadata is declared.
+/// The declared parts of an object's metadata.
 const METADATA: [&str; 2] = ["labels", "annotations"];
 
 /// A field that a write changes.
@@ -37,11 +38,12 @@ pub struct FieldChange {
     pub new: Option<String>,
 }
 
-/// The fields that an apply of `declared` changes in the object that is there, by path, without our marks; and whether there are more
-/// than are named. `stored` is that object with its managedFields, `off` the fields that are taken off it first. None of a ConfigMap or
-/// Secret.
+/// Returns the fields that an apply of `declared` changes in the stored object, by path and without our
+/// marks, and whether there are more. `stored` has its managedFields; `off` are the fields that the write
+/// removes first. A ConfigMap or Secret has no such fields.
 ///
-/// Not foreseen are the defaults that the API server puts in the place of what goes, and what webhooks make of it.
+/// The result does not foresee the defaults that the API server sets for removed fields, or changes by
+/// webhooks.
 pub fn field_changes<'f>(
     kind: Kind,
     mut declared: Value,
@@ -63,7 +65,7 @@ pub fn field_changes<'f>(
         false => going.named(stored),
     }
     let Going { mut found, replaced, .. } = going;
-    // Of a list, its items, their fields, or its order.
+    // The rest of a path in a list: the list itself, its items, their fields, or its order.
     let is_of = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.', ' ']);
     let is_told =
         |path: &str| replaced.iter().any(|list| path.strip_prefix(list.as_str()).is_some_and(is_of));
@@ -85,7 +87,7 @@ fn change(path: String, old: &Value, new: &Value) -> FieldChange {
     FieldChange { path, old: said(old), new: said(new) }
 }
 
-/// What goes: what is there and is not declared.
+/// The fields that a write removes: they are stored and not declared.
 struct Going<'v> {
     found: Vec<FieldChange>,
     /// The paths of lists that are shown whole.
@@ -93,7 +95,7 @@ struct Going<'v> {
     declared: &'v Value,
 }
 
-/// What managers have at a place of the object, according to its managedFields.
+/// The fields that managers own at one place of the object, according to its managedFields.
 struct Owned<'m> {
     ours: &'m Map<String, Value>,
     others: Vec<&'m Map<String, Value>>,
@@ -118,12 +120,13 @@ impl<'m> Owned<'m> {
         Some(Self { ours, others: others.collect() })
     }
 
-    /// Whether this is a value, or a list or map whose parts the API server does not merge. The dot stands for the place itself.
+    /// Whether this place is a value, or an atomic list or map, which the API server does not merge. The dot
+    /// stands for the place itself.
     fn is_leaf(&self) -> bool {
         self.ours.keys().all(|name| name == ".")
     }
 
-    /// Whether all of it goes when we no longer apply it.
+    /// Whether the API server removes the whole place when we no longer apply it.
     fn goes_whole(&self) -> bool {
         (self.is_leaf() || self.ours.contains_key(".")) && self.others.is_empty()
     }
@@ -134,7 +137,7 @@ impl Going<'_> {
         self.found.push(change(path, old, new));
     }
 
-    /// Labels and annotations that we have applied and that are not declared any more.
+    /// Adds the labels and annotations that we have applied and that are no longer declared.
     fn metadata(&mut self, stored: &Value) {
         let Some(owned) = Owned::of_object(stored).and_then(|owned| owned.part("f:metadata")) else { return };
         for part in METADATA {
@@ -151,7 +154,7 @@ impl Going<'_> {
         }
     }
 
-    /// Of a kind that is kept whole: the fields that the write takes off.
+    /// Adds the fields that the write removes, for kinds that are kept whole.
     fn whole<'f>(&mut self, off: impl IntoIterator<Item = &'f ForeignField>, stored: &Value) {
         for field in off {
             let ForeignField::Path(path) = field else { continue };
@@ -168,7 +171,8 @@ impl Going<'_> {
         }
     }
 
-    /// Of other kinds: the fields that we have applied, nobody else has, and that are not declared any more.
+    /// Adds the fields that we have applied, that no other manager owns, and that are no longer declared, for
+    /// other kinds.
     fn named(&mut self, stored: &Value) {
         let Some(owned) = Owned::of_object(stored) else { return };
         let content = owned.ours.keys().filter_map(|name| name.strip_prefix("f:"));
@@ -200,7 +204,7 @@ impl Going<'_> {
         }
     }
 
-    /// A field, or an item of a list that the API server merges.
+    /// Visits a field, or an item of a list that the API server merges.
     fn part_of(&mut self, path: &str, (name, owned): (&str, &Owned<'_>), declared: &Value, stored: &Value) {
         let Some(owned) = owned.part(name) else { return };
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
@@ -209,7 +213,7 @@ impl Going<'_> {
             Some(("k", keys)) => {
                 let keys = json(keys);
                 let keys = keys.as_object();
-                // What is declared may leave the protocol of a port to the API server.
+                // A declared port may leave its protocol to the API server.
                 let is_it = |item: &Value, may_lack: bool| {
                     let has =
                         |(name, value): (&String, &Value)| item.get(name).map_or(may_lack, |it| it == value);
@@ -233,7 +237,7 @@ impl Going<'_> {
         }
     }
 
-    /// Lists that the API server does not merge and that become shorter are shown whole.
+    /// Shows atomic lists whole if they become shorter.
     fn lists(&mut self, path: &str, declared: &Value, stored: &Value) {
         match (declared, stored) {
             (Value::Array(items), Value::Array(others)) if others.len() > items.len() => {

@@ -1,6 +1,5 @@
-//! What becomes of a restart when the waits that the clock ends have passed: the reconciler's own plan, made
-//! again for those times. And the world as it is once copies are written, since copies are what workloads
-//! use.
+//! Forecasts of restarts: the reconciler's own plan, made again for the time when each wait that the clock
+//! ends has passed. Callers carry out planned copies in the world first, since workloads use copies.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,25 +15,25 @@ use crate::{
     },
 };
 
-/// How many waits in a row are looked past; there are fewer.
+/// How many waits in a row a forecast skips; there are fewer.
 const WAITS: usize = 8;
-/// The version of a copy that is not written yet.
+/// The UID and version of a copy that is not written yet.
 const PLANNED: &str = "planned";
 
-/// A plan, and what it comes to.
+/// A plan now and after its waits.
 #[derive(Clone, Debug)]
 pub struct Foreseen<P> {
-    /// As it is now.
+    /// The plan now.
     pub now: P,
-    /// As it is when every wait has passed that the clock ends.
+    /// The plan when every wait that the clock ends has passed.
     pub then: P,
     /// When every such wait has passed.
     pub at: Timestamp,
-    /// What is waited for until then.
+    /// The reasons for these waits, in order.
     pub waits: Vec<WaitReason>,
 }
 
-/// What becomes of a workload. Its pods, where they are known, are taken to be the same then.
+/// Forecasts a workload's restart. Assumes that its pods, where they are known, stay the same.
 pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) -> Foreseen<WorkloadPlan> {
     let plan = |at| {
         world.edit_pods(key, |seen| seen.at = at);
@@ -43,7 +42,7 @@ pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) ->
     foresee(now, plan, |plan| &plan.state)
 }
 
-/// The same of the pods that a monitor finds itself.
+/// Forecasts the restart of the pods that a monitor itself selects.
 pub fn foresee_pods(
     world: &mut World,
     monitor: &NamespacedName,
@@ -72,7 +71,7 @@ fn foresee<P: Clone>(
     foreseen
 }
 
-/// Carries out, in the world alone, what is planned for these slots now; says which copies come or go, or
+/// Carries out the plans of these slots in the world alone. Returns the slots whose copies come or go, or
 /// change their content.
 pub fn carry_out<'p>(
     world: &mut World,

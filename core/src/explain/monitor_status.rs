@@ -1,13 +1,14 @@
-//! A monitor's status, from what is known.
+//! Computes the status of a monitor.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
-//! `AuthorityUnknown`, `IdentityRequired` and `Forbidden` (and what else the authority's refusal says),
-//! `NoObject` and `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`, `Unread` (a list has failed for long). Of `Authorized`:
-//! `Allowed`, or the refusal's. Of `Stalled`: those of `Ready` that nothing but a person ends, and
-//! `CircuitOpen`. Of `Restarting`: `Restarting`. Of `Degraded`, and of problems: `Forbidden`, `Refused`,
-//! `TooLarge`, `Failed`, `Unreadable`, `RolloutStuck`, `CircuitOpen`, `StageFailed`, `TooManyBudgets` (failures),
-//! `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`, `Held`,
-//! `TakenBack`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits that a person may have to end), `Invalid`.
+//! Reasons by condition. `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
+//! `AuthorityUnknown`, `IdentityRequired`, `Forbidden` and other reasons of a refusal, `NoObject` and
+//! `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`, `Unread` (a list has failed for
+//! long). `Authorized`: `Allowed`, or the reason of the refusal. `Stalled`: the reasons of `Ready` that only
+//! a person ends, and `CircuitOpen`. `Restarting`: `Restarting`. `Degraded`, and problems: `Forbidden`,
+//! `Refused`, `TooLarge`, `Failed`, `Unreadable`, `RolloutStuck`, `CircuitOpen`, `StageFailed`,
+//! `TooManyBudgets` (failures), `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`,
+//! `Held`, `TakenBack`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits that a person may
+//! have to end), `Invalid`.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -35,7 +36,7 @@ use crate::{
     validate::{CompiledMonitor, CompiledWatch, SpecFault, WorkloadChoice},
 };
 
-/// How long a due restart waits for a rollout or for pods before people are told.
+/// How long a due restart waits for a rollout or for pods before the status reports the wait.
 const LASTING: Duration = Duration::from_secs(300);
 
 /// A monitor's status, and which of its workloads stop others.
@@ -45,20 +46,21 @@ pub struct MonitorReport {
     pub status: ConfigMonitorStatus,
     /// Reason and message of `Ready`.
     pub ready: (Reason, String),
-    /// The workloads that have failed with changed content, each with what the status says of it where there is room.
+    /// The workloads that have failed with changed content, each with its problem. The status has room for
+    /// some of these.
     pub stage_failed: Vec<(WorkloadKey, Problem)>,
 }
 
-/// What a monitor's status should say, see [`monitor_report`].
+/// Returns the status that a monitor should have, see [`monitor_report`].
 pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> Option<ConfigMonitorStatus> {
     monitor_report(world, name, now).map(|report| report.status)
 }
 
-/// What a monitor's status should say; `None` where the monitor is gone, not everything is known yet, or the
-/// API server is about to be asked again what the status already says. Likewise while content is being read:
-/// workloads that use it would count as waiting, and a moment later no longer. Content that cannot be read is
-/// not waited for. Without `podsApplied`: that is no news but a record, and the writer of statuses may have
-/// an old one at hand.
+/// Returns the status that a monitor should have. `None` if the monitor is gone, if not everything is known
+/// yet, or if we are about to ask the API server again for an answer that the status already has. `None` also
+/// while content is being read: workloads that use it would count as waiting, and a moment later no longer.
+/// Unreadable content delays nothing. The status lacks `podsApplied`: that is a record, and the writer of
+/// statuses may have an old one.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
     let is_of = |list: &ListName| {
@@ -98,7 +100,7 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
     })
 }
 
-/// The report where a list that the monitor hangs on has failed for long.
+/// The report if a list that the monitor depends on has failed for long.
 fn outdated(
     mut status: ConfigMonitorStatus,
     generation: i64,
@@ -118,13 +120,13 @@ struct Count {
     restarting: i64,
     waiting: i64,
     failed: i64,
-    /// The waiting and failed ones whose circuit is open.
+    /// The waiting and failed workloads whose circuit is open.
     circuits: i64,
-    /// How many of those that wait do so because another one has failed.
+    /// How many of the waiting workloads wait because another one has failed.
     stopped: usize,
-    /// Those that have failed so that others wait, each with the problem.
+    /// The workloads whose failure makes others wait, each with its problem.
     stage_failed: Vec<(WorkloadKey, Problem)>,
-    /// Content is about to be read that has to be known.
+    /// Whether content that the status depends on is about to be read.
     is_reading: bool,
     last_restart: Option<Timestamp>,
     next_restart: Option<Timestamp>,
@@ -172,7 +174,7 @@ impl Count {
         self.stands(&of, &plan.state, Due::of(plan.due_since, removed, now), sentence);
     }
 
-    /// Counts one that stands so, and says what a person may have to do.
+    /// Counts a workload, or the monitor's own pods, by state. Adds a problem if a person may have to act.
     fn stands(
         &mut self,
         of: &Restartable,
@@ -197,7 +199,7 @@ impl Count {
                 }
                 self.next(*wait);
                 self.circuits += i64::from(wait.reason == WaitReason::CircuitOpen);
-                // Said once for all of them.
+                // One problem reports all of these.
                 self.stopped += usize::from(wait.reason == WaitReason::StageStopped);
                 if !is_told(wait.reason, due.lasts) {
                     return;
@@ -227,7 +229,8 @@ impl Count {
         self.problems.push((Reverse(is_failure), problem));
     }
 
-    /// Names what is in the monitor's namespace and cannot be read: it may be watched, or restart.
+    /// Adds a problem for each unreadable object in the monitor's namespace: the monitor may watch or restart
+    /// it.
     fn unreadable(&mut self, world: &World, monitor: &NamespacedName) {
         for (object, why) in
             world.unreadable().filter(|(object, _)| **object.namespace() == *monitor.namespace)
@@ -246,7 +249,8 @@ impl Count {
         }
     }
 
-    /// Where some of it cannot be read, the rest is not read either: it has been tried, and is said.
+    /// Notes whether content is about to be read. If one read has failed, the others are not tried, and the
+    /// status reports the failure.
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
             Need::Fingerprint(object) => Some(object),
@@ -281,11 +285,11 @@ impl Count {
     }
 }
 
-/// How far something is that is due.
+/// How long a restart has been due, and whether it has begun.
 struct Due {
-    /// It has been due for so long that people are told of what else would pass.
+    /// Whether it has been due for so long that the status also reports waits that usually end by themselves.
     lasts: bool,
-    /// Pods have been removed for content that has changed since then: others follow.
+    /// Whether pods have been removed since the content changed: the others follow.
     is_under_way: bool,
 }
 
@@ -298,7 +302,7 @@ impl Due {
     }
 }
 
-/// Whether a status names what waits for this: a person may have to end it.
+/// Whether the status reports a wait as a problem: a person may have to end it.
 fn is_told(reason: WaitReason, lasts: bool) -> bool {
     match reason {
         WaitReason::CircuitOpen | WaitReason::MissingObject | WaitReason::DisruptionBudget => true,
@@ -377,7 +381,8 @@ fn status(
 /// A condition's status, reason and message.
 type Says = (bool, Reason, String);
 
-/// Whose rights, and whether they suffice; `None` until the API server has been asked about this generation.
+/// The identity whose rights count, and whether they suffice; `None` until the API server has been asked
+/// about this generation.
 fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
@@ -396,7 +401,7 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
     Some((identity.clone(), says))
 }
 
-/// `Ready` speaks of what we may and can do; what others prevent is `Degraded`.
+/// `Ready` reports what we may and can do; `Degraded` reports what others prevent.
 fn ready(
     world: &World,
     name: &NamespacedName,
@@ -429,8 +434,9 @@ fn ready(
     }
 }
 
-/// What a monitor watches, or what it would restart, may not be there yet, or may be misspelt. Pods without a
-/// workload are listed only when they are due, so that nothing is said of a monitor that may find some.
+/// Why a monitor has nothing to do: what it watches, or would restart, may not exist yet, or its name is
+/// misspelt. Pods without a workload are listed only when they are due, so a monitor that may find some is
+/// never reported as having none.
 fn nothing_to_do(
     world: &World,
     name: &NamespacedName,

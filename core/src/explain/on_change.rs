@@ -1,5 +1,5 @@
-//! What a change of one object would restart, and what uses it and would not. Decides nothing: the planner's
-//! own inputs say what counts.
+//! The effect of a change of one object: which workloads would restart, and which use the object and would
+//! not. Decides nothing: the planner's own inputs do.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,21 @@ use crate::{
     plan::restart::{Inputs, RestartState, Wait, reach::workloads_referring, workloads_using},
 };
 
-/// What a change of an object does to a workload.
+/// The effect of a change of an object on one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnChange {
     /// The workload that uses the object.
     pub workload: WorkloadKey,
     /// The monitors that ask for its restart.
     pub monitors: Vec<NamespacedName>,
-    /// Its own annotation asks for it.
+    /// Whether the workload's own annotation asks for its restart.
     pub by_annotation: bool,
     /// Why it does not restart: one word, and a sentence; `None` where it does.
     pub declined: Option<(RestartReason, String)>,
 }
 
-/// What a change of this object does to each workload that uses it, or that a monitor restarts for it.
+/// Returns the effect of a change of this object on each workload that uses it, or that a monitor restarts
+/// for it.
 pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
     let mut all: BTreeSet<WorkloadKey> = workloads_using(world, object);
     all.extend(workloads_referring(world, object));

@@ -1,5 +1,5 @@
-//! What is going to happen to every copy, and why, in words for people: each slot's plan, read from the side
-//! of every rule that it matters to. Decides nothing; the plan has.
+//! The outlook of every copy, in words for people: each slot's plan, from the view of every rule that it
+//! concerns. Decides nothing; the planner does.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -89,8 +89,8 @@ pub struct Outlook {
     pub at: Option<Timestamp>,
 }
 
-/// What is going to happen to each of these slots, and to those of each rule that another rule serves. Slots
-/// that no rule claims and that have no copy of ours are left out.
+/// Returns the outlook of each of these slots, and a refusal for each rule or source whose slot another one
+/// has. Omits slots that no rule claims and that have no copy of ours.
 pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Outlook> {
     let mut all = Vec::new();
     for (slot, plan) in plans {

@@ -1,5 +1,5 @@
-//! Watched Secrets that images are pulled with: no workload restarts for them, and people are told so where
-//! they look.
+//! Watched Secrets that workloads use only to pull images: no workload restarts for them, and the monitor's
+//! status says so.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::{
 /// How many names a sentence lists.
 const MOST_LISTED: usize = 3;
 
-/// What to add to the words about a monitor that waits for references: the watched Secrets that some workload
-/// names in its `imagePullSecrets` and nowhere else; empty where there are none.
+/// Text for the status of a monitor that restarts by references: the watched Secrets that some workload names
+/// in its `imagePullSecrets` and nowhere else; empty if there are none.
 pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
     let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
     if !matches!(compiled.workloads, WorkloadChoice::References) {

@@ -1,5 +1,5 @@
-//! How every workload stands and what becomes of it, in words for people: each workload's plan, with what it
-//! waits for. Decides nothing; the plan has.
+//! The outlook of every workload, in words for people: its state now, and what becomes of it, from its plan.
+//! Decides nothing; the planner does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,24 +94,24 @@ pub struct RestartOutlook {
     pub wanted: Option<String>,
 }
 
-/// What is needed beside the plans.
+/// The facts that outlooks need beside the plans.
 #[derive(Debug, Default)]
 pub struct Around {
-    /// What each workload would have been recorded with before anything changes.
+    /// The record that each workload would have had before anything changes.
     pub before: BTreeMap<WorkloadKey, String>,
     /// The objects that change.
     pub changed: BTreeSet<ObjectKey>,
-    /// Those of which nothing can be told, and why: reason and message.
+    /// The workloads and pods whose outlook is unknown, with reason and message.
     pub blind: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// What each of these workloads would be recorded with now, where it is watched and its content is known.
+/// The record that each of these workloads would get now, where it is watched and its content is known.
 pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
     let record = |key: &WorkloadKey| Some((key.clone(), wanted(world, key)?));
     keys.iter().filter_map(record).collect()
 }
 
-/// What a workload would be recorded with now; `None` where it is not watched, or its content not known.
+/// The record that a workload would get now; `None` if it is not watched, or its content is not known.
 fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     let inputs = Inputs::of(world, key, world.workloads().get(key)?);
     let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
@@ -119,8 +119,8 @@ fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     Some(content.label())
 }
 
-/// How a workload stands, and what becomes of it; `None` where nobody asks for its restarts and nothing that
-/// it uses changes.
+/// The outlook of a workload; `None` if no monitor or annotation asks for its restarts, and no object that it
+/// uses changes.
 pub fn workload_outlook(
     world: &World,
     key: &WorkloadKey,
@@ -176,8 +176,7 @@ pub fn workload_outlook(
     Some(outlook.told(told))
 }
 
-/// How the pods stand that a monitor finds itself, and what becomes of them; `None` where it finds none
-/// itself.
+/// The outlook of the pods that a monitor itself selects; `None` if it selects none.
 pub fn pods_outlook(
     world: &World,
     monitor: &NamespacedName,
@@ -191,7 +190,7 @@ pub fn pods_outlook(
     let (course, reason, message) = match (&then.action, &then.state) {
         _ if !then.needs.is_empty() => unread(),
         (None, RestartState::Unwatched) => return None,
-        // Its first step is to write down that they go.
+        // The first step records that the pods will be removed.
         (Some(_), RestartState::Due) => restarts(&foreseen.waits, &about),
         (_, state) => stands(state, &about),
     };
@@ -219,7 +218,7 @@ pub fn pods_outlook(
 }
 
 impl RestartOutlook {
-    /// Something is due, or is not going to happen, and it will not go away by itself in time.
+    /// Whether something is due, or is not going to happen, and will not resolve itself in time.
     pub fn is_worrying(&self) -> bool {
         self.state.concern() == Concern::Worrying
     }
@@ -235,10 +234,10 @@ impl RestartOutlook {
     }
 }
 
-/// What becomes of it: the course, a word, and why.
+/// The course, the reason, and the message of an outlook.
 type Told = (RestartCourse, RestartReason, String);
 
-/// What becomes of a workload.
+/// Returns the course of a workload, with reason and message.
 fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<'_>) -> Told {
     let then = &foreseen.then;
     match (&then.action, &then.state) {
@@ -261,7 +260,7 @@ fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<
     }
 }
 
-/// How it stands, as the reason: the word and the sentence.
+/// Returns a state as the reason, with its sentence.
 pub(super) fn because(state: RestartState, about: &About<'_>) -> (RestartReason, String) {
     let message = said(&state, about);
     (RestartReason::State(state), message)
@@ -272,7 +271,7 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
     (course(state), reason, message)
 }
 
-/// What becomes of something that stands so when every wait is over that the clock ends, and that the plan does not act on then.
+/// The course of a state, once every wait that the clock ends is over and the plan has no action.
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,
@@ -288,7 +287,8 @@ fn course(state: &RestartState) -> RestartCourse {
     }
 }
 
-/// It restarts: by which wait's end, and why; and, where it waits for a window, how to get past that.
+/// A restart: the reason is its first wait. If it waits for a window, the message says how to skip the
+/// window.
 fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
     let due = said(&RestartState::Due, about);
     let message = match waits.contains(&WaitReason::Window) {
@@ -304,7 +304,7 @@ fn unread() -> Told {
     (RestartCourse::Unknown, RestartReason::Unread, "what the decision depends on could not be read".into())
 }
 
-/// Nobody asks for restarts: one word, and the sentence.
+/// The reason and the sentence for a workload without a monitor or annotation.
 pub(super) fn not_asked() -> (RestartReason, String) {
     because(RestartState::Unwatched, &About::nothing())
 }
@@ -313,7 +313,7 @@ fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
     facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
 }
 
-/// Why a workload that is not watched is none although something asks for it.
+/// Why a workload is not watched although a monitor or annotation asks for its restarts.
 pub(super) fn unwatched(
     world: &World,
     key: &WorkloadKey,
@@ -339,7 +339,7 @@ pub(super) fn unwatched(
     ))
 }
 
-/// Whether a monitor reaches it, or its own annotation asks.
+/// Whether a monitor reaches the workload, or its own annotation asks for restarts.
 fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool {
     let reaches =
         |compiled: &CompiledMonitor| !compiled.suspend && declared_reach(compiled, key, facts).is_some();
@@ -348,7 +348,7 @@ fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool
         || monitors.any(|(_, monitor)| monitor.compiled.as_deref().is_ok_and(reaches))
 }
 
-/// Why a workload that uses an object does not restart when that changes.
+/// Why a workload does not restart when an object that it uses changes.
 fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (RestartReason, String) {
     let name = format!("{} {}", object.kind, object.name);
     exempt(world, object).unwrap_or_else(|| match counts_the_same {
@@ -359,7 +359,7 @@ fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (Rest
     })
 }
 
-/// The object says of itself that it restarts nobody.
+/// The reason if the object's own annotation says that no workload restarts for it.
 pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(RestartReason, String)> {
     let facts = world.object(object).filter(|_| world.settings().annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");

@@ -1,21 +1,21 @@
-//! Why a workload, or the pods that a monitor finds itself, stand so, and why what becomes of them does.
+//! Reasons for the state of a workload, or of the pods that a monitor itself selects, and for their outlook.
 
 use serde::{Serialize, Serializer};
 
 use crate::{model::WaitReason, plan::restart::RestartState};
 
-/// Why something restarts, waits, or does not restart; as JSON, and for people, the word for it.
+/// Why something restarts, waits, or does not restart. JSON and commands write one word for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartReason {
-    /// It stands so, and that says it.
+    /// The state is the reason.
     State(RestartState),
-    /// It restarts once this has passed.
+    /// It restarts once this wait has passed.
     After(WaitReason),
     /// It is seen for the first time: only the record is written.
     New,
     /// Every pod is younger than the change: only the record is written.
     PodsYounger,
-    /// What the decision depends on could not be read.
+    /// The facts that the decision depends on could not be read.
     Unread,
     /// Its record cannot be verified without the key of digests.
     Unverified,
@@ -23,15 +23,15 @@ pub enum RestartReason {
     KeyNotUsed,
     /// It runs the new content already.
     SameContent,
-    /// The object that changes says of itself that no workload restarts for it.
+    /// The object that changes opts out: no workload restarts for it.
     Exempt,
-    /// What asks for its restarts does not watch what changes.
+    /// The monitors and annotations that ask for its restarts do not watch the object that changes.
     NotWatched,
     /// The monitor that reaches it is suspended.
     Suspended,
-    /// Its annotation says nothing that is understood.
+    /// Its annotation has a word that Copyrator does not understand.
     MalformedAnnotation,
-    /// Its annotation asks for restarts, and it uses nothing.
+    /// Its annotation asks for restarts, and no object exists that it could restart for.
     NothingUsed,
 }
 

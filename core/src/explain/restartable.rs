@@ -1,4 +1,4 @@
-//! What may restart, and what it restarts for, as commands name it.
+//! The workloads and pods that may restart, and the objects that they restart for, as commands name them.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,7 +13,7 @@ use crate::{
     plan::restart::Cause,
 };
 
-/// A workload, or the pods that a monitor finds itself.
+/// A workload, or the pods that a monitor itself selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Restartable {
     /// A Deployment, StatefulSet or DaemonSet.
@@ -32,7 +32,7 @@ struct RestartableFields<'r> {
 }
 
 impl Restartable {
-    /// The kind of the workload; `Pods` of a monitor.
+    /// The kind of the workload; `Pods` for a monitor.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workload(key) => key.kind.resource().kind,
@@ -56,7 +56,7 @@ impl Restartable {
         }
     }
 
-    /// As a status says it, which is of one monitor in one namespace.
+    /// The name in the status of a monitor, which covers one namespace.
     pub fn in_status(&self) -> String {
         match self {
             Self::Workload(key) => format!("{} {}", key.kind, key.name),
@@ -114,7 +114,7 @@ pub struct RestartCause {
 }
 
 impl RestartCause {
-    /// The cause, with what its marks say.
+    /// Creates a cause; the source and the rule come from the marks of its object.
     pub(super) fn new(world: &World, cause: &Cause) -> Self {
         let marks = world.object(&cause.object).and_then(|facts| facts.marks.as_deref());
         Self {
@@ -125,7 +125,7 @@ impl RestartCause {
         }
     }
 
-    /// The causes of a plan, with what their marks say.
+    /// Converts the causes of a plan like [`Self::new`].
     pub(super) fn all(world: &World, causes: &[Cause]) -> Vec<Self> {
         causes.iter().map(|cause| Self::new(world, cause)).collect()
     }

@@ -1,5 +1,5 @@
-//! The one sentence for each state of a restart: statuses, Events and commands say the same of the same. The
-//! compiler tells an author who adds a state or a wait that a sentence for it is missing.
+//! The sentence for each state of a restart. Statuses, Events and commands use the same one. The compiler
+//! reports a new state or wait that has no sentence.
 
 use std::collections::BTreeSet;
 
@@ -9,32 +9,32 @@ use crate::{
     plan::restart::{Cause, Failure, Inputs, Overwritten, RestartState, TakenBack, because, missing},
 };
 
-/// What a sentence names beside the state itself.
+/// The objects and monitors that a sentence names, beside the state.
 #[derive(Debug)]
 pub struct About<'a> {
     causes: &'a [Cause],
     missing: &'a BTreeSet<ObjectKey>,
-    /// The only monitor with a window: which of several is closed is not told.
+    /// The only monitor with a window; `None` for several, since the sentence does not say which is closed.
     windowed: Option<&'a NamespacedName>,
-    /// The first monitor that restarts it.
+    /// The first monitor that asks for the restart.
     monitor: Option<&'a NamespacedName>,
 }
 
 impl<'a> About<'a> {
-    /// For states of which the sentence names nothing else.
+    /// For states whose sentence names nothing else.
     pub(super) fn nothing() -> Self {
         const NO_OBJECTS: &BTreeSet<ObjectKey> = &BTreeSet::new();
         Self { causes: &[], missing: NO_OBJECTS, windowed: None, monitor: None }
     }
 
-    /// What a sentence names of a workload with these inputs that restarts for these causes.
+    /// For a workload with these inputs that restarts for these causes.
     pub fn workload(world: &World, inputs: &'a Inputs<'_>, causes: &'a [Cause]) -> Self {
         let mut windowed = inputs.monitors.iter().filter(|name| has_window(world, name));
         let windowed = windowed.next().filter(|_| windowed.next().is_none());
         Self { causes, missing: &inputs.missing, windowed, monitor: inputs.monitors.first() }
     }
 
-    /// The same of the pods that a monitor finds itself.
+    /// For the pods that a monitor itself selects.
     pub fn pods(world: &World, monitor: &'a NamespacedName, causes: &'a [Cause]) -> Self {
         Self { causes, windowed: Some(monitor).filter(|name| has_window(world, name)), ..Self::nothing() }
     }
@@ -45,7 +45,7 @@ fn has_window(world: &World, monitor: &NamespacedName) -> bool {
     compiled.is_some_and(|compiled| compiled.window.is_some())
 }
 
-/// How something stands, in a sentence, and what to do about it; empty where it runs the current content.
+/// The sentence for a state, and what to do about it; empty if the current content runs.
 pub fn said(state: &RestartState, about: &About<'_>) -> String {
     match state {
         RestartState::Failed(failure) => failed(failure),
@@ -78,7 +78,7 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
     }
 }
 
-/// Who took a restart back, what runs, and how to have it repeated.
+/// Says who took a restart back, what runs, and how to repeat the restart.
 fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
     let TakenBack { old, what, manager, is_traced } = taken_back;
     let pods = if *old == 1 { "1 pod runs".into() } else { format!("{old} pods run") };
@@ -119,7 +119,7 @@ fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
     format!("{why}. Copyrator does not repeat it by itself; {again}")
 }
 
-/// Why an attempt has failed, or a restart.
+/// Why an attempt or a restart has failed.
 pub fn failed(failure: &Failure) -> String {
     match failure {
         Failure::Attempt(AttemptFailure::TooManyBudgets) => {
@@ -145,7 +145,7 @@ pub fn failed(failure: &Failure) -> String {
     }
 }
 
-/// What shows that a restart has failed.
+/// The fault that shows that a restart has failed.
 fn shown_by(fault: &RolloutFault) -> String {
     match fault {
         RolloutFault::Deadline => "its progress deadline has passed; see the events of its pods".into(),
@@ -156,7 +156,7 @@ fn shown_by(fault: &RolloutFault) -> String {
     }
 }
 
-/// What has to pass first.
+/// The sentence for a wait.
 pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
     let text = match reason {
         WaitReason::MissingObject => return format!("it uses {}", missing(about.missing)),
@@ -197,7 +197,7 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
     text.to_owned()
 }
 
-/// The same with new content and without.
+/// The sentence for an open circuit, with new content and without.
 fn circuit_open() -> String {
     "it has not become ready after any of its last restarts, and is restarted once an hour at most until it is: see the \
      events of its pods, and mend the content or the workload"

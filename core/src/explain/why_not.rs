@@ -1,5 +1,5 @@
-//! Why a namespace has no copies of a rule: the first reason there is, from the decisions that the planner
-//! makes itself. Decides nothing.
+//! Why a namespace has no copies of a rule: the first reason, from the planner's own decisions. Decides
+//! nothing.
 
 use super::outlook::{Course, Outlook};
 use crate::{
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// What a rule brings into a namespace.
+/// The copies of a rule in a namespace, or why some are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Brings {
     /// This many copies, all in order.
     Copies(usize),
-    /// Less than that, for this reason.
+    /// Some copies are missing or not in order, for this reason.
     Lacks {
         /// The word for why.
         reason: Reason,
@@ -32,7 +32,8 @@ pub enum Brings {
     },
 }
 
-/// What a rule brings into a namespace, or why not; `outlooks` are those of all slots.
+/// Returns the copies of a rule in a namespace, or why some are missing; `outlooks` are the outlooks of all
+/// slots.
 pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namespace: &str) -> Brings {
     let lacks = |reason: Reason, message: String| Brings::Lacks { reason, message };
     let Some(facts) = world.namespaces().get(namespace) else {

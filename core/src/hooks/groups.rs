@@ -1,6 +1,5 @@
 //! The hooks of policies: one for all policies with the same `failurePolicy` that apply in the same
-//! namespaces. A hook reaches no further than its policies, so one team's policies cost other teams no
-//! waiting.
+//! namespaces. A hook reaches no further than its policies, so one team's policies do not delay other teams.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +20,8 @@ use crate::{
 /// Beyond this many groups, one hook serves all policies wherever they apply: an entry takes some 4 KiB, and
 /// an object at most 1.5 MiB.
 const MOST: usize = 32;
-/// Bytes of the conditions of all entries together; also the limit of one. The API server's budget for
-/// evaluating a condition suffices for it.
+/// Bytes of the conditions of all entries together; [`LONGEST_CONDITION`] limits each. The API server's
+/// budget for evaluating a condition suffices for that.
 const ALL_CONDITIONS: usize = 256 << 10;
 pub(super) const LONGEST_CONDITION: usize = 24 << 10;
 /// The longest name of an entry.
@@ -31,7 +30,7 @@ const LONGEST_NAME: usize = 253;
 /// A policy's name and spec.
 pub(super) type NamedPolicy<'p> = (&'p str, &'p ConfigPolicySpec);
 
-/// The entries of the webhook configuration, each made from the one that is written in `webhook-config/`.
+/// The entries of the webhook configuration, each made from the entry in `webhook-config/`.
 pub(super) fn entries(written: &ValidatingWebhook, policies: &[NamedPolicy<'_>]) -> Vec<ValidatingWebhook> {
     let mut groups: BTreeMap<String, Vec<NamedPolicy<'_>>> = BTreeMap::new();
     for one in policies {
@@ -87,9 +86,8 @@ pub(super) fn applies_for(entry: &ValidatingWebhook, policy: &ConfigPolicySpec, 
 
 /// The requirements on the labels of a namespace and of an object for a policy to apply.
 ///
-/// For `objectSelector` the API server looks at an object as it is and as it would be. For
-/// `namespaceSelector` it does not, so removing a label from a Namespace would remove the policy's
-/// protection.
+/// The API server matches `objectSelector` against the old and the new object. It does not do this for
+/// `namespaceSelector`, so removing a label from a Namespace would remove the policy's protection.
 fn selected(
     policy: &ConfigPolicySpec,
     of: HookKind,
@@ -111,8 +109,8 @@ fn shared_labels(policies: &[&ConfigPolicySpec]) -> Vec<LabelSelectorRequirement
     if all.all(|other| other == first) { first } else { Vec::new() }
 }
 
-/// The entry's name: it tells which policy a write waits for, the only one or the first of several. The name
-/// for several also counts the others and names the group, so that it differs from every single policy's.
+/// The name of an entry. It names the policy that a write waits for: the only one, or the first of several.
+/// For several it also has their number and the group, so it differs from the name of every single policy.
 fn name(written: &str, group: Option<&str>, policies: &[NamedPolicy<'_>], of: HookKind) -> String {
     let written = match of {
         HookKind::Content | HookKind::Defaults => written.to_owned(),

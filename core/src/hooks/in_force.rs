@@ -26,7 +26,7 @@ type OperationResource = (String, String);
 /// Why writes that a policy covers pass unchecked, given the hooks in the cluster and those that are `wanted`
 /// for all policies; `None` where the API server asks about all of them.
 ///
-/// A hook counts where it says what is wanted. What it says for other policies may differ, and it may have
+/// A hook counts if it is as wanted for this policy. Its terms for other policies may differ, and it may have
 /// more rules than this policy needs. With another selector or failure policy, some writes pass.
 pub fn off(
     policy: &ConfigPolicySpec,
@@ -38,7 +38,7 @@ pub fn off(
         FailurePolicy::Ignore => "Ignore",
         FailurePolicy::Fail => "Fail",
     };
-    // All policies are judged, whichever hook asks.
+    // The webhook judges all policies, whichever hook calls it.
     let speaks = |hook: &&ValidatingWebhook| {
         calls(&hook.client_config, "/validate/policies")
             && hook.failure_policy.as_deref() == Some(failure)
@@ -77,8 +77,8 @@ pub fn off(
     ))
 }
 
-/// Whether a hook is as wanted as far as this policy is concerned: it may say more, or not yet enough, for
-/// other policies that share it.
+/// Whether a hook is as wanted for this policy. It may have more terms, or too few, for other policies that
+/// share it.
 fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigPolicySpec) -> bool {
     let of = of(wanted);
     let spoken = |hook: &ValidatingWebhook| {
@@ -95,7 +95,7 @@ fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigP
         && is_but_for_rules(&rest(live), &rest(wanted))
 }
 
-/// The same for a hook that adds defaults.
+/// Like [`serves`], for a hook that adds defaults.
 fn adds_for(live: &MutatingWebhook, wanted: &MutatingWebhook, policy: &ConfigPolicySpec) -> bool {
     let spoken = live.match_conditions.iter().flatten().find(|one| one.name == SPOKEN);
     let rest = |hook: &MutatingWebhook| {
@@ -106,7 +106,7 @@ fn adds_for(live: &MutatingWebhook, wanted: &MutatingWebhook, policy: &ConfigPol
     holds_for(spoken, policy, HookKind::Defaults) && is_but_for_rules(&rest(live), &rest(wanted))
 }
 
-/// The kind of a policies' hook.
+/// The kind of a hook for policies.
 fn of(hook: &ValidatingWebhook) -> HookKind {
     match asked(&hook.rules).iter().any(|(_, resource)| resource == NAMESPACES) {
         true => HookKind::Namespaces,
@@ -114,8 +114,8 @@ fn of(hook: &ValidatingWebhook) -> HookKind {
     }
 }
 
-/// Whether two hooks are equal but for their rules and their CA bundle: whether calls arrive, the canary
-/// tries.
+/// Whether two hooks are equal but for their rules and their CA bundle. The canary tests whether calls
+/// arrive.
 fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     let bare = |hook: &Hook| {
         let mut hook = serde_json::to_value(hook).unwrap_or_default();

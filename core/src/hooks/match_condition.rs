@@ -1,6 +1,6 @@
 //! A hook's match condition: which writes its policies cover, as an expression that the API server evaluates
-//! before it calls us. All conditions of a hook must hold, so policies that share a hook are one condition. A
-//! write that no policy covers costs no call, and does not wait while Copyrator is away.
+//! before it calls us. All conditions of a hook must hold, so policies that share a hook share one condition.
+//! A write that no policy covers costs no call, and does not wait while Copyrator is away.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use crate::{
     validate::{NameGlob, in_namespaces, name_glob, requirements},
 };
 
-/// The name of that condition in the webhook configuration.
+/// The name of this condition in the webhook configuration.
 pub(super) const SPOKEN: &str = "a-policy-speaks-of-it";
 /// Stands between the terms of two policies. No term contains a line break.
 const OR: &str = "\n|| ";
-/// The object that is judged; a deletion has only an old one.
+/// The object to judge; a deletion has only an old one.
 const OBJECT: &str = "(object != null ? object : oldObject)";
 
-/// What a hook of policies asks us to do.
+/// The task of a hook for policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookKind {
     /// Judge ConfigMaps and Secrets.
     Content,
-    /// The policies that judge Namespaces.
+    /// Judge Namespaces.
     Namespaces,
-    /// Add defaults to any of them.
+    /// Add defaults to ConfigMaps, Secrets and Namespaces.
     Defaults,
 }
 
@@ -42,7 +42,7 @@ impl HookKind {
         judged(policy).filter(|one| (*one == NAMESPACES) == (self == Self::Namespaces)).collect()
     }
 
-    /// The resources whose deletions it asks about, too.
+    /// The resources whose deletions the hook asks about, too.
     pub(super) fn kept(self, policy: &ConfigPolicySpec) -> BTreeSet<&'static str> {
         kept(policy).filter(|_| self == Self::Content).collect()
     }
@@ -93,7 +93,7 @@ fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<Strin
             HookKind::Namespaces => (name.as_str(), in_namespaces(policy)),
         };
         let globs: Vec<String> = policy.match_.exclude_namespaces.clone();
-        // A policies' hook selects literal namespaces by `namespaceSelector`. The hook for defaults serves
+        // A hook for policies selects literal namespaces by `namespaceSelector`. The hook for defaults serves
         // every namespace, and requests for a Namespace need not name it.
         let is_said = |one: &String| !matches!(name_glob(one), NameGlob::Literal) && of != HookKind::Defaults;
         let globs: Vec<String> = globs.into_iter().filter(is_said).collect();
@@ -110,7 +110,7 @@ fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<Strin
     (!parts.is_empty()).then(|| format!("({})", parts.join(" && ")))
 }
 
-/// Whether one of the defaults is missing.
+/// The CEL expression for: one of the defaults is missing.
 fn lacking(defaults: &Defaults) -> String {
     let all = |map: &str, keys: Vec<&String>| {
         let keys = keys.into_iter().map(|key| quoted(key)).collect::<Vec<_>>().join(", ");
@@ -122,7 +122,7 @@ fn lacking(defaults: &Defaults) -> String {
     format!("!({})", there.join(" && "))
 }
 
-/// Whether a text matches one of these names or globs; `None` where every text does.
+/// The CEL expression for: a text matches one of these names or globs; `None` if every text does.
 fn matching(text: &str, entries: &[String]) -> Option<String> {
     let (mut literals, mut words) = (BTreeSet::new(), Vec::new());
     for entry in entries {
@@ -139,7 +139,7 @@ fn matching(text: &str, entries: &[String]) -> Option<String> {
     Some(format!("({})", words.join(" || ")))
 }
 
-/// Whether the labels of `it` meet a requirement of a label selector.
+/// The CEL expression for: the labels of `it` meet a requirement of a label selector.
 fn met(one: &LabelSelectorRequirement) -> String {
     let label = format!("it.metadata.?labels[?{}]", quoted(&one.key));
     let values: Vec<String> = one.values.iter().flatten().map(|value| quoted(value)).collect();

@@ -39,11 +39,12 @@ fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
 
 /// The only resource without a namespace.
 pub(super) const NAMESPACES: &str = PolicyKind::Namespace.resource().plural;
-/// Its subresources. The API server stores the labels and annotations of such a write, as it does for a write
-/// of the Namespace itself; ConfigMaps and Secrets have no subresource.
+/// The subresources of Namespaces. The API server stores the labels and annotations of a write to one, as it
+/// does for a write of the Namespace itself; ConfigMaps and Secrets have no subresource.
 pub(super) const NAMESPACE_PARTS: [&str; 2] = ["namespaces/status", "namespaces/finalize"];
 
-/// The resources whose writes a policy judges. No workload uses a namespace, and no rule copies one.
+/// The resources whose writes a policy judges. `warnAbove` and `whileInUse` do not apply to Namespaces: no
+/// workload uses a Namespace, and no rule copies one.
 pub(super) fn judged(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     let all = !policy.data.is_empty()
         || policy.labels.is_some()

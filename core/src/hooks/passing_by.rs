@@ -1,16 +1,17 @@
-//! What a hook takes the API server at writes that it is not asked about: for every write in the cluster, the API server looks up the
-//! labels of its namespace for a hook with a `namespaceSelector`, and equivalent resources for one with `matchPolicy: Equivalent`, before
-//! it evaluates any match condition (docs/decisions/0091).
+//! The cost of a hook for writes that it does not ask about. For every write in the cluster, before any match
+//! condition, the API server looks up the labels of the namespace for a hook with a `namespaceSelector`, and
+//! equivalent resources for a hook with `matchPolicy: Equivalent` (docs/decisions/0091).
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations, ValidatingWebhook};
 
-/// Whether `matchPolicy: Exact` says the same as `Equivalent`.
+/// Whether `matchPolicy: Exact` covers the same writes as `Equivalent`: the rules match all versions.
 pub(super) fn names_every_version(rules: &[RuleWithOperations]) -> bool {
     rules.iter().all(|rule| rule.api_versions.as_deref().is_some_and(|versions| versions == ["*"]))
 }
 
-/// Exempts the same namespaces by a match condition, which is only evaluated where the hook's rules and its `objectSelector` match. The
-/// attribute is the namespace's name in the request.
+/// Exempts the namespaces of the `namespaceSelector` by a match condition instead. The API server evaluates
+/// it only if the hook's rules and its `objectSelector` match. `attribute` is the namespace's name in the
+/// request.
 pub(super) fn exempt_by_condition(hook: &mut ValidatingWebhook, attribute: &str) {
     let selected = hook.namespace_selector.take().and_then(|selector| selector.match_expressions);
     let names = selected.into_iter().flatten().filter_map(|one| one.values).flatten();

@@ -34,7 +34,7 @@ const OWN_NAMESPACE: &str = "copyrator-system";
 pub enum Stamper {
     /// The API server itself, by the policy in `webhook-config/policies/author.yaml`.
     ApiServer,
-    /// Our webhook, on API servers that cannot.
+    /// Our webhook, for API servers that cannot stamp authors.
     Hook,
 }
 
@@ -69,13 +69,13 @@ pub struct Frame<'a> {
     pub own_namespace: &'a str,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
-    /// How many seconds the API server waits for each hook, 1 to 30; none: as the files say.
+    /// How many seconds the API server waits for each hook, 1 to 30; `None`: as the files say.
     pub timeout: Option<i32>,
 }
 
-/// The webhook configurations for these policies, which are given by name. The API server asks us about a
-/// kind only if a policy judges it, if `frame.annotations` makes its annotations count, or if writes of it
-/// have consequences to warn of.
+/// Renders the webhook configurations for these policies, given by name. The API server asks us about a kind
+/// only if a policy judges it, if `frame.annotations` makes its annotations count, or if writes of it have
+/// consequences to warn of.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
     warned: &WarningScope,

@@ -28,7 +28,7 @@ const RULES: &str = "copyratorrules";
 const MOST_NAMED: usize = 256;
 /// The condition of a hook names at most this many labels; beyond that it asks about all.
 const MOST_LABELS: usize = 64;
-/// The condition of the written hook that the hooks for instances keep.
+/// The condition of the hook in `webhook-config/` that the hooks for instances keep.
 const NOT_KUBERNETES_OWN: &str = "not-kubernetes-own-hands";
 
 /// The namespaces in which writes of a kind have consequences.
@@ -47,7 +47,8 @@ pub struct WarningScope {
     rules: bool,
     /// Whether there are rules or templates: a new or relabelled namespace may then get objects.
     namespaces: bool,
-    /// The labels by which templates select the objects that they are rendered for, by group and plural of these.
+    /// The labels by which templates select the objects that they are rendered for, by group and plural of
+    /// these objects.
     instances: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
@@ -97,8 +98,8 @@ impl WarningScope {
         }
     }
 
-    /// Writes of sources, of objects that a monitor watches, and of objects that a workload's own annotation
-    /// names.
+    /// The scope of the world: writes of rules, sources and namespaces, of objects that templates select by
+    /// labels, of objects that a monitor watches, and of objects that a workload's own annotation names.
     pub fn of(world: &World) -> Self {
         let mut warned = Self::default();
         world.rules().iter().for_each(|(name, facts)| warned.add_rule(name, facts));
@@ -110,7 +111,7 @@ impl WarningScope {
         warned
     }
 
-    /// The same for one key's rule, monitor or workload.
+    /// The scope for one key's rule, template, monitor or workload.
     pub fn of_one(world: &World, key: &Key) -> Self {
         let mut warned = Self::default();
         match key {
@@ -133,7 +134,7 @@ impl WarningScope {
         let compiled = facts.compiled.as_deref().ok().filter(|it| !it.suspend && !is_refused(facts));
         let Some(compiled) = compiled else { return };
         (self.rules, self.namespaces) = (true, true);
-        // No hook warns of what writes of the other kinds bring about.
+        // The hook for warnings does not cover writes of the other kinds.
         let Some(kind) = compiled.kind.data() else { return };
         let places = self.of_kind(kind);
         match compiled.source_namespaces.as_slice() {
@@ -165,7 +166,7 @@ impl WarningScope {
         asked_kinds(facts).for_each(|kind| self.of_kind(kind).add(&key.namespace));
     }
 
-    /// Whether hooks for this ask about every write that the other needs.
+    /// Whether hooks for this scope ask about every write that `other` needs.
     pub fn covers(&self, other: &Self) -> bool {
         self.config_maps.covers(&other.config_maps)
             && self.secrets.covers(&other.secrets)
@@ -184,7 +185,7 @@ impl WarningScope {
         }
     }
 
-    /// The entries, one for each resource, each made from the one that is written in `webhook-config/`.
+    /// The entries, one for each resource, each made from the entry in `webhook-config/`.
     pub(super) fn entries(&self, written: &ValidatingWebhook) -> Vec<ValidatingWebhook> {
         let one = |resource: &str| {
             let mut entry = written.clone();
@@ -230,7 +231,8 @@ impl WarningScope {
     }
 }
 
-/// The entry for objects that templates are rendered for: it asks about an update that changes one of the labels, and about no other write.
+/// The entry for objects that templates are rendered for. It asks only about updates that change one of the
+/// labels.
 fn of_instances(
     written: &ValidatingWebhook,
     group: &str,

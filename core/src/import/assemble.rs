@@ -1,5 +1,5 @@
-//! From what each object asks for to rules that can be applied: requests that belong together are joined,
-//! each rule gets its own name, and none is given out that the validator or the schema would refuse.
+//! Assembly of drafts into rules that can be applied. Requests for the same copy are joined, each rule gets
+//! its own name, and rules that the validator or the schema would refuse are left out.
 
 use std::collections::BTreeSet;
 
@@ -15,26 +15,26 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// What one object asks for, before it is joined with others.
+/// The request of one object, before it is joined with others.
 pub(super) struct Draft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
     pub(super) rule: Option<DraftRule>,
 }
 
-/// A rule without a name that was not checked yet.
+/// A rule before it is named and validated.
 pub(super) struct DraftRule {
     /// The namespace that the rule will be in.
     pub(super) namespace: String,
     /// The name, where the input gives one.
     pub(super) name: Option<String>,
     pub(super) spec: CopyratorRuleSpec,
-    /// Whether a target asks for it, and not the source.
+    /// Whether the target asks for the copy, not the source.
     pub(super) pull: bool,
 }
 
 impl DraftRule {
-    /// Copies one object from its own namespace, suspended, and adopts copies that are already the same.
+    /// Returns a suspended rule that copies one object from its own namespace and adopts equal copies.
     pub(super) fn of(kind: Kind, namespace: &str, name: &str, targets: Vec<TargetTerm>) -> Self {
         let source = SourceSpec {
             kind: kind.to_string(),
@@ -74,7 +74,7 @@ impl DraftRule {
     }
 }
 
-/// Joins, names and checks the drafts.
+/// Joins, names and validates the drafts.
 pub(super) fn assemble(
     drafts: Vec<Draft>,
     templates: Vec<TemplateDraft>,
@@ -132,7 +132,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Adds a target's request. A rule that the source asks for decides what the copies look like.
+    /// Adds a target's request. If the source asks for copies, the source decides what they look like.
     fn join(&mut self, origin: Origin, findings: Vec<Finding>, rule: DraftRule) {
         self.origins.push(origin);
         let Some(known) = &mut self.rule else { return };
@@ -175,7 +175,7 @@ impl Joined {
         Proposal { origins: self.origins, findings: self.findings, made: rule }
     }
 
-    /// The rule, if it can be applied and selects something; otherwise a finding says what is wrong.
+    /// Returns the rule, if it can be applied and selects something; otherwise adds a finding.
     fn check(&mut self, mut rule: DraftRule) -> Option<DraftRule> {
         let findings = &mut self.findings;
         let is_lost = |origin: &Origin| origin.namespace.is_empty() && !origin.tool.is_cluster_wide();
@@ -208,7 +208,7 @@ impl Joined {
     }
 }
 
-/// Leaves out a source's own namespace, which gets no copy, not even under another name.
+/// Removes the source's own namespace from the targets: it gets no copy, not even under another name.
 fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     let Some(name) = rule.copy_name().map(str::to_owned) else { return };
     let home = rule.namespace.clone();
@@ -232,8 +232,8 @@ fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     rule.spec.targets.retain(|term| term.names.as_ref().is_none_or(|names| !names.is_empty()));
 }
 
-/// Refuses what the schema and the API server would refuse and the validator leaves to them, and names that
-/// would be read as globs or placeholders: those select more than the named object.
+/// Refuses rules that the validator accepts, but the schema or the API server refuses. Also refuses names
+/// that would be read as globs or placeholders, because those select more than the named object.
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();

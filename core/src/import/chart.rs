@@ -1,4 +1,4 @@
-//! The values of the chart that what an import makes needs: no kind beside ConfigMap and Secret is granted by default.
+//! Helm values that the imported objects need: by default the chart grants no kind but ConfigMap and Secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Imported, Made, kinds::plural, templates::kind};
 use crate::{api::TemplateObject, names::Kind};
 
-/// The step that grants what is needed; `None` where nothing is.
+/// Returns the step that grants the needed rights; `None` where no grant is needed.
 pub(super) fn values(imported: &Imported) -> Option<String> {
     let (mut kinds, mut bind) = (BTreeSet::new(), BTreeSet::new());
     let mut others: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -57,13 +57,13 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
     })
 }
 
-/// Group and version, and the kind, as an object has them.
+/// Returns the `apiVersion` and the kind of an object.
 fn names(object: &TemplateObject) -> (&str, &str) {
     let text = |field: &str| object.template.get(field).and_then(Value::as_str).unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }
 
-/// An entry of `templates.kinds`; a plural that is not known is for the administrator to say.
+/// Returns an entry of `templates.kinds`. The administrator replaces `PLURAL` where the plural is not known.
 fn entry((api_version, kind): (&str, &str), uses: &BTreeSet<&str>) -> String {
     let resource = plural(api_version, kind).unwrap_or("PLURAL");
     let uses = uses.iter().copied().collect::<Vec<_>>().join(", ");

@@ -1,5 +1,5 @@
-//! ClusterSecret: regular expressions that match the beginning of a namespace's name (Python's `re.match`),
-//! and either data of its own or a Secret to copy from. Values are dropped before they get here.
+//! Import of ClusterSecrets. They choose namespaces by regular expressions that match the beginning of a name
+//! (Python's `re.match`), and have either their own data or a Secret to copy from. `read` drops the values.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -15,7 +15,7 @@ use crate::{
     validate::Anchoring,
 };
 
-/// What a ClusterSecret asks for.
+/// Converts a ClusterSecret to a draft.
 pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     let origin = Origin::new(Tool::ClusterSecret, "ClusterSecret", "", &secret.name);
     let mut findings = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// The rule without its targets; `None` where the location of the source is not known.
+/// Returns the rule without its targets; `None` where the namespace of the source is not known.
 fn source(
     secret: &ClusterSecret,
     options: &Options,
@@ -86,7 +86,7 @@ fn source(
         return Some(rule);
     }
     let home = options.source_namespace.as_deref();
-    // A command that users paste into a shell contains nothing but names.
+    // Users paste this command into a shell, so it contains only valid names.
     let name = &secret.name;
     let shell_name = if NameKind::Object.is_name(name) { name.as_str() } else { "NAME" };
     let place = home.filter(|home| NameKind::Object.is_name(home)).unwrap_or("SOURCE-NAMESPACE");

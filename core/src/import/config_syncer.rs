@@ -1,5 +1,5 @@
-//! config-syncer, once kubed: `kubed.appscode.com/sync` is empty or `true` for every namespace, or selects
-//! them by labels; `sync-contexts` names other clusters.
+//! Import from config-syncer, once kubed: `kubed.appscode.com/sync` is empty or `true` for every namespace,
+//! or selects namespaces by labels; `sync-contexts` names other clusters.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -13,7 +13,7 @@ const SYNC: &str = "kubed.appscode.com/sync";
 const CONTEXTS: &str = "kubed.appscode.com/sync-contexts";
 const ORIGIN: &str = "kubed.appscode.com/origin";
 
-/// What an object asks of config-syncer.
+/// Converts an object with config-syncer's annotations to a draft; `None` for other objects and for copies.
 pub(super) fn draft(object: &AnnotatedObject) -> Option<Draft> {
     let (sync, contexts) = (object.annotation(SYNC), object.annotation(CONTEXTS));
     // A copy that config-syncer made names its origin.

@@ -1,8 +1,8 @@
-//! Kinds of tools that import knows otherwise, of which it translates nothing: what to do about each.
+//! Kinds that the import cannot translate, of tools whose other kinds it can: what to do about each.
 
 use super::finding::{Finding, Origin, Tool, none};
 
-/// An object that cannot be imported, and why; `None` where it asks for nothing.
+/// Returns an object that cannot be imported, and the reason; `None` for every other kind.
 pub(super) fn unsaid(group: &str, kind: &str, namespace: &str, name: &str) -> Option<(Origin, Finding)> {
     let (tool, about, message) = match (group, kind) {
         ("policies.kyverno.io", "GeneratingPolicy" | "NamespacedGeneratingPolicy") => (

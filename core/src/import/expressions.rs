@@ -1,13 +1,13 @@
-//! Texts with another tool's expressions in `{{…}}`, as texts of a template, with expressions of CEL in `${…}`.
+//! Translation of texts with another tool's expressions (`{{…}}`) to texts with CEL expressions (`${…}`).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use serde_json::Value;
 
-/// How one tool's expressions are said in CEL, and which could not be.
+/// Translates one tool's expressions to CEL, and collects those that have no equivalent.
 pub(super) struct Expressions {
-    /// The expression in CEL; `None` where it has no equivalent that is certain.
+    /// Returns the expression in CEL; `None` where no equivalent is certain.
     cel: fn(&str) -> Option<String>,
-    /// What else the tool would read in a text.
+    /// Other syntax that the tool would interpret in a text.
     others: &'static [&'static str],
     /// The expressions without an equivalent, as they are written.
     pub(super) lost: Vec<String>,
@@ -18,7 +18,7 @@ impl Expressions {
         Self { cel, others, lost: Vec::new() }
     }
 
-    /// The same value, with each text translated. Keys are literal in a template.
+    /// Returns the value with each text translated. Templates do not evaluate keys.
     pub(super) fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.text(text).into(),
@@ -36,7 +36,7 @@ impl Expressions {
         }
     }
 
-    /// The text with each `{{ … }}` as an expression of CEL; one that cannot be said so is `lost`.
+    /// Returns the text with each `{{ … }}` as a CEL expression. `lost` collects those without an equivalent.
     pub(super) fn text(&mut self, text: &str) -> String {
         self.lost.extend(self.others.iter().filter(|one| text.contains(*one)).map(|_| text.to_owned()));
         let (mut written, mut rest) = (String::new(), text);
@@ -56,12 +56,12 @@ impl Expressions {
     }
 }
 
-/// Text that has no expression, also where it looks like one.
+/// Escapes a text without expressions, so that no part of it looks like one.
 fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// A text and an expression after it. Dollars at the text's end would make the expression a text.
+/// Appends an expression to a text. Dollar signs before the expression would escape it, so they move into it.
 fn followed_by(text: &str, cel: &str) -> String {
     let before = text.trim_end_matches('$');
     match &text[before.len()..] {
@@ -70,7 +70,7 @@ fn followed_by(text: &str, cel: &str) -> String {
     }
 }
 
-/// A text as CEL has it.
+/// Returns a text as a CEL string literal.
 pub(super) fn quoted(text: &str) -> String {
     match text.contains(|one: char| one == '\'' || one == '\\' || one.is_control()) {
         true => Value::from(text).to_string(),
@@ -78,14 +78,14 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// The variable of the Namespace in whose namespace something is made.
+/// The CEL variable of the Namespace in which an object is made.
 pub(super) const NAMESPACE: &str = "namespaceObject";
-/// The variable of the object for which something is made.
+/// The CEL variable of the object for which another one is made.
 pub(super) const OBJECT: &str = "object";
-/// The name of the namespace.
+/// The CEL expression for the name of the namespace.
 pub(super) const NAME: &str = "namespaceObject.metadata.name";
 
-/// A label or annotation of what the variable `of` holds; `or`, an expression, stands for one that is missing.
+/// Returns the CEL expression for a label or annotation of the variable `of`, with `or` as its default.
 pub(super) fn entry(of: &str, map: &str, key: &str, or: Option<&str>) -> String {
     let key = quoted(key);
     match or {
@@ -94,7 +94,7 @@ pub(super) fn entry(of: &str, map: &str, key: &str, or: Option<&str>) -> String 
     }
 }
 
-/// Whether the labels or annotations of what the variable `of` holds meet a requirement.
+/// Returns the CEL condition that the labels or annotations of the variable `of` meet a requirement.
 pub(super) fn required(of: &str, map: &str, one: &LabelSelectorRequirement) -> String {
     let all = format!("{of}.metadata.{map}");
     let key = quoted(&one.key);
@@ -104,12 +104,12 @@ pub(super) fn required(of: &str, map: &str, one: &LabelSelectorRequirement) -> S
         "NotIn" => format!("!({key} in {all} && {all}[{key}] in [{values}])"),
         "Exists" => format!("{key} in {all}"),
         "DoesNotExist" => format!("!({key} in {all})"),
-        // The API server refuses others; where it does not, nothing is chosen.
+        // The API server refuses other operators. If one gets here, it selects nothing.
         _ => "false".into(),
     }
 }
 
-/// Whether a text is one of these names, or matches one of these globs, in which `*` and `?` alone are special.
+/// Returns the CEL condition that a text is one of these names, or matches one of these globs (`*` and `?`).
 pub(super) fn one_of(text: &str, names: &[String]) -> String {
     let (globs, literals): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.contains(['*', '?']));
@@ -126,12 +126,12 @@ pub(super) fn one_of(text: &str, names: &[String]) -> String {
     listed.into_iter().chain(globs).collect::<Vec<_>>().join(" || ")
 }
 
-/// What holds where all of these conditions hold.
+/// Joins conditions by `&&`; `None` if there are none.
 pub(super) fn all_of(conditions: &[String]) -> Option<String> {
     joined(conditions, " && ")
 }
 
-/// What holds where one of these conditions holds.
+/// Joins conditions by `||`; `None` if there are none.
 pub(super) fn any_of(conditions: &[String]) -> Option<String> {
     joined(conditions, " || ")
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::names::Kind;
 
-/// The tool that something was written for.
+/// The tool that an annotation or manifest was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
@@ -38,12 +38,12 @@ impl Tool {
         matches!(self, Self::Reloader | Self::Wave | Self::SeedMonitor)
     }
 
-    /// Whether the tool is told by objects that are in no namespace.
+    /// Whether cluster-scoped objects configure the tool.
     pub(super) fn is_cluster_wide(self) -> bool {
         matches!(self, Self::ClusterSecret | Self::Kyverno | Self::NamespaceConfig)
     }
 
-    /// The tool that an annotation belongs to.
+    /// Returns the tool that an annotation belongs to.
     pub(super) fn of_annotation(key: &str) -> Option<Self> {
         match key.split_once('/')?.0 {
             "reflector.v1.k8s.emberstack.com" => Some(Self::Reflector),
@@ -80,15 +80,15 @@ impl fmt::Display for Tool {
 /// The object that asks for copies or restarts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
-    /// The tool that it was written for.
+    /// The tool that the object was written for.
     pub tool: Tool,
     /// The kind of the object, as it is written.
     pub kind: String,
-    /// Its namespace; empty for a cluster-scoped object.
+    /// The object's namespace; empty for a cluster-scoped object.
     pub namespace: String,
     /// The name of the object, as it is written.
     pub name: String,
-    /// The rule in it, where the object has several.
+    /// The rule in the object, where the object has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
@@ -133,12 +133,12 @@ pub struct Finding {
     pub message: String,
 }
 
-/// A finding for something without an equivalent.
+/// Returns a finding for something without an equivalent.
 pub(super) fn none(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::NoEquivalent, about: about.into(), message: message.into() }
 }
 
-/// A finding for something that behaves differently.
+/// Returns a finding for something that behaves differently.
 pub(super) fn differs(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::Difference, about: about.into(), message: message.into() }
 }

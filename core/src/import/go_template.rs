@@ -1,4 +1,4 @@
-//! The text of a manifest with actions of Go's templates on a Namespace: its name, its labels and annotations.
+//! Manifests with actions of Go templates that read the name, labels and annotations of a Namespace.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::expressions::{NAME, NAMESPACE, entry};
 
-/// The action in CEL, where it is one of those.
+/// Returns the action in CEL; `None` unless the action reads the name, a label or an annotation.
 pub(super) fn cel(action: &str) -> Option<String> {
     if action == ".Name" {
         return Some(NAME.into());
@@ -31,21 +31,21 @@ fn map(field: &str) -> Option<&'static str> {
     }
 }
 
-/// The object that a text is, its actions as they are written.
+/// The object in a text, with its actions as they are written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest {
     /// The object, with `{{ … }}` in its texts.
     pub(super) object: Value,
-    /// Actions that are a whole value and stand without quotes: what looks like a number becomes one.
+    /// Actions that are a whole value without quotes: a result that looks like a number becomes a number.
     pub(super) bare: Vec<String>,
 }
 
-/// What stands for an action while the text is read.
+/// Placeholder for an action while the text is parsed.
 const STAND_IN: &str = "goaction";
 
-/// Reads a text as the manifest that it is but for its actions; `None` where it is none without them, or where one stands
-/// beside the object (in a comment, an anchor or a tag), where it may be a condition. Nothing of such a
-/// text is told: it may be a Secret's.
+/// Parses a text as a manifest with actions. `None` where the text is no manifest without its actions, or has
+/// an action outside the object (in a comment, an anchor or a tag), which may be a condition. Findings never
+/// quote such a text: it may be a Secret's.
 pub(super) fn manifest(text: &str) -> Option<Manifest> {
     if text.contains(STAND_IN) {
         return None;
@@ -66,7 +66,7 @@ pub(super) fn manifest(text: &str) -> Option<Manifest> {
     (seen.len() == actions.len()).then_some(Manifest { object, bare })
 }
 
-/// The object with its actions in place of what stands for them; `seen` are those that it has.
+/// Puts the actions back in place of their placeholders; `seen` collects the actions that the object has.
 fn with_actions(
     value: Value,
     actions: &[(&str, bool)],

@@ -1,4 +1,4 @@
-//! What an import comes to: rules, templates and monitors that can be applied, with what differs.
+//! The result of an import: rules, templates and monitors that can be applied, with their differences.
 
 use kube::core::ObjectMeta;
 use serde::Serialize;
@@ -9,16 +9,17 @@ use crate::api::{ConfigMonitor, CopyratorRule, CopyratorTemplate};
 /// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Rules first, then templates and monitors, in order of namespace and name; objects from which nothing was made come last.
+    /// Rules first, then templates and monitors, in order of namespace and name; objects from which nothing
+    /// was made come last.
     pub proposals: Vec<Proposal>,
 }
 
 /// A rule, template or monitor, or why there is none.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// The objects that ask for it, each with the tool that it was written for.
+    /// The objects that ask for the rule, template or monitor, each with the tool that it was written for.
     pub origins: Vec<Origin>,
-    /// What would differ from the other tool's behaviour, the worst first.
+    /// The differences from the other tool's behaviour, the worst first.
     pub findings: Vec<Finding>,
     /// The suspended object, accepted by the validator; `None` where a finding prevents it.
     pub made: Option<Made>,

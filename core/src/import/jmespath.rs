@@ -1,10 +1,10 @@
-//! The expressions of Kyverno on what triggers a rule, in JMESPath: paths, and `||` before a literal.
+//! Translation of Kyverno's JMESPath expressions on the trigger of a rule: paths, and `||` before a default.
 
 use copyrator_cel::RESERVED;
 
 use super::expressions::{NAME, NAMESPACE, OBJECT, entry, quoted};
 
-/// What is visible of an object's metadata beside its labels and annotations.
+/// Fields of an object's metadata that expressions can read, besides labels and annotations.
 const METADATA: [&str; 3] = ["name", "namespace", "uid"];
 
 /// A step of a path.
@@ -16,7 +16,7 @@ enum Step {
     Index(u32),
 }
 
-/// The expression in CEL, for a rule on Namespaces: the name, labels and annotations.
+/// Translates an expression of a rule on Namespaces, which may read the name, labels and annotations.
 pub(super) fn of_namespace(expression: &str) -> Option<String> {
     let (steps, or) = parsed(expression, of_namespace)?;
     let names = fields(&steps)?;
@@ -31,7 +31,8 @@ pub(super) fn of_namespace(expression: &str) -> Option<String> {
     }
 }
 
-/// The same for a rule on objects in namespaces, of which all fields are seen but those of metadata that change at every write.
+/// Translates an expression of a rule on namespaced objects, which may read every field except those of
+/// metadata that change at every write.
 pub(super) fn of_object(expression: &str) -> Option<String> {
     let (steps, or) = parsed(expression, of_object)?;
     if let Some(names) = fields(&steps) {
@@ -71,7 +72,7 @@ pub(super) fn of_object(expression: &str) -> Option<String> {
             (Step::Index(index), None) => format!("[{index}]"),
             (Step::Index(_), Some(_)) => return None,
             (Step::Field(name), _) if !is_identifier(name) || RESERVED.contains(&name.as_str()) => {
-                // Below a field that may be missing, what is read by index may be missing, too.
+                // Indexing `object` itself fails where the field is missing; indexing an optional does not.
                 if or.is_some() && written == OBJECT {
                     return None;
                 }
@@ -87,7 +88,7 @@ pub(super) fn of_object(expression: &str) -> Option<String> {
     })
 }
 
-/// The path of an expression, and what stands for a value that is missing, in CEL: a literal, or another expression.
+/// Splits an expression into its path and its default in CEL: a literal, or another expression.
 fn parsed(expression: &str, cel: fn(&str) -> Option<String>) -> Option<(Vec<Step>, Option<String>)> {
     Some(match expression.split_once("||") {
         Some((path, or)) => (steps(path.trim())?, Some(literal(or.trim()).or_else(|| cel(or))?)),
@@ -95,7 +96,7 @@ fn parsed(expression: &str, cel: fn(&str) -> Option<String>) -> Option<(Vec<Step
     })
 }
 
-/// The names of a path that has nothing else.
+/// Returns the names of a path that has only fields.
 fn fields(steps: &[Step]) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     for step in steps {
@@ -105,7 +106,7 @@ fn fields(steps: &[Step]) -> Option<Vec<&str>> {
     Some(names)
 }
 
-/// A text without quotes or escapes in it, in one of the two ways in which JMESPath has them; `false`, or a whole number.
+/// Translates a literal: `false`, a whole number, or a text without quotes or escapes, in either notation.
 fn literal(literal: &str) -> Option<String> {
     let inner = |open: &str, close: &str| literal.strip_prefix(open)?.strip_suffix(close);
     if let Some(text) = inner("'", "'").or_else(|| inner("`\"", "\"`")) {
@@ -114,7 +115,7 @@ fn literal(literal: &str) -> Option<String> {
     }
     let json = inner("`", "`")?.trim();
     let is_number = json.parse::<i32>().is_ok_and(|number| number.to_string() == json);
-    // What is false counts as missing, so that nothing but true would come of `true`.
+    // JMESPath treats false as missing, so a default of `true` would always give true.
     (is_number || json == "false").then(|| json.to_owned())
 }
 
@@ -123,7 +124,7 @@ fn is_identifier(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The steps of a path: `a.b[0]."c/d"`.
+/// Splits a path into its steps: `a.b[0]."c/d"`.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let (mut steps, mut rest) = (Vec::new(), path);
     loop {

@@ -1,4 +1,4 @@
-//! Kinds that Kubernetes itself serves: what a kind that is written without its group and version means, and its plural.
+//! Built-in kinds of Kubernetes: the group and version of a kind that is written without, and its plural.
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 
 use crate::api::ResourceType;
 
-/// The kinds whose objects are in namespaces.
+/// The namespaced kinds.
 const NAMESPACED: [ResourceType; 24] = [
     ResourceType::of::<ConfigMap>(),
     ResourceType::of::<CronJob>(),
@@ -44,7 +44,7 @@ const NAMESPACED: [ResourceType; 24] = [
     ResourceType::of::<StatefulSet>(),
 ];
 
-/// Kinds whose objects are in no namespace, beside Namespaces.
+/// The cluster-scoped kinds, besides Namespace.
 const CLUSTER_SCOPED: [&str; 14] = [
     "APIService",
     "CertificateSigningRequest",
@@ -62,17 +62,17 @@ const CLUSTER_SCOPED: [&str; 14] = [
     "VolumeAttachment",
 ];
 
-/// The kind of Kubernetes that has this name, in its newest version.
+/// Returns the built-in namespaced kind of this name, in its newest version.
 pub(super) fn known(kind: &str) -> Option<ResourceType> {
     NAMESPACED.into_iter().find(|known| known.kind == kind)
 }
 
-/// Whether objects of this kind of Kubernetes are in no namespace.
+/// Whether a built-in kind is cluster-scoped.
 pub(super) fn is_cluster_scoped(kind: &str) -> bool {
     CLUSTER_SCOPED.contains(&kind)
 }
 
-/// The plural of a kind of Kubernetes, in whatever version.
+/// Returns the plural of a built-in namespaced kind, whatever its version.
 pub(super) fn plural(api_version: &str, kind: &str) -> Option<&'static str> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     known(kind).filter(|known| known.group == group).map(|known| known.plural)

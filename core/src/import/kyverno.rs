@@ -1,5 +1,5 @@
-//! Kyverno's generate rules: `data` is what a template declares for each Namespace, or for each object of a kind; `clone` and
-//! `cloneList` are what a rule copies.
+//! Import of Kyverno's generate rules. `data` becomes a template for each Namespace, or for each object of a
+//! kind; `clone` and `cloneList` become rules that copy.
 
 mod behaviour;
 mod blocks;
@@ -48,10 +48,10 @@ const KNOWN: [&str; 11] = [
     "cloneList",
     "uid",
 ];
-/// What Kyverno would read in a text beside `{{…}}`: a reference, and an expression that is none.
+/// Other syntax that Kyverno interprets in a text, besides `{{…}}`: a reference, and an escaped expression.
 const OTHERS: [&str; 2] = ["$(", "\\{{"];
 
-/// What a rule asks for: something for each kind that triggers it.
+/// Converts a rule to drafts, for each kind that triggers it.
 pub(super) fn draft(
     rule: &GenerateRule,
     exceptions: &[PolicyException],
@@ -117,7 +117,7 @@ pub(super) fn draft(
     }
 }
 
-/// Checks that the object goes into the Namespace that the rule matched, or into that of the object.
+/// Checks that the object goes into the matched Namespace, or into the namespace of the matched object.
 fn into_matched(
     rule: &GenerateRule,
     trigger: &Trigger,
@@ -127,7 +127,7 @@ fn into_matched(
     if rule.body["generate"].get("foreach").is_some()
         || rule.namespace.is_some() && *trigger == Trigger::Namespace
     {
-        // It is told already that nothing is made.
+        // Another finding already reports that the rule makes no object.
         return;
     }
     let about = "generate.namespace";
@@ -164,7 +164,7 @@ fn into_matched(
     }
 }
 
-/// The template of a rule with `data`.
+/// Returns the template of a rule with `data`.
 fn declared(
     rule: &GenerateRule,
     trigger: &Trigger,
@@ -251,8 +251,8 @@ fn declared(
     Some(draft)
 }
 
-/// Conditions for labels and annotations that are read as a whole. Where there are none, Kyverno lets its rule fail, and here
-/// they would be empty, which as a selector means everything.
+/// Returns conditions for labels and annotations that expressions read as a whole. Where an object has none,
+/// Kyverno's rule fails. Here the map would be empty, and an empty selector selects everything.
 fn whole_maps(body: &Value, findings: &mut Vec<Finding>) -> Vec<String> {
     let text = body.to_string();
     let read: Vec<&str> = ["labels", "annotations"]

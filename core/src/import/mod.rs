@@ -1,7 +1,8 @@
-//! Other tools' annotations and manifests, as rules, templates and monitors of ours, with every difference in behaviour.
-//! Pure: values in, values out. Each tool has one file. `read` and `workload` know the shapes of the input,
-//! `pattern` and `targets` how tools select objects, `jmespath` and `go_template` how they write expressions;
-//! `kinds` knows Kubernetes' own; `assemble`, `templates` and `monitors` make what the validator accepts.
+//! Import of other tools' annotations and manifests as rules, templates and monitors, with every difference
+//! in behaviour. Pure: values in, values out. Each tool has one file. `read` and `workload` parse the input.
+//! `targets` translates how tools select objects, `jmespath` and `go_template` how they write expressions;
+//! `kinds` lists Kubernetes' own kinds. `assemble`, `templates` and `monitors` make objects that the
+//! validator accepts.
 
 mod assemble;
 mod chart;

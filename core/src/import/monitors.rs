@@ -1,5 +1,5 @@
-//! From what each workload asks for to monitors that can be applied: what is watched is sorted, each monitor
-//! gets its own name, and none is given out that the validator or the schema would refuse.
+//! Assembly of drafts into monitors that can be applied. Watched objects are sorted, each monitor gets its
+//! own name, and monitors that the validator or the schema would refuse are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// What one object asks for, before it is checked.
+/// The request of one object, before it is validated.
 pub(super) struct MonitorDraft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
@@ -23,24 +23,24 @@ pub(super) struct MonitorDraft {
 }
 
 impl MonitorDraft {
-    /// A draft without a monitor.
+    /// Returns a draft without a monitor.
     pub(super) fn nothing(origin: Origin, findings: Vec<Finding>) -> Self {
         Self { origin, findings, monitor: None }
     }
 }
 
-/// A monitor without a name that was not checked yet.
+/// A monitor before it is named and validated.
 pub(super) struct DraftMonitor {
     pub(super) namespace: String,
     /// The name, where the input gives one.
     pub(super) name: Option<String>,
-    /// The beginning of the name otherwise.
+    /// The end of the name, where the input gives no name.
     pub(super) stem: String,
     pub(super) spec: ConfigMonitorSpec,
 }
 
 impl DraftMonitor {
-    /// Restarts one workload, suspended.
+    /// Returns a suspended monitor that restarts one workload.
     pub(super) fn of(workload: &AnnotatedWorkload, watch: Vec<WatchTerm>) -> Self {
         let named = WorkloadName { kind: workload.kind, name: workload.name.clone() };
         let workloads = Workloads { names: Some(vec![named]), pod_selector: None };
@@ -73,7 +73,7 @@ impl Watched {
         }
     }
 
-    /// One term for each kind for the objects of which all keys are watched, and one for each of the rest.
+    /// Returns one term per kind for the objects whose keys are all watched, and one for each other object.
     pub(super) fn terms(self) -> Vec<WatchTerm> {
         let (mut whole, mut parts) = (BTreeMap::<DataKind, Vec<String>>::new(), Vec::new());
         // Workloads use no objects of other kinds.
@@ -96,7 +96,7 @@ impl Watched {
     }
 }
 
-/// The differences that apply to every workload, whichever tool restarted it.
+/// Returns the differences that apply to every workload, whichever tool restarted it.
 pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
     [
         differs(
@@ -124,7 +124,7 @@ pub(super) fn behaviour(tool: Tool) -> [Finding; 4] {
     ]
 }
 
-/// Names and checks the drafts.
+/// Names and validates the drafts.
 pub(super) fn proposals(mut drafts: Vec<MonitorDraft>) -> Vec<Proposal> {
     drafts.sort_by_cached_key(|draft| draft.origin.clone());
     let mut names = Names::default();
@@ -155,10 +155,10 @@ fn finish(draft: MonitorDraft, names: &mut Names) -> Proposal {
     Proposal { origins: vec![origin], findings, made }
 }
 
-/// As many entries as the schema allows in one list.
+/// The most entries that the schema allows in one list.
 const MOST: usize = 64;
 
-/// Everything that the schema, the API server or the validator would refuse.
+/// Returns all reasons for which the schema, the API server or the validator would refuse the monitor.
 fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     if monitor.namespace.is_empty() {
         let told = "is not said: pass -n NAMESPACE, where the object belongs";

@@ -1,4 +1,4 @@
-//! Names that are still free.
+//! Unique names for the objects of an import.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use super::finding::Tool;
 pub(super) struct Names(BTreeSet<(String, String)>);
 
 impl Names {
-    /// A name that no other object of this import has in the namespace. It says which tool it comes from, so
-    /// that it does not hit an object that somebody wrote. Objects of the first Copyrator keep their names,
-    /// which `RULE_NAME` may contain.
+    /// Returns a name that no other object of this import has in the namespace. The name begins with the
+    /// tool, so that it does not collide with a user's object. Objects of the first Copyrator keep their
+    /// names, which `RULE_NAME` may contain.
     pub(super) fn take(
         &mut self,
         namespace: &str,

@@ -1,5 +1,5 @@
-//! namespace-configuration-operator: a NamespaceConfig chooses namespaces by labels and annotations, and writes manifests
-//! that are texts of Go's templates.
+//! Import from namespace-configuration-operator: a NamespaceConfig chooses namespaces by labels and
+//! annotations, and writes manifests that are Go templates.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::api::TargetTerm;
 
-/// What the operator lets others change, whatever a template says.
+/// Paths that the operator lets others change, whatever a template says.
 const ALWAYS_EXCLUDED: [&str; 3] = [".metadata", ".status", ".spec.replicas"];
 
-/// A NamespaceConfig of that operator, as a manifest has it.
+/// A NamespaceConfig, read from its manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamespaceConfig {
     name: String,
-    /// Its spec without the templates.
+    /// The spec without the templates.
     spec: Value,
     templates: Vec<Manifested>,
 }
@@ -29,11 +29,11 @@ pub struct NamespaceConfig {
 /// A template of a NamespaceConfig.
 #[derive(Clone, Debug, PartialEq)]
 enum Manifested {
-    /// The text is a manifest of a Secret, of which nothing is kept.
+    /// The text is a manifest of a Secret, whose content is dropped.
     Secret,
-    /// The text is not a manifest beside its actions.
+    /// The text is not a manifest, even without its actions.
     Unread,
-    /// The text, read, and the paths that others may change.
+    /// The parsed text, and the paths that others may change.
     Read(Manifest, Vec<String>),
 }
 
@@ -56,7 +56,7 @@ impl NamespaceConfig {
     }
 }
 
-/// What a NamespaceConfig asks for.
+/// Converts a NamespaceConfig to a draft.
 pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraft {
     let origin = Origin::new(Tool::NamespaceConfig, "NamespaceConfig", "", &config.name);
     let mut findings = Vec::new();
@@ -128,7 +128,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
 pub(super) const SECRET: &str = "a Secret is not rendered, since everybody who may read the template could read its values: make it once, in a \
      namespace of yours, and have a CopyratorRule copy it";
 
-/// The object of a template; `None` where it cannot be said.
+/// Converts a manifest to an object of a template; `None`, with a finding, where it has no equivalent.
 fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option<DraftObject> {
     let namespace = &manifest.object["metadata"]["namespace"];
     if namespace != "{{ .Name }}" {

@@ -1,10 +1,9 @@
-//! What the user says of an import beside its input.
+//! Options that the user gives for an import, besides its input.
 
-/// The options of the command line.
+/// The command-line options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` where the user
-    /// named none.
+    /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` if not given.
     pub source_namespace: Option<String>,
     /// The namespace of the templates that cluster-wide policies become; `None` where the user named none.
     pub home: Option<String>,

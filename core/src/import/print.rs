@@ -8,8 +8,8 @@ use crate::validate::printable;
 const WIDTH: usize = 116;
 const LONGEST: usize = 4096;
 
-/// Every rule, template and monitor, with its differences in a comment above, and at the end what became none. Empty
-/// where nothing was found.
+/// Prints every rule, template and monitor, with its differences in a comment above, and at the end the
+/// objects from which none was made. Empty where nothing was found.
 ///
 /// # Errors
 /// An object that cannot be written as YAML.
@@ -54,7 +54,7 @@ fn explain(text: &mut String, proposal: &Proposal) {
     }
 }
 
-/// One paragraph of a comment. Text from the input may contain line breaks, and must not end the comment.
+/// Appends one paragraph of a comment. Line breaks in the input's text must not end the comment.
 fn comment(text: &mut String, indent: &str, paragraph: &str) {
     let (mut line, mut first) = (format!("# {indent}"), true);
     for word in printable(paragraph, LONGEST).split_whitespace() {
@@ -71,8 +71,8 @@ fn comment(text: &mut String, indent: &str, paragraph: &str) {
     text.push('\n');
 }
 
-/// For machines: `rules`, `templates` and `monitors` as they would be applied, `findings` with the object and what was made
-/// of it, and `next` in words.
+/// Returns the import for machines: `rules`, `templates` and `monitors` as they would be applied, `findings`
+/// with their objects and the rule, template or monitor, and the steps in words as `next`.
 pub fn json(imported: &Imported) -> Value {
     let of = |wanted: &str| imported.made().filter(|made| made.word() == wanted).collect::<Vec<_>>();
     let findings = imported.proposals.iter().flat_map(|proposal| {

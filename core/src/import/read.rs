@@ -1,5 +1,5 @@
-//! Reads the input documents: the metadata of ConfigMaps and Secrets, the names of a ClusterSecret's keys.
-//! Secret values are dropped here, and reach nothing that prints.
+//! Parser of the input documents. It keeps the metadata of ConfigMaps and Secrets, and the names of a
+//! ClusterSecret's keys. It drops Secret values, so nothing can print them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{api::WorkloadKind, names::Kind};
 
-/// Everything that may ask for copies or restarts, and what is needed to interpret it.
+/// Objects that may ask for copies or restarts, and the context that is needed to interpret them.
 #[derive(Clone, Debug, Default)]
 pub struct ImportInput {
     /// ConfigMaps and Secrets with annotations of interest.
@@ -45,13 +45,13 @@ pub struct ImportInput {
 /// The metadata of a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnnotatedObject {
-    /// Whether it is a ConfigMap or a Secret.
+    /// The kind: ConfigMap or Secret.
     pub kind: Kind,
     /// The object's namespace; empty where neither it nor the caller names one.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// Those of its annotations that other tools read.
+    /// The object's annotations that belong to other tools.
     pub annotations: Texts,
 }
 
@@ -64,19 +64,19 @@ impl AnnotatedObject {
 /// A ClusterSecret without its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterSecret {
-    /// Its name, which the Secrets that it makes have, too.
+    /// The name of the ClusterSecret, which its Secrets have, too.
     pub name: String,
-    /// Its labels, which those Secrets have, too.
+    /// The labels of the ClusterSecret, which its Secrets have, too.
     pub labels: Texts,
     /// Regular expressions of the namespaces that get the Secret; `None`: all.
     pub matched: Option<Vec<String>>,
-    /// Regular expressions of the namespaces that do not.
+    /// Regular expressions of the namespaces that do not get the Secret.
     pub avoided: Vec<String>,
-    /// The `type` of the Secrets, where it names one.
+    /// The `type` of the Secrets, where the ClusterSecret names one.
     pub type_: Option<String>,
-    /// Namespace and name of the Secret that it copies from, and the keys if it names some.
+    /// Namespace and name of the Secret to copy from, and the keys if the ClusterSecret names some.
     pub from: Option<(String, String, Option<Vec<String>>)>,
-    /// The keys of its own data.
+    /// The keys of the ClusterSecret's own data.
     pub keys: Vec<String>,
     /// Fields that this import does not know.
     pub unknown: Vec<String>,
@@ -166,13 +166,14 @@ impl ImportInput {
         }
     }
 
-    /// Notes that a kind could not be read.
+    /// Adds a finding that a kind could not be listed.
     pub fn unread(&mut self, tool: Tool, kind: &str, scope: &str, why: &str) {
         let told = format!("could not be listed {scope}, so that what they ask for is not here: {why}");
         self.others.push((Origin::new(tool, kind, "", "*"), none(kind, told)));
     }
 
-    /// Reads the annotations in a Certificate's `secretTemplate`: its Secret gets them.
+    /// Reads the annotations in a Certificate's `secretTemplate`, which cert-manager puts on the
+    /// Certificate's Secret.
     fn certificate(&mut self, document: &Value, meta: &Meta) {
         let spec = &document["spec"];
         if let Some(name) = spec["secretName"].as_str() {
@@ -185,8 +186,8 @@ impl ImportInput {
         }
     }
 
-    /// Reads an object of a kind that Copyrator neither copies nor restarts by its template, but that another
-    /// tool may.
+    /// Reads an object of a kind that Copyrator neither copies nor restarts through a pod template, but that
+    /// another tool may.
     fn other(&mut self, kind: &str, document: &Value, meta: Meta) {
         let inner = texts(&document["spec"]["template"]["metadata"]["annotations"]);
         let asked = meta
@@ -199,7 +200,7 @@ impl ImportInput {
             "Job" | "CronJob" if tool.restarts() => format!(
                 "Jobs are never started or deleted by Copyrator: a {kind} gets what is there when it next runs"
             ),
-            // Objects that a controller makes carry their owner's annotations.
+            // A controller's objects carry the annotations of their owner.
             "Pod" | "ReplicaSet" | "ControllerRevision" if tool.restarts() => return,
             _ if tool.restarts() => format!(
                 "only Deployments, StatefulSets and DaemonSets are restarted by their template: for the pods of this {kind} \
@@ -244,7 +245,7 @@ impl Meta {
     }
 }
 
-/// A list of texts; `None` where the value is something else.
+/// Returns a list of texts; `None` where the value is something else.
 fn list(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
 }

@@ -1,7 +1,7 @@
-//! kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`). According to
-//! its v10 source, a list of patterns is split at commas, and the first match of each must be the whole name;
-//! names and labels are OR-ed; an absent list means every namespace; copies need both the permission and
-//! `auto`.
+//! Import from kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`).
+//! According to reflector's v10 source code, a list of patterns is split at commas, and the first match of
+//! each must be the whole name; names and labels are OR-ed; an absent list means every namespace; copies need
+//! both the permission and `auto`.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -24,7 +24,7 @@ const AUTO_LABELS: &str = "reflector.v1.k8s.emberstack.com/reflection-auto-names
 const REFLECTS: &str = "reflector.v1.k8s.emberstack.com/reflects";
 const IS_AUTO: &str = "reflector.v1.k8s.emberstack.com/auto-reflects";
 
-/// What an object asks of reflector, as source or as mirror.
+/// Converts an object that reflector uses as source or mirror to a draft.
 pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Draft> {
     let says = |key| object.annotation(key).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
     let origin = Origin::object(Tool::Reflector, object.kind, &object.namespace, &object.name);
@@ -60,7 +60,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     Some(Draft { origin, findings, rule: Some(rule) })
 }
 
-/// The namespaces that a pair of annotations selects; `None`: all.
+/// Returns the namespaces that a pair of annotations selects; `None`: all.
 fn chosen(
     object: &AnnotatedObject,
     names: &str,
@@ -83,7 +83,7 @@ fn chosen(
     Some(terms)
 }
 
-/// Reflector ignores empty values in parentheses; Kubernetes takes them as values.
+/// Parses a selector. It refuses empty values in parentheses, which reflector ignores, unlike Kubernetes.
 fn term(text: &str) -> Result<TargetTerm, String> {
     let term = labelled(text)?;
     let selector =
@@ -97,7 +97,7 @@ fn term(text: &str) -> Result<TargetTerm, String> {
     Ok(term)
 }
 
-/// An object that somebody created for reflector to fill.
+/// Converts an object that a user created for reflector to fill.
 fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
@@ -164,7 +164,7 @@ fn mirror(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// The differences that apply to every object.
+/// Returns the differences that apply to every object.
 fn behaviour() -> [Finding; 3] {
     [
         differs(

@@ -1,7 +1,7 @@
-//! Reloader: annotations on a workload, or else on its pod template. `auto` counts everything that the pods
-//! refer to (also for one kind only); `reload` lists patterns, which count whether or not the pods refer to
-//! them; `search` counts references that are annotated with `match`. Objects that `exclude` lists, or that
-//! are annotated with `ignore`, are left out.
+//! Import from Reloader: annotations on a workload, or else on its pod template. `auto` watches everything
+//! that the pods refer to (also for one kind only); `reload` lists patterns, which count even if the pods do
+//! not refer to the objects; `search` watches referenced objects with the annotation `match`. Objects that
+//! `exclude` lists, or that have the annotation `ignore`, are left out.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
@@ -50,7 +50,7 @@ const KINDS: [About; 2] = [
     },
 ];
 
-/// What a workload asks of Reloader, or what Reloader has written on it.
+/// Converts a workload with annotations of Reloader to a draft.
 pub(super) fn draft(found: &ImportInput, workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     if !workload.speaks_to(Tool::Reloader) {
         return None;
@@ -149,8 +149,8 @@ impl WatchList<'_> {
         }
     }
 
-    /// Adds one entry of a list, or nothing if it would match an excluded object: a glob cannot express an
-    /// exception.
+    /// Adds one entry of a list. If the entry would match an excluded object, adds a finding instead: a glob
+    /// cannot express an exception.
     fn listed(&mut self, about: &About, pattern: &str, excluded: &[&str]) {
         let front = if pattern.starts_with('^') { "" } else { "^" };
         let back = if pattern.ends_with('$') { "" } else { "$" };
@@ -218,7 +218,7 @@ fn is_true(text: &str) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&text)
 }
 
-/// How long Reloader pauses a Deployment after a restart, as the least interval of our monitor.
+/// Returns how long Reloader pauses a Deployment after a restart, as the monitor's minimum interval.
 fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Span> {
     let text = workload.annotation(PAUSE).filter(|_| workload.kind == WorkloadKind::Deployment)?;
     let span = Span::new(text);
@@ -239,7 +239,7 @@ fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Sp
     Some(span)
 }
 
-/// What Reloader has written on the workload, and what happens to it once Reloader is gone.
+/// Returns findings about what Reloader has written on the workload, and its fate once Reloader is gone.
 fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut left = workload.stakater.clone();
@@ -265,7 +265,7 @@ fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     findings
 }
 
-/// An object for which no workload restarts.
+/// Returns a finding about an object for which Reloader restarts no workload.
 pub(super) fn ignored(object: &AnnotatedObject) -> Option<MonitorDraft> {
     object.annotation(IGNORE).filter(|text| *text == "true")?;
     let told = format!(

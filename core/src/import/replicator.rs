@@ -1,6 +1,7 @@
-//! kubernetes-replicator: annotations of a source (`replicate-to`, `replicate-to-matching`) and of a target
-//! (`replicate-from`, with the source's consent). According to its v2 source, a pattern gets `^` in front and
-//! `$` behind unless it has them, so `a|b` means `^a|b$`; an object with `replicate-from` is never a source.
+//! Import from kubernetes-replicator: annotations of a source (`replicate-to`, `replicate-to-matching`) and
+//! of a target (`replicate-from`, with the source's consent). According to replicator's v2 source code, a
+//! pattern gets `^` in front and `$` behind unless it has them, so `a|b` means `^a|b$`; an object with
+//! `replicate-from` is never a source.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -22,7 +23,7 @@ const ALLOWED_NAMES: &str = "replicator.v1.mittwald.de/replication-allowed-names
 const STRIP_LABELS: &str = "replicator.v1.mittwald.de/strip-labels";
 const KEEP_OWNERS: &str = "replicator.v1.mittwald.de/keep-owner-references";
 
-/// What an object asks of replicator.
+/// Converts an object with annotations of replicator to a draft.
 pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Draft> {
     let origin = Origin::object(Tool::Replicator, object.kind, &object.namespace, &object.name);
     if let Some(source) = object.annotation(FROM) {
@@ -80,7 +81,7 @@ pub(super) fn draft(found: &ImportInput, object: &AnnotatedObject) -> Option<Dra
     Some(Draft { origin, findings, rule: Some(rule) })
 }
 
-/// The names and globs that a comma list means.
+/// Returns the names and globs of a comma-separated list.
 fn strict(about: &str, list: &str, findings: &mut Vec<Finding>) -> Vec<String> {
     let wrapped = list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(|one| {
         let front = if one.starts_with('^') { "" } else { "^" };
@@ -91,7 +92,7 @@ fn strict(about: &str, list: &str, findings: &mut Vec<Finding>) -> Vec<String> {
     patterns(about, wrapped.iter().map(String::as_str), Anchoring::Nowhere, findings)
 }
 
-/// An object that somebody created for replicator to fill.
+/// Converts an object that a user created for replicator to fill.
 fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: Origin) -> Draft {
     let without = |finding| Draft { origin: origin.clone(), findings: vec![finding], rule: None };
     let Some(from) = NamespacedName::parse(source) else {
@@ -149,7 +150,7 @@ fn target(found: &ImportInput, object: &AnnotatedObject, source: &str, origin: O
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// The differences that apply to every object.
+/// Returns the differences that apply to every object.
 fn behaviour(kind: Kind) -> Vec<Finding> {
     let mut all = vec![
         differs(

@@ -1,4 +1,4 @@
-//! The first Copyrator: `ruleType`, `selector` and `namespace` at the top of its `CopyratorRule`.
+//! Import from the first Copyrator: `ruleType`, `selector` and `namespace` at the top of its `CopyratorRule`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -13,7 +13,7 @@ use crate::{
     names::Kind,
 };
 
-/// What a rule of the first Copyrator asks for.
+/// Converts a rule of the first Copyrator to a draft.
 pub(super) fn draft(rule: &SeedRule) -> Draft {
     let origin = Origin::new(Tool::Seed, "CopyratorRule", &rule.namespace, &rule.name);
     let kind = rule.rule_type.as_deref().and_then(Kind::named).filter(|kind| kind.data().is_some());

@@ -12,7 +12,7 @@ use crate::{
     names::NameKind,
 };
 
-/// What a monitor of the first Copyrator asks for.
+/// Converts a monitor of the first Copyrator to a draft.
 pub(super) fn draft(monitor: &SeedMonitor) -> MonitorDraft {
     let origin = Origin::new(Tool::SeedMonitor, "ConfigMonitor", &monitor.namespace, &monitor.name);
     let mut findings = Vec::new();

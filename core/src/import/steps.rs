@@ -1,8 +1,8 @@
-//! What to do after an import, step by step, for the tools that were found.
+//! The user's next steps after an import, for the tools that were found.
 
 use super::{Imported, Made, Proposal, Tool, chart};
 
-/// Where the steps name what was printed, and its kinds.
+/// Placeholders in the steps: the printed objects, and their kinds.
 const THESE: &str = "{these}";
 const KINDS: &str = "{kinds}";
 
@@ -13,7 +13,7 @@ const APPLY: [&str; 2] = [
 ];
 const STOP: &str = "Stop the other tool (kubectl scale deployment --replicas=0). Do not delete its annotations or objects while it runs: \
      it would delete its copies.";
-/// Kyverno does more than generate, and its webhooks fail closed.
+/// The step that replaces `STOP` for Kyverno, which does more than generate, and whose webhooks fail closed.
 const LET_GO: &str = "Have Kyverno let go, rule by rule: synchronize: false, and when it has taken that up, take the generate rule out of its \
      policy. Do not scale Kyverno down: its webhooks would refuse what others write.";
 const UNSUSPEND: [&str; 2] = [
@@ -27,7 +27,8 @@ const UNINSTALL: &str = "Take the other tool's annotations off the sources, and 
      is to be taken over.";
 
 /// The steps for replacing a tool that restarts. The other tool is removed last. If it went first, a change
-/// in between would restart nothing; if both see a change, ours finds pods that are younger than it.
+/// in between would restart nothing; if both tools see a change, Copyrator finds pods younger than the
+/// change.
 const RESTARTING: [&str; 5] = [
     "Apply these monitors. They are suspended: no workload restarts for them.",
     "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",
@@ -40,7 +41,7 @@ const RESTARTING: [&str; 5] = [
      templates does nothing, and taking it off is a rollout: leave that to the next release.",
 ];
 
-/// The steps that fit this import.
+/// Returns the steps that fit this import.
 pub(super) fn next(imported: &Imported) -> Vec<String> {
     let has = |wanted: fn(Tool) -> bool| {
         let is_of = |one: &Proposal| one.origins.iter().any(|origin| wanted(origin.tool));
@@ -67,7 +68,7 @@ pub(super) fn next(imported: &Imported) -> Vec<String> {
 }
 
 impl Made {
-    /// What it is, in one word.
+    /// The object's kind in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Rule(_) => "rule",

@@ -1,4 +1,4 @@
-//! How other tools select namespaces, as terms of a rule.
+//! Translation of other tools' namespace selection to terms of a rule.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -9,12 +9,12 @@ use crate::{
     validate::{Anchoring, Globs, can_match, globs, parse_selector},
 };
 
-/// The term that selects every namespace.
+/// Returns the term that selects every namespace.
 pub(super) fn everywhere() -> TargetTerm {
     TargetTerm { namespace_selector: Some(LabelSelector::default()), names: None }
 }
 
-/// A term for these names and globs; a glob that matches everything becomes an empty selector.
+/// Returns a term for these names and globs; a glob that matches everything becomes an empty selector.
 pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     if names.iter().any(|name| name == "*") {
         return Some(everywhere());
@@ -22,10 +22,10 @@ pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     (!names.is_empty()).then_some(TargetTerm { namespace_selector: None, names: Some(names) })
 }
 
-/// A term for these labels, written on one line; white space alone means every namespace.
+/// Returns a term for these labels, written on one line; white space alone means every namespace.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
     if text.trim().is_empty() {
         return Ok(everywhere());
@@ -35,8 +35,8 @@ pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
         .map_err(|wrong| format!("{text:?} cannot be said as labels: {wrong}"))
 }
 
-/// Names and globs for a list of patterns. A pattern without an equivalent becomes a finding, and selects
-/// nothing.
+/// Translates a list of patterns to names and globs. A pattern without an equivalent becomes a finding, and
+/// selects nothing.
 pub(super) fn patterns<'a>(
     about: &str,
     patterns: impl IntoIterator<Item = &'a str>,
@@ -69,8 +69,8 @@ pub(super) fn patterns<'a>(
     all
 }
 
-/// Leaves out system namespaces, which never get copies: their names are removed, globs and selectors that
-/// match them become findings.
+/// Leaves out system namespaces, which never get copies: their names are removed, and globs and selectors
+/// that match them become findings.
 pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>) -> Vec<TargetTerm> {
     let mut wide = false;
     let mut kept = Vec::new();
@@ -101,8 +101,8 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
     kept
 }
 
-/// The namespaces that both lists of terms select; `None` instead of a list means every namespace. Where that
-/// cannot be decided, a finding says so and nothing is selected.
+/// Returns terms for the namespaces that both lists select; `None` instead of a list means every namespace.
+/// Where the overlap cannot be decided, adds a finding and selects nothing.
 pub(super) fn both(
     one: Option<Vec<TargetTerm>>,
     other: Option<Vec<TargetTerm>>,
@@ -146,7 +146,7 @@ fn labels_of_both(left: &LabelSelector, right: &LabelSelector) -> LabelSelector 
     LabelSelector { match_labels: None, match_expressions: (!all.is_empty()).then_some(all) }
 }
 
-/// What a selector asks for, one by one: `a: b` as `a in (b)`.
+/// Returns the requirements of a selector, with `a: b` as `a in (b)`.
 pub(super) fn requirements(selector: &LabelSelector) -> Vec<LabelSelectorRequirement> {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| LabelSelectorRequirement {
         key: key.clone(),
@@ -189,7 +189,7 @@ fn start(glob: &str) -> &str {
     glob.split(['*', '?', '[']).next().unwrap_or_default()
 }
 
-/// As many entries as the schema allows in one list.
+/// The most entries that the schema allows in one list.
 pub(super) const MOST: usize = 64;
 
 /// Splits long lists of names over as many terms as they need.

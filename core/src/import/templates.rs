@@ -1,5 +1,5 @@
-//! From what policies make in namespaces to templates that can be applied: each object is put to the validator, and none
-//! is given out that it would refuse.
+//! Assembly of drafts into templates that can be applied. The validator checks each object, and objects that
+//! it refuses are left out.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value};
@@ -21,23 +21,23 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// What one policy asks for, before it is checked.
+/// The request of one policy, before it is validated.
 pub(super) struct TemplateDraft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
     pub(super) template: Option<DraftTemplate>,
 }
 
-/// A template without a name that was not checked yet.
+/// A template before it is named and validated.
 pub(super) struct DraftTemplate {
-    /// The end of its name.
+    /// The end of the template's name.
     pub(super) stem: String,
-    /// The namespace that it will be in, if the user named one.
+    /// The namespace of the template, if the user or the policy names one.
     pub(super) home: Option<String>,
-    /// The namespaces, or those of the objects.
+    /// Terms on the namespaces, or on the namespaces of the objects.
     pub(super) terms: Vec<TargetTerm>,
     pub(super) exclude: Vec<String>,
-    /// The objects that it is rendered for, without their namespaces; `None` where it is rendered for namespaces.
+    /// The objects for which the template is rendered, without namespaces; `None` if it is for namespaces.
     pub(super) instances: Option<InstanceSpec>,
     /// Conditions on the namespace or object in CEL, all of which must hold.
     pub(super) conditions: Vec<String>,
@@ -47,10 +47,10 @@ pub(super) struct DraftTemplate {
 
 /// An object of a template.
 pub(super) struct DraftObject {
-    /// The field of the policy that it stems from.
+    /// The field of the policy that declares the object.
     pub(super) about: String,
     pub(super) body: Value,
-    /// What matters if it is made.
+    /// Findings that count only if the object is made.
     pub(super) findings: Vec<Finding>,
 }
 
@@ -96,7 +96,7 @@ impl DraftTemplate {
 }
 
 impl DraftObject {
-    /// An object of this name, without what only the other tool or Kubernetes sets.
+    /// Returns an object of this name, without metadata that only the other tool or Kubernetes sets.
     pub(super) fn of(about: &str, body: &Value, name: Value) -> Self {
         let mut findings = Vec::new();
         let mut object: Map<String, Value> = without_nulls(body).as_object().cloned().unwrap_or_default();
@@ -117,7 +117,7 @@ impl DraftObject {
     }
 }
 
-/// The same without fields that are null, as if they were not there.
+/// Returns the value without null fields, as if these were absent.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -129,7 +129,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// Names and checks the drafts.
+/// Names and validates the drafts.
 pub(super) fn proposals(mut drafts: Vec<TemplateDraft>) -> Vec<Proposal> {
     drafts.sort_by_cached_key(|draft| draft.origin.clone());
     let mut names = Names::default();
@@ -155,7 +155,7 @@ impl TemplateDraft {
     }
 }
 
-/// The template, if it can be applied and selects something; otherwise a finding says what is wrong.
+/// Returns the template, if it can be applied and selects something; otherwise adds a finding.
 fn checked(
     mut draft: DraftTemplate,
     tool: Tool,
@@ -204,7 +204,7 @@ fn checked(
     if let Some(of_kind) = &mut spec.for_each.objects {
         of_kind.object_selector.take_if(|labels| *labels == LabelSelector::default());
     }
-    // What is taken over has no owner, so that it would not go with its object.
+    // An adopted object gets no owner, so it would not be deleted together with the object that it is for.
     if spec.for_each.objects.is_none() && spec.objects.iter().all(is_taken_over) {
         spec.conflict_policy = ConflictPolicy::Adopt;
     }
@@ -221,7 +221,7 @@ fn checked(
     }
 }
 
-/// What the schema and the API server would refuse and the validator leaves to them.
+/// Returns why the schema or the API server would refuse a draft that the validator accepts.
 fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str> {
     let of_objects = draft.instances.iter().filter_map(|of_kind| of_kind.names.as_ref()).flatten();
     let names = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten();
@@ -241,18 +241,18 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     }
 }
 
-/// Whether an object of its kind that is there and holds the same is taken over.
+/// Whether Copyrator adopts an existing object of this kind that has the same content.
 fn is_taken_over(object: &TemplateObject) -> bool {
     kind(object).is_some_and(Kind::is_copied)
 }
 
-/// The kind of an object, if it has a name here.
+/// Returns the kind of an object, if it is one that [`Kind`] names.
 pub(super) fn kind(object: &TemplateObject) -> Option<Kind> {
     let text = |field: &str| object.template[field].as_str().unwrap_or_default();
     Kind::written_as(text("apiVersion"), text("kind"))
 }
 
-/// An identifier that none of the others has: the kind, with a number if there are several.
+/// Returns an identifier that none of the others has: the kind, with a number if there are several.
 fn id(template: &Value, others: &[TemplateObject]) -> String {
     let kind = template["kind"].as_str().unwrap_or_default();
     let kind: String = kind.chars().filter(char::is_ascii_alphanumeric).take(50).collect();
@@ -264,7 +264,7 @@ fn id(template: &Value, others: &[TemplateObject]) -> String {
     std::iter::once(stem.clone()).chain(numbered).find(|id| !taken(id)).unwrap_or(stem)
 }
 
-/// The differences that apply to every template, and those that its expressions make.
+/// Returns the differences that apply to every template, and those that its expressions cause.
 fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     let (objects, of_kind) = (&spec.objects, spec.for_each.objects.as_ref());
     let of = |object: &TemplateObject| {
@@ -324,7 +324,7 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     findings
 }
 
-/// What becomes of objects that are there already.
+/// Returns the finding about objects that exist already.
 fn conflict(spec: &CopyratorTemplateSpec, tool: Tool) -> Finding {
     if spec.conflict_policy == ConflictPolicy::Adopt {
         let told = format!(

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// The entries of a map that are texts.
+/// Returns the entries of a map that are texts.
 pub(super) fn texts(value: &Value) -> Texts {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()

@@ -1,6 +1,6 @@
-//! wave: `wave.pusher.com/update-on-config-change: "true"` on a workload. Its pod template then carries a
-//! hash of everything that it refers to, and of `extra-configmaps` and `extra-secrets`, also in other
-//! namespaces.
+//! Import from wave: `wave.pusher.com/update-on-config-change: "true"` on a workload. wave then writes a hash
+//! to the pod template, of everything that the template refers to, and of `extra-configmaps` and
+//! `extra-secrets`, also in other namespaces.
 
 use super::{
     finding::{Finding, Origin, Tool, differs, none},
@@ -17,7 +17,7 @@ const FINALIZER: &str = "wave.pusher.com/finalizer";
 const NO_SCHEDULER: &str = "wave.pusher.com/invalid";
 const SCHEDULING: &str = "wave.pusher.com/scheduling-disabled";
 
-/// What a workload asks of wave, or what wave has written on it.
+/// Converts a workload with annotations of wave to a draft.
 pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     if !workload.speaks_to(Tool::Wave) {
         return None;
@@ -97,7 +97,7 @@ fn extra(
     }
 }
 
-/// What wave has written on the workload, and what happens to it once wave is gone.
+/// Returns findings about what wave has written on the workload, and its fate once wave is gone.
 fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     if workload.template.contains_key(HASH) {

@@ -1,6 +1,6 @@
-//! Reads workloads that restarting tools use, and the first Copyrator's monitors. Of a pod template it reads
-//! the references, the annotations of such tools, and what they left in it. The value of an environment
-//! variable is never kept.
+//! Parser of workloads that restarting tools use, and of the first Copyrator's monitors. From a pod template
+//! it keeps the references, the annotations of such tools, and what they left in it. It never keeps the value
+//! of an environment variable.
 
 use serde_json::Value;
 
@@ -20,18 +20,18 @@ pub struct AnnotatedWorkload {
     pub namespace: String,
     /// `metadata.name` of the workload.
     pub name: String,
-    /// Those of its annotations that other tools read.
+    /// The workload's annotations that belong to other tools.
     pub annotations: Texts,
-    /// Those of its pod template's annotations that other tools read.
+    /// The pod template's annotations that belong to other tools.
     pub template: Texts,
-    /// What its pod template refers to; `None` where the template cannot be decoded. The decoder's message is
-    /// dropped, since it may quote a value.
+    /// ConfigMaps and Secrets that the pod template refers to; `None` where the template cannot be decoded.
+    /// The decoder's message is dropped, since it may quote a value.
     pub references: Option<Vec<Reference>>,
     /// Names of the environment variables that Reloader added (`STAKATER_…`).
     pub stakater: Vec<String>,
-    /// The scheduler of its pods (`schedulerName`), where one is named.
+    /// The scheduler of the pods (`schedulerName`), where the pod template names one.
     pub scheduler: Option<String>,
-    /// Whether it mounts secrets through a CSI driver.
+    /// Whether the workload mounts secrets through a CSI driver.
     pub uses_csi: bool,
     /// Finalizers on the workload.
     pub finalizers: Vec<String>,
@@ -84,7 +84,7 @@ impl AnnotatedWorkload {
     }
 }
 
-/// Keeps a reference if an object of its name can exist. Another text must not be read as a glob.
+/// Keeps a reference if its name is valid for an object. An invalid name must not be read as a glob.
 fn existing(mut reference: Reference) -> Option<Reference> {
     if let Some(keys) = &mut reference.keys {
         keys.retain(|key| NameKind::DataKey.is_name(key));
@@ -100,7 +100,7 @@ pub struct SeedMonitor {
     pub namespace: String,
     /// `metadata.name` of the monitor.
     pub name: String,
-    /// The ConfigMap that it watches.
+    /// The ConfigMap that the monitor watches.
     pub config_map: Option<String>,
     /// The labels of the pods, where they are a map of texts.
     pub selector: Option<Texts>,
@@ -109,7 +109,7 @@ pub struct SeedMonitor {
 impl SeedMonitor {
     pub(super) fn read(document: &Value, namespace: String, name: String) -> Self {
         let spec = &document["spec"];
-        // The definition of this kind has one spelling, its example the other.
+        // The kind's CRD has one spelling, its example the other.
         let config_map = ["configMap", "configmap"].iter().find_map(|field| spec[field].as_str());
         let selector = spec["podSelector"].as_object().and_then(|pairs| {
             pairs.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()

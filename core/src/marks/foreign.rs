@@ -1,9 +1,10 @@
-//! Labels and annotations of other tools that no object of ours ever gets.
+//! Labels and annotations of other tools that Copyrator never writes.
 
-/// Whether no copy gets this label or annotation from its source, and no rule, template or policy may set it. It holds content that the
-/// rule may leave out, makes a tool copy the copy on, or makes a tool take it for an object of its own and change or delete it
-/// (ClusterSecret#146, replicator#151, config-syncer#509). What tools read of anybody's object, such as
-/// `argocd.argoproj.io/secret-type`, is none of these.
+/// Whether this label or annotation is never copied from a source, and no rule, template or policy may set
+/// it. Such a key holds content that the rule may leave out, makes a tool copy the copy again, or makes a
+/// tool treat the copy as its own and change or delete it (ClusterSecret#146, replicator#151,
+/// config-syncer#509). Keys that tools read on any user's object, such as `argocd.argoproj.io/secret-type`,
+/// may be copied.
 pub fn never_carried(key: &str) -> bool {
     let (domain, name) = key.split_once('/').unwrap_or(("", key));
     let is_below = |outer: &&str| is_below(domain, outer);
@@ -14,12 +15,13 @@ pub fn never_carried(key: &str) -> bool {
         || (is_below(&"toolkit.fluxcd.io") && ["name", "namespace", "checksum"].contains(&name))
 }
 
-/// Whether a domain is this one, or below it.
+/// Whether a domain is `outer` or a subdomain of it.
 pub(crate) fn is_below(domain: &str, outer: &str) -> bool {
     domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
 }
 
-/// In the names of annotations in which tools keep what they applied or saw last; operators choose their own domains.
+/// Parts of annotation names under which tools store what they last applied or saw. Operators choose the
+/// domains.
 const CONTENT: [&str; 6] =
     ["last-applied", "lastApplied", "last-handled", "last-known-config", "last-config", "previous-config"];
 
@@ -27,7 +29,7 @@ const EXACT: [&str; 52] = [
     // They hold content.
     "openshift.io/token-secret.value",
     "openshift.io/token-secret.name",
-    // They speak of ServiceAccounts, which each namespace has of its own.
+    // They name ServiceAccounts, and each namespace has its own.
     "kubernetes.io/enforce-mountable-secrets",
     "kubernetes.io/service-account.name",
     "kubernetes.io/service-account.uid",
@@ -47,7 +49,7 @@ const EXACT: [&str; 52] = [
     "argocd.argoproj.io/installation-id",
     "fluxcd.io/sync-checksum",
     "fluxcd.io/sync-gc-mark",
-    // cert-manager, and what injects certificates.
+    // cert-manager, and tools that inject certificates.
     "cert-manager.io/certificate-name",
     "cert-manager.io/certificate-revision",
     "cert-manager.io/issuer-name",
@@ -60,7 +62,7 @@ const EXACT: [&str; 52] = [
     "service.beta.openshift.io/originating-service-name",
     "service.beta.openshift.io/originating-service-uid",
     "service.alpha.openshift.io/inject-cabundle",
-    // What copies Secrets and ConfigMaps.
+    // Tools that copy Secrets and ConfigMaps.
     "kruise.io/resourcedistribution.resource.from",
     "management.cattle.io/project-scoped-secret",
     "management.cattle.io/project-scoped-secret-copy",
@@ -78,19 +80,19 @@ const EXACT: [&str; 52] = [
     "crossplane.io/claim-namespace",
     "crossplane.io/composite",
     "crossplane.io/composition-resource-name",
-    // Cleaners delete objects by these.
+    // Cleaners delete objects with these annotations.
     "janitor/ttl",
     "janitor/expires",
-    // What restores and restarts.
+    // Tools that restore and restart.
     "velero.io/backup-name",
     "velero.io/restore-name",
     "reloader.stakater.com/last-reloaded-from",
 ];
 
-/// Domains, with all below them, in which tools keep their own account alone.
+/// Domains, including subdomains, whose keys tools use only for their own bookkeeping.
 const DOMAINS: [&str; 48] = [
     "copyrator.dev",
-    // What applies and deploys.
+    // Tools that apply and deploy.
     "applyset.kubernetes.io",
     "apps.open-cluster-management.io",
     "aws.cdk.eks",
@@ -113,7 +115,7 @@ const DOMAINS: [&str; 48] = [
     "pulumi.com",
     "skaffold.dev",
     "tanka.dev",
-    // Operators, and what they made.
+    // Operators, and the objects that they make.
     "capsule.clastix.io",
     "kopf.zalando.org",
     "operatorframework.io",
@@ -123,7 +125,7 @@ const DOMAINS: [&str; 48] = [
     "strimzi.io",
     "trust.cert-manager.io",
     "vcluster.loft.sh",
-    // What makes Secrets and ConfigMaps, and copies them.
+    // Tools that make or copy Secrets and ConfigMaps.
     "clustersecret.io",
     "clustersecret.com",
     "emberstack.com",
@@ -142,8 +144,8 @@ const DOMAINS: [&str; 48] = [
     "secrets.infisical.com",
 ];
 
-/// Domains of tools that leave the objects on which they have such a mark to others: those that `copyrator import` replaces, ourselves, and
-/// Helm, whose charts set labels of its domain on objects of anybody.
+/// Domains whose marks do not show that a tool manages the object: those of tools that `copyrator import`
+/// replaces, our own, and Helm's, since charts set labels of Helm's domain on objects of any tool.
 const NO_KEEPERS: [&str; 9] = [
     "clustersecret.com",
     "clustersecret.io",
@@ -156,7 +158,8 @@ const NO_KEEPERS: [&str; 9] = [
     "v1.mittwald.de",
 ];
 
-/// Whether the tool that left this mark on an object keeps the object: it would change or delete it in a dispute.
+/// Whether the tool that set this mark manages the object: if Copyrator wrote the object, the tool would
+/// change it back or delete it.
 pub fn is_of_keeper(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
     let is_below = |outer: &&str| is_below(domain, outer);

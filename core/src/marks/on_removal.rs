@@ -1,26 +1,28 @@
-//! What happens to a copy when it is orphaned, as its mark says.
+//! The mark that says what happens to a copy when it is orphaned.
 
 use std::time::Duration;
 
 use crate::api::{DeletionPolicy, Span};
 
-/// What ends the mark where it is of the object alone: its template as a whole says something else, or may come to say it.
+/// Suffix of a mark that holds for one object only: the template as a whole says, or may later say, something
+/// else.
 const OWN: &str = "/object";
 
 /// What happens to a copy when it is orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnRemoval {
-    /// It is deleted when this grace is over.
+    /// Copyrator deletes the copy when this grace period is over.
     Delete(Duration),
-    /// It stays, as an ordinary object.
+    /// The copy stays, as an ordinary object.
     Retain,
-    /// The same, whatever its rule says later: it was there before the rule, which adopted it.
+    /// Like `Retain`, whatever the rule says later: the object existed before the rule adopted it.
     Adopted,
 }
 
 impl OnRemoval {
-    /// From a rule's policy and grace. The mark carries whole seconds, so half a second becomes one: `0s`
-    /// would delete at once. Too long a grace is shortened to one that can be read again.
+    /// Builds the mark from a rule's policy and grace period. The mark has whole seconds, so half a second
+    /// becomes one: `0s` would delete at once. A grace period that is too long is shortened to one that can
+    /// be read again.
     pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
         const LONGEST: u64 = 100 * 366 * 24 * 3600;
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
@@ -30,7 +32,7 @@ impl OnRemoval {
         }
     }
 
-    /// The gentler of two: retaining, else the longer grace.
+    /// Returns the gentler of two: `Retain`, or else the longer grace period.
     pub fn or_gentler(self, other: Self) -> Self {
         match (self, other) {
             (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
@@ -38,7 +40,7 @@ impl OnRemoval {
         }
     }
 
-    /// Reads the value of its annotation, and whether that is of the object alone.
+    /// Reads the annotation's value, and whether it holds for this object only.
     pub(super) fn read(text: &str) -> (Option<Self>, bool) {
         match text.strip_suffix(OWN) {
             Some(own) => (Self::parse(own), true),
@@ -46,7 +48,7 @@ impl OnRemoval {
         }
     }
 
-    /// The value of its annotation.
+    /// The annotation's value.
     pub fn written(self, is_own: bool) -> String {
         self.write() + if is_own { OWN } else { "" }
     }

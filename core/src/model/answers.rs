@@ -1,4 +1,4 @@
-//! What the API server answered about the identities of rules and monitors.
+//! The API server's answers about the identities of rules and monitors.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ impl World {
         keep(&mut self.cluster.rule_authority, rule, is_of_this, answer, now);
     }
 
-    /// The same for a monitor.
+    /// Like [`Self::note_rule_authority`], for a monitor.
     pub fn note_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority, now: Timestamp) {
         let is_of = |facts: &MonitorFacts| facts.uid == answer.uid && facts.generation == answer.generation;
         let is_of_this = self.monitors().get(monitor).is_some_and(is_of);
@@ -38,12 +38,13 @@ impl World {
         forget(&mut self.cluster.rule_authority, rule, is_it);
     }
 
-    /// The same for a monitor.
+    /// Like [`Self::forget_rule_authority`], for a monitor.
     pub fn forget_monitor_authority(&mut self, monitor: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.monitor_authority, monitor, is_it);
     }
 
-    /// The last answer about this generation of a rule; a yes for all namespaces answers for each one.
+    /// The last answer about this generation of a rule. A yes for all namespaces counts for each one, unless
+    /// a later answer is known.
     pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
         let (uid, generation) = self.declaration(rule)?.version();
         let known = self.cluster.rights.get(rule)?;
@@ -93,13 +94,13 @@ impl World {
     }
 }
 
-/// Whether the answer at hand is newer than one that arrives now. A question that seems to have been asked in the future was asked before
+/// Whether the known answer is newer than the one that arrives now. A known answer from the future is not:
 /// the clock was set back.
 fn is_newer(known: Timestamp, arrived: Timestamp, now: Timestamp) -> bool {
     arrived < known && known <= now
 }
 
-/// `is_of_this` says whether what was asked about is there still, with the same spec.
+/// `is_of_this`: whether the object that was asked about still exists with the same spec.
 fn keep(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,

@@ -1,5 +1,5 @@
-//! Changes of a world: what watches report, lists show and fetches return. Everything that is forgotten
-//! together with an object is forgotten here, in one function for each kind.
+//! Changes of a [`World`] by the results of watches, lists and fetches. For each kind, one function forgets
+//! everything that belongs to a deleted object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,12 +33,12 @@ impl World {
         self.cluster.listed = self.settings().stores.clone();
     }
 
-    /// Makes a store incomplete: nothing is decided until it has been listed again.
+    /// Marks a store as incomplete: the planner makes no decision until the store is listed again.
     pub fn forget_listed(&mut self, store: Store) {
         self.cluster.listed.remove(&store);
     }
 
-    /// Notes that a watch has failed: until its next list, nothing that is missing counts as deleted.
+    /// Notes that a watch has failed: until its next list, a missing object does not count as deleted.
     pub fn begin_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.insert((store, place));
     }
@@ -48,7 +48,7 @@ impl World {
         self.cluster.in_doubt.remove(&(store, place));
     }
 
-    /// Sets the only namespaces that this process looks at; `None` for all.
+    /// Sets the only namespaces that this process reads; `None` for all.
     pub fn set_namespace_scope(&mut self, places: Option<NamespaceScope>) {
         self.cluster.namespace_scope = places;
     }
@@ -77,17 +77,18 @@ impl World {
         has_turned
     }
 
-    /// Sets whether the API server keeps author annotations honest; returns whether that is news.
+    /// Sets whether the API server corrects or refuses forged author annotations; returns whether that is
+    /// news.
     pub fn set_stamps_guarded(&mut self, guarded: bool) -> bool {
         self.cluster.stamps_guarded.replace(guarded) != Some(guarded)
     }
 
-    /// Takes in one namespace; returns whether that is news. For a new object under a known name, rights must
-    /// be asked about anew.
+    /// Takes in one namespace; returns whether that is news. For a new UID, answers about the rights of rules
+    /// and templates that name the namespace are forgotten.
     pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
-        // Nothing else reads annotations.
+        // Only templates read annotations.
         let reads = |(of, template): (&NamespacedName, &TemplateFacts)| {
             template.compiled.as_ref().is_ok_and(|compiled| {
                 compiled.reads_annotations && compiled.goes_into(&of.namespace, &name, &facts.labels)
@@ -123,7 +124,8 @@ impl World {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether it is another one.
+    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether it is
+    /// another one.
     pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
         let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
@@ -144,8 +146,8 @@ impl World {
         self.cluster.rules.status_mut(rule).map(|known| known.replace(status))
     }
 
-    /// Forgets a rule that was deleted, or that annotations no longer declare: those rules never go with a
-    /// definition.
+    /// Forgets a rule that was deleted, or that annotations no longer declare. Only the former counts in
+    /// `rules_gone`: annotations are not deleted with a CustomResourceDefinition.
     pub fn forget_rule(&mut self, rule: &NamespacedName) {
         self.cluster.rules.remove(rule);
         self.cluster.rule_authority.remove(rule);
@@ -177,15 +179,15 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Notes what published schemas say of a template; nothing where there is no such template.
+    /// Notes the result of checking a template against published schemas, if the template exists.
     pub fn set_typed(&mut self, template: &NamespacedName, report: TypeReport) {
         if self.cluster.templates.contains_key(template) {
             self.cluster.typed.insert(template.clone(), report);
         }
     }
 
-    /// Sets what a template declares for a namespace or object; `None`: it does not select that. What was rendered from
-    /// an earlier template is dropped.
+    /// Sets what a template declares for a namespace or object; `None` if the template does not select it. A
+    /// set that was rendered from another version of the template is dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
@@ -197,7 +199,7 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
-    /// Notes why the status of an object is not as a template says; `None`: it is.
+    /// Notes why the status of an object differs from what a template declares; `None` if it does not differ.
     pub fn set_status_fault(
         &mut self,
         template: &NamespacedName,
@@ -209,7 +211,7 @@ impl World {
         }
     }
 
-    /// Notes what became of a write of that status, which left the object as `seen`.
+    /// Notes the result of writing a template's status, which left the object as `seen`.
     pub fn set_status_answer(
         &mut self,
         template: &NamespacedName,
@@ -222,9 +224,9 @@ impl World {
         }
     }
 
-    /// Takes in one object that templates may be rendered for; `seen` is what expressions see of it. Returns
-    /// whether that is news to any of them: where nothing has changed that a template reads, what was rendered
-    /// for the object is what would be rendered now.
+    /// Takes in one object that templates may be rendered for; `seen` is the part that expressions can read.
+    /// Returns whether a template must be rendered again: if no field that it reads has changed, the result
+    /// would be the same.
     pub fn set_instance(
         &mut self,
         kind: &InstanceKind,
@@ -252,7 +254,7 @@ impl World {
             let known = cluster.instances.get(kind, name);
             let is_selected =
                 known.is_some_and(|known| compiled.selects_object(&name.name, known.labels.as_ref()));
-            // A template of somebody else, which leaves the object out, makes none of its changes news.
+            // A template that does not select the object need not be rendered again.
             if is_same && set.is_none() && !is_selected {
                 continue;
             }
@@ -269,18 +271,18 @@ impl World {
         is_news
     }
 
-    /// Forgets such an object.
+    /// Forgets an object that templates may be rendered for.
     pub fn forget_instance(&mut self, kind: &InstanceKind, name: &NamespacedName) {
         self.cluster.instances.set(kind, name, None);
     }
 
-    /// Sets what is known of the objects of such a kind; returns whether that is news.
+    /// Sets the read state of a kind that templates are rendered for; returns whether that is news.
     pub fn set_instances_read(&mut self, kind: &InstanceKind, read: InstancesRead) -> bool {
         self.cluster.instances.set_read(kind, read)
     }
 
-    /// Sets what is known of the objects of a kind that templates declare and that is known at run time only; returns whether that
-    /// is news.
+    /// Sets the read state of a kind that templates declare and that is known at run time only; returns
+    /// whether that is news.
     pub fn set_granted_read(&mut self, kind: Kind, read: InstancesRead) -> bool {
         self.cluster.granted_read.insert(kind, read.clone()).unwrap_or_default() != read
     }
@@ -334,12 +336,13 @@ impl World {
         }
     }
 
-    /// Sets what the writer of an object is to be told about it; `None`: nothing.
+    /// Sets the problem to report to the object's author as an Event; `None` clears it.
     pub fn set_remark(&mut self, object: &ObjectKey, remark: Option<Remark>) {
         set(&mut self.cluster.remarks, object, remark);
     }
 
-    /// About how many other objects of the same kind and namespace something is to be told, counted up to `most`.
+    /// The number of other objects of the same kind and namespace with a problem to report, counted up to
+    /// `most`.
     pub fn remarks_beside(&self, object: &ObjectKey, most: usize) -> usize {
         let first = ObjectKey::new(object.kind, &*object.namespace, "");
         let beside = self.cluster.remarks.range(first..).map(|(key, _)| key);
@@ -359,7 +362,7 @@ impl World {
         }
     }
 
-    /// Sets whether the API server asks us about a policy's writes; returns whether that is news.
+    /// Sets whether the API server calls the webhook for a policy's writes; returns whether that is news.
     pub fn set_hooked(&mut self, policy: &Arc<str>, hooked: HookCoverage) -> bool {
         let is_news = self.hooked(policy) != Some(&hooked) && self.cluster.policies.contains_key(policy);
         if is_news {
@@ -396,7 +399,7 @@ impl World {
     pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));
-        // A clone has no room to spare, and there are tens of thousands.
+        // A clone has no spare capacity, and there are tens of thousands of workloads.
         let facts = Box::new(facts.clone());
         let is_news = self.workloads().get(&workload) != Some(&facts);
         self.cluster.workloads.insert(workload, facts);

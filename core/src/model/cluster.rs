@@ -1,4 +1,4 @@
-//! What is observed of the cluster. It is read and written as part of a [`World`](super::World).
+//! The observed state of the cluster, a part of a [`World`](super::World).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,14 +22,13 @@ use crate::{
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
-/// What is observed of the cluster.
+/// The observed state of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    /// Namespaces by name; where the process looks at some namespaces only, those that it could read
-    /// completely.
+    /// Namespaces by name; if the process reads only some namespaces, those that it could read completely.
     pub(super) namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
-    /// Boxed, since lists come in order, which leaves the nodes of a tree half empty, and there are tens of
-    /// thousands of objects.
+    /// Boxed, since inserting in the order of a list leaves the tree's nodes half empty, and there are tens
+    /// of thousands of objects.
     pub(super) objects: BTreeMap<Arc<ObjectKey>, Box<ObjectFacts>>,
     pub(super) labels: Shared<Labels>,
     pub(super) marks: Shared<SharedMarks>,
@@ -38,29 +37,29 @@ pub(super) struct Cluster {
     pub(super) copies_by_source: BTreeMap<NamespacedName, BTreeSet<Arc<ObjectKey>>>,
     /// Digests of the content of sources and of used objects, as last fetched.
     pub(super) fingerprints: BTreeMap<ObjectKey, Fingerprint>,
-    /// Which of their keys have changed between two fetches, as far as this process saw both.
+    /// The keys of an object that changed between two fetches by this process.
     pub(super) changed_keys: BTreeMap<ObjectKey, ChangedKeys>,
-    /// What the writers of objects are to be told about them.
+    /// The problems to report to the authors of objects as Events.
     pub(super) remarks: BTreeMap<ObjectKey, Remark>,
     pub(super) rules: Rules,
     /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
-    /// What published schemas say of templates.
+    /// The results of checking templates against published schemas.
     pub(super) typed: BTreeMap<NamespacedName, TypeReport>,
     /// The objects that templates are rendered for.
     pub(super) instances: Instances,
     /// The objects that templates declare.
     pub(super) rendered: Rendered,
-    /// What is known of those of kinds that are known at run time only.
+    /// The read state of kinds that templates declare and that are known at run time only.
     pub(super) granted_read: BTreeMap<Kind, InstancesRead>,
     /// The CustomResourceDefinitions under which rules and templates were listed, as far as they may be read.
     pub(super) definitions: BTreeMap<Store, Definition>,
-    /// Counts the rules and templates that were deleted, so that a result from before a deletion can be recognised as
-    /// outdated.
+    /// Counts the rules and templates that were deleted, so that a result from before a deletion can be
+    /// recognised as outdated.
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules and templates.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
-    /// Further rights of those identities, as far as plans came to need them.
+    /// Answers about further rights of those identities that plans have needed.
     pub(super) rights: BTreeMap<NamespacedName, RightAnswers>,
     /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
@@ -74,33 +73,32 @@ pub(super) struct Cluster {
     /// When somebody wrote `copyrator.dev/restart-now` on a monitor (1 s resolution).
     pub(super) restart_now: BTreeMap<NamespacedName, Timestamp>,
     pub(super) policies: BTreeMap<Arc<str>, PolicyFacts>,
-    /// Whether the API server asks us about each policy's writes, as last seen.
+    /// Whether the API server calls the webhook for each policy's writes, as last seen.
     pub(super) hooked: BTreeMap<Arc<str>, HookCoverage>,
     /// How many existing objects violate each policy, as last counted.
     pub(super) scan_results: BTreeMap<Arc<str>, ScanResult>,
     pub(super) workloads: BTreeMap<WorkloadKey, Box<WorkloadFacts>>,
-    /// Which records of ours somebody has removed from workloads while we watched; their facts still have
-    /// them.
+    /// Records of ours that somebody removed from workloads while we watched; the workloads' facts keep them.
     pub(super) lost_records: BTreeMap<WorkloadKey, LostRecord>,
     /// The pods of workloads that seemed due for a restart.
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
-    /// The only namespaces that this process looks at; `None`: it looks at all of them.
+    /// The only namespaces that this process reads; `None` if it reads all namespaces.
     pub(super) namespace_scope: Option<NamespaceScope>,
-    /// What is watched of ConfigMaps and Secrets, where that follows from what needs them.
+    /// The watches of ConfigMaps and Secrets, if only the needed namespaces are watched.
     pub(super) data_scope: Option<DataScope>,
     /// The stores whose first list is complete.
     pub(super) listed: BTreeSet<Store>,
     /// Watches of our own kinds, by namespace, that have failed since they last listed: the
     /// CustomResourceDefinition may have been deleted meanwhile, and the objects with it.
     pub(super) in_doubt: BTreeSet<(Store, Option<Arc<str>>)>,
-    /// The lists and watches that have failed for long.
+    /// The lists and watches that have failed for a long time.
     pub(super) failing: BTreeMap<ListName, FailingList>,
     /// Why objects that lists and watches brought could not be read.
     pub(super) unreadable: BTreeMap<UnreadObject, Box<str>>,
     /// The key of digests and marks, once read.
     pub(super) key: Option<DigestKey>,
-    /// Whether the API server keeps author annotations honest, once that is known. Until then, only
-    /// annotations that were proven before are believed.
+    /// Whether the API server corrects or refuses forged author annotations; `None` until known. Until then,
+    /// only annotations that were proven before count.
     pub(super) stamps_guarded: Option<bool>,
     /// The grants of annotations that an earlier leader has listed.
     pub(super) recall: Recall,

@@ -1,23 +1,23 @@
-//! What this process remembers of one slot, of one source, and of one status that a template writes. A method that changes a
-//! record says what has happened.
+//! The memory of this process about one slot, one source, and one status that a template writes. A method
+//! that changes a record has the name of the event.
 
 use jiff::Timestamp;
 
 use super::{Attempt, Compared, Differed, NotKept, Repairs, Spread, WriteFault};
 use crate::names::NamespacedName;
 
-/// The time of the next attempt where that is due.
+/// The time of the next attempt if the attempt is due.
 const DUE: Timestamp = Timestamp::MIN;
 
-/// What is remembered of one slot. For a minute after a large spread there are tens of thousands, so rare
-/// fields are boxed.
+/// The memory of one slot. For a minute after a large spread there are tens of thousands, so rare fields are
+/// boxed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotMemory {
     attempt: Option<Box<Attempt>>,
     repairs: Option<Repairs>,
     spread: Option<Spread>,
     not_kept: Option<Box<NotKept>>,
-    /// What its last examination found, where that was a difference.
+    /// The last examination, if it found a difference.
     differed: Option<Box<Differed>>,
 }
 
@@ -30,7 +30,7 @@ impl SlotMemory {
         self.attempt.as_deref()
     }
 
-    /// The recent writes, so that a fight with another writer is noticed.
+    /// The recent writes, which reveal a fight with another writer.
     pub fn repairs(&self) -> Option<&Repairs> {
         self.repairs.as_ref()
     }
@@ -40,18 +40,18 @@ impl SlotMemory {
         self.spread
     }
 
-    /// The copy followed its source.
+    /// Notes that the copy followed its source.
     pub fn followed(&mut self, spread: Spread) {
         self.spread = Some(spread);
     }
 
-    /// What the API server does not keep of the object.
+    /// The fields of the object that the API server does not keep.
     pub fn not_kept(&self) -> Option<&NotKept> {
         self.not_kept.as_deref()
     }
 
-    /// The object was written: the recent writes with this one, and, where the answer was read back, the fields of it that
-    /// the API server does not keep and what stands for the object that is there now ([`Compared::object`]).
+    /// Notes a write: the recent writes with this one and, if the answer was read, the fields that the API
+    /// server does not keep and the hash of the new object ([`Compared::object`]).
     pub fn written(&mut self, repairs: Repairs, made: Option<(Vec<String>, u64)>) {
         if let Some((not_kept, object)) = made {
             self.not_kept = NotKept::of(&repairs.digest, not_kept);
@@ -60,17 +60,18 @@ impl SlotMemory {
         self.repairs = Some(repairs);
     }
 
-    /// An attempt to write has failed.
+    /// Notes a failed attempt to write.
     pub fn failed(&mut self, attempt: Attempt) {
         self.attempt = Some(Box::new(attempt));
     }
 
-    /// The last attempt does not count any more.
+    /// Forgets the last attempt, and returns it.
     pub fn forget_attempt(&mut self) -> Option<Box<Attempt>> {
         self.attempt.take()
     }
 
-    /// An object of this rule or template is gone, and with it what it held: a refused write of that rule is due at once.
+    /// Makes a refused write of this rule or template due at once: another of its objects is gone, which
+    /// frees quota, ports and addresses.
     pub(super) fn freed(&mut self, rule: &NamespacedName) {
         if let Some(last) = self.attempt.as_deref_mut()
             && last.may_pass()
@@ -80,13 +81,13 @@ impl SlotMemory {
         }
     }
 
-    /// Whether a refused write is due since another object is gone.
+    /// Whether a refused write is due because another object is gone.
     pub(super) fn is_due(&self) -> bool {
         self.attempt().is_some_and(|last| last.retry_at == DUE)
     }
 
-    /// The object was examined: `differs` unless a write is known to be to no avail, or else the API server does not keep
-    /// these fields of the content of this digest. Returns whether it differs.
+    /// Notes an examination. Returns whether the object differs and a write may change that; if not, notes
+    /// the fields of this content that the API server does not keep.
     pub fn examined(
         &mut self,
         digest: &str,
@@ -102,12 +103,12 @@ impl SlotMemory {
         false
     }
 
-    /// The object has all that it should have.
+    /// Notes that the object has all fields that it should have.
     pub fn all_kept(&mut self) {
         self.not_kept = None;
     }
 
-    /// The object is gone, and with it what the API server made of it.
+    /// Notes that the object is gone, and forgets the results of its writes and examinations.
     pub(super) fn gone(&mut self) {
         (self.not_kept, self.differed) = (None, None);
     }
@@ -123,7 +124,8 @@ impl SlotMemory {
     }
 }
 
-/// What is remembered of a status that a template writes, where that template also reads fields of it that other templates write.
+/// The memory of a status that a template writes, if the template also reads status fields that other
+/// templates write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusMemory {
     others: u64,
@@ -135,18 +137,18 @@ impl StatusMemory {
         Self { others, repairs }
     }
 
-    /// What the others had written when this was last looked at, as a hash.
+    /// Hash of what the other templates had written at the last look.
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// The writes that followed a change of that.
+    /// The writes that followed a change by the other templates.
     pub fn repairs(&self) -> &Repairs {
         &self.repairs
     }
 }
 
-/// What is remembered of one ConfigMap or Secret that rules copy or workloads use.
+/// The memory of one ConfigMap or Secret that rules copy or workloads use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMemory {
     unread: Option<(WriteFault, String)>,
@@ -160,17 +162,17 @@ impl SourceMemory {
         self.unread.as_ref()
     }
 
-    /// Its content was read.
+    /// Notes that the content was read.
     pub(super) fn read(&mut self) {
         self.unread = None;
     }
 
-    /// Its content could not be read, and why.
+    /// Notes why the content could not be read.
     pub(super) fn unreadable(&mut self, why: (WriteFault, String)) {
         self.unread = Some(why);
     }
 
-    /// It has changed, and may be readable now.
+    /// Notes that the object has changed, and may be readable now.
     pub(super) fn changed(&mut self) {
         self.unread = None;
     }

@@ -1,4 +1,4 @@
-//! What a world knows of ConfigMaps and Secrets, where they are watched as something needs them.
+//! The part of a [`World`] about which ConfigMaps and Secrets are watched, if only the needed namespaces are.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use super::{DataNeed, DataScope, DataWatch, OurLabel, UnreadObject, World};
 use crate::names::{Kind, ObjectKey};
 
 impl World {
-    /// The namespaces whose ConfigMaps and Secrets are watched, where that follows from what needs them; `None`: it is settled
+    /// The namespaces whose ConfigMaps and Secrets are watched, if only the needed ones are; `None`
     /// otherwise.
     pub fn data_scope(&self) -> Option<&DataScope> {
         self.cluster.data_scope.as_ref()
     }
 
-    /// Sets what is watched of ConfigMaps and Secrets.
+    /// Sets which ConfigMaps and Secrets are watched.
     pub fn set_data_scope(&mut self, scope: Option<DataScope>) {
         self.cluster.data_scope = scope;
     }
 
-    /// Whether the objects of a kind in a namespace are known: what is not there is missing.
+    /// Whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
     pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
         match (&self.cluster.data_scope, kind.data()) {
             (Some(scope), Some(kind)) => scope.knows(kind, namespace),
@@ -25,13 +25,13 @@ impl World {
         }
     }
 
-    /// Has these objects watched from now on, too; returns whether that needs other watches.
+    /// Adds these objects to those that are watched; returns whether that needs other watches.
     pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
         self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
     }
 
-    /// Notes that these watches were stopped, since no more than this is needed. Objects that are no longer watched are forgotten,
-    /// which does not mean that they are gone.
+    /// Notes that these watches were stopped, since only `needed` is needed. Objects that are no longer
+    /// watched are forgotten, although they may still exist.
     pub fn leave_data(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
         let Some(scope) = &mut self.cluster.data_scope else { return };
         scope.leave(stopped, needed);
@@ -48,7 +48,7 @@ impl World {
         self.note_listed_stores();
     }
 
-    /// Notes that the list of a watch is through; returns whether ConfigMaps and Secrets are watched so here.
+    /// Notes that a watch has listed; returns whether this process has a [`DataScope`].
     pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
         let Some(scope) = &mut self.cluster.data_scope else { return false };
         scope.note_listed(watch);
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    /// Notes whether an object exists and has one of our labels.
     pub fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
         if let Some(scope) = &mut self.cluster.data_scope {
             scope.note_labelled(label, key, is_there);

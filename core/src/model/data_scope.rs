@@ -1,6 +1,6 @@
-//! The namespaces whose ConfigMaps and Secrets are watched. Where they are few, each is watched by itself, so that the API server
-//! has nothing to send for the others; else all are. A namespace that is wanted and not listed yet is not known: until it is, nothing is
-//! decided.
+//! The namespaces whose ConfigMaps and Secrets are watched. If they are few, each has its own watches, so the
+//! API server sends nothing for other namespaces; otherwise all namespaces are watched. The planner makes no
+//! decision until every wanted namespace is listed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,18 +14,19 @@ use crate::{
     names::{Kind, NameKind, ObjectKey},
 };
 
-/// Each namespace costs two watches; for more of them, one watch of all is cheaper.
+/// Maximum number of namespaces with their own watches: each costs two, and beyond this, watching all is
+/// cheaper.
 const MOST: usize = 16;
 
-/// The kinds that are watched so.
+/// The kinds that a [`DataScope`] watches.
 pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
 
 /// Some namespaces, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// These; at most 16.
+    /// These namespaces; at most 16.
     Some(BTreeSet<Arc<str>>),
-    /// All that there are, and that there will be.
+    /// All namespaces, including future ones.
     All,
 }
 
@@ -44,7 +45,8 @@ impl Span {
         }
     }
 
-    /// A name that no namespace can have comes from a spec that is wrong, or from a mark that somebody forged: nothing is there.
+    /// Adds a namespace. A name that no namespace can have is ignored: it comes from a wrong spec or a forged
+    /// mark.
     fn add(&mut self, namespace: &Arc<str>) {
         let Self::Some(names) = self else { return };
         if !names.contains(namespace) && NameKind::Namespace.is_name(namespace) {
@@ -56,7 +58,7 @@ impl Span {
     }
 }
 
-/// Where ConfigMaps and Secrets must be known.
+/// The namespaces whose ConfigMaps and Secrets must be known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataNeed {
     config_maps: Span,
@@ -71,7 +73,7 @@ impl DataNeed {
         need
     }
 
-    /// Where objects of this kind must be.
+    /// The namespaces whose objects of this kind must be known.
     pub fn of(&self, kind: DataKind) -> &Span {
         match kind {
             DataKind::ConfigMap => &self.config_maps,
@@ -101,7 +103,7 @@ impl DataNeed {
         *self.of_mut(kind) = Span::All;
     }
 
-    /// Whether another one needs nothing that this one does not.
+    /// Whether this need includes everything that `other` needs.
     fn covers(&self, other: &Self) -> bool {
         DATA_KINDS.into_iter().all(|kind| match (self.of(kind), other.of(kind)) {
             (Span::All, _) => true,
@@ -110,7 +112,7 @@ impl DataNeed {
         })
     }
 
-    /// Adds what another one needs.
+    /// Adds everything that `other` needs.
     pub fn extend(&mut self, other: &Self) {
         for kind in DATA_KINDS {
             match other.of(kind) {
@@ -120,23 +122,23 @@ impl DataNeed {
         }
     }
 
-    /// Whether all namespaces are among them.
+    /// Whether objects of this kind are needed in all namespaces.
     pub fn is_all(&self, kind: DataKind) -> bool {
         *self.of(kind) == Span::All
     }
 }
 
-/// Which of our labels an object has that counts wherever it is.
+/// A label of ours that counts in every namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OurLabel {
-    /// It is a copy, or declared by a template.
+    /// The object is a copy, or a template declares it.
     Copy,
-    /// Its annotations declare something.
+    /// The object's annotations may ask for copies or restarts.
     Declares,
 }
 
 impl OurLabel {
-    /// Whether it is among these labels, as the watch by it selects objects.
+    /// Whether the watch for this label selects an object with these labels.
     pub fn is_on(self, labels: &Labels) -> bool {
         match self {
             Self::Copy => {
@@ -152,9 +154,9 @@ impl OurLabel {
 pub enum DataWatch {
     /// In all namespaces.
     All(DataKind),
-    /// In this one.
+    /// In this namespace.
     Namespace(DataKind, Arc<str>),
-    /// Of the names of those with this label, in all namespaces.
+    /// Only the names of objects with this label, in all namespaces.
     Labelled(DataKind, OurLabel),
 }
 
@@ -166,21 +168,21 @@ impl DataWatch {
     }
 }
 
-/// What is watched of ConfigMaps and Secrets, and what of it is listed.
+/// The watches of ConfigMaps and Secrets, and which of them have listed.
 #[derive(Debug, Default)]
 pub struct DataScope {
     wanted: DataNeed,
-    /// The watches that are wanted, as follows from it.
+    /// The watches that `wanted` requires.
     watches: BTreeSet<DataWatch>,
     listed: BTreeSet<DataWatch>,
-    /// Whether all that are wanted are.
+    /// Whether all watches have listed.
     is_listed: bool,
     /// Objects with one of our labels, while not all namespaces are watched.
     labelled: BTreeMap<OurLabel, BTreeSet<ObjectKey>>,
 }
 
 impl DataScope {
-    /// With this as the least that is ever needed, before anything is listed.
+    /// A scope that wants `least`, before anything is listed.
     pub fn new(least: DataNeed) -> Self {
         let mut scope = Self { wanted: least, ..Self::default() };
         scope.settle();
@@ -192,7 +194,7 @@ impl DataScope {
         DATA_KINDS.into_iter().any(|kind| !self.wanted.is_all(kind))
     }
 
-    /// Where objects are wanted.
+    /// The namespaces whose objects are wanted.
     pub fn wanted(&self) -> &DataNeed {
         &self.wanted
     }
@@ -202,8 +204,8 @@ impl DataScope {
         &self.watches
     }
 
-    /// The watches that need not run, if no more than this is needed. One of all namespaces runs until it is listed: before that, an
-    /// object that needs it may be unknown.
+    /// The watches that `needed` does not require. A watch of all namespaces runs until it has listed: before
+    /// that, an object that requires it may be unknown.
     pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
         let is_known = |watch: &DataWatch| !matches!(watch, DataWatch::All(_)) || self.listed.contains(watch);
         self.beyond(needed).filter(is_known).collect()
@@ -214,27 +216,27 @@ impl DataScope {
         self.watches.iter().filter(move |watch| !needed.contains(watch)).cloned()
     }
 
-    /// The watches that are still to be listed.
+    /// The watches that have not listed yet.
     pub fn unlisted(&self) -> impl Iterator<Item = &DataWatch> {
         self.watches.difference(&self.listed)
     }
 
-    /// Whether an object is among those that a watch by this label tells of.
+    /// Whether the watch for this label has reported an object.
     pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
         self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
     }
 
-    /// Those with this label.
+    /// The objects with this label.
     pub fn labelled_with(&self, label: OurLabel) -> impl Iterator<Item = &ObjectKey> {
         self.labelled.get(&label).into_iter().flatten()
     }
 
-    /// Whether everything that is wanted is listed.
+    /// Whether all wanted watches have listed.
     pub(super) fn is_listed(&self) -> bool {
         self.is_listed
     }
 
-    /// Notes that more is needed; returns whether it is.
+    /// Adds `needed` to what is wanted; returns whether that is more than before.
     pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
         let is_more = !self.wanted.covers(needed);
         if is_more {
@@ -244,17 +246,18 @@ impl DataScope {
         is_more
     }
 
-    /// Notes that these watches were stopped, since no more than this is needed. One that is needed after all begins anew.
+    /// Notes that these watches were stopped, since only `needed` is needed. A stopped watch that is needed
+    /// again must list again.
     pub(super) fn leave(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
         self.listed.retain(|watch| !stopped.contains(watch));
-        // What has become superfluous meanwhile still runs: it is left another time.
+        // A watch that became superfluous meanwhile still runs; it is stopped later.
         if self.beyond(&needed).all(|watch| stopped.contains(&watch)) {
             self.wanted = needed;
         }
         self.settle();
     }
 
-    /// Notes that the list of a watch is through.
+    /// Notes that a watch has listed.
     pub(super) fn note_listed(&mut self, watch: &DataWatch) {
         if self.watches.contains(watch) {
             self.listed.insert(watch.clone());
@@ -262,13 +265,13 @@ impl DataScope {
         }
     }
 
-    /// The stores that are listed.
+    /// The stores whose watches have all listed.
     pub(super) fn listed_stores(&self) -> Vec<Store> {
         let is_whole = |kind: &DataKind| self.unlisted().all(|watch| watch.kind() != *kind);
         DATA_KINDS.into_iter().filter(is_whole).map(|kind| Store::of(kind.into())).collect()
     }
 
-    /// Notes that an object has one of our labels, or that it is gone or has it no more.
+    /// Notes whether an object exists and has one of our labels.
     pub(super) fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
         let is_watched = |kind| self.watches.contains(&DataWatch::Labelled(kind, label));
         if is_there && key.kind.data().is_some_and(is_watched) {
@@ -287,7 +290,7 @@ impl DataScope {
         })
     }
 
-    /// Brings what follows from what is wanted in line with it.
+    /// Updates the fields that depend on `wanted`.
     fn settle(&mut self) {
         self.watches = watches(&self.wanted);
         self.listed.retain(|watch| self.watches.contains(watch));
@@ -298,7 +301,7 @@ impl DataScope {
     }
 }
 
-/// The watches by which this is known. In a namespace that is not watched, only objects with labels of ours count.
+/// The watches that `wanted` requires. In other namespaces, only objects with our labels count.
 fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
     let mut watches = BTreeSet::new();
     for kind in DATA_KINDS {

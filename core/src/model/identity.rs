@@ -1,4 +1,4 @@
-//! UIDs and resource versions in little room: each workload of the cluster has one of each.
+//! UIDs and resource versions in little memory: each workload of the cluster has one of each.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use uuid::{Uuid, fmt::Hyphenated};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uid(UidText);
 
-/// The API server gives UUIDs. Whatever else comes is kept as it is.
+/// The API server gives UUIDs. Any other text is kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UidText {
     Uuid(Uuid),
@@ -38,7 +38,7 @@ impl fmt::Display for Uid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceVersion(VersionText);
 
-/// The API server gives numbers. Whatever else comes is kept as it is.
+/// The API server gives numbers. Any other text is kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum VersionText {
     Number(u64),

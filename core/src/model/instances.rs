@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Body, rendered::KEY_BYTES, room::Room};
 use crate::names::{InstanceKind, NamespacedName};
 
-/// How many bytes of such objects are kept, of all kinds together.
+/// Maximum bytes of these objects of all kinds together.
 const MOST_BYTES: usize = 64 << 20;
-/// The longest such object.
+/// Maximum bytes of one object.
 const LONGEST: usize = 64 << 10;
 
 /// An object that templates may be rendered for.
@@ -17,20 +17,21 @@ pub struct InstanceFacts {
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// `metadata.labels`, all of them: selectors of templates match these. `None` where they are too large to be kept: nothing is
-    /// rendered for the object then, and what was made for it stays.
+    /// All `metadata.labels`, which selectors of templates match. `None` if they are too large to be kept:
+    /// then templates are not rendered for the object, and the objects that were made for it stay.
     pub labels: Option<BTreeMap<String, String>>,
     /// Whether it has a mark of ours: such an object is never an instance.
     pub is_marked: bool,
-    /// Whether it is marked for deletion. Until it is gone, everything of it stays as it is.
+    /// Whether it is marked for deletion. Until it is gone, the objects that were made for it stay as they
+    /// are.
     pub terminating: bool,
     /// The fields of its status that templates of ours have written, by field manager.
     pub status_written: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
-    /// What expressions see of it; `None` where that is too large to be kept.
+    /// The part that expressions can read; `None` if it is too large to be kept.
     pub body: Option<Body>,
 }
 
-/// What is known of the objects of a kind.
+/// The read state of a kind: whether its objects are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InstancesRead {
     /// They have not been listed yet.
@@ -38,16 +39,17 @@ pub enum InstancesRead {
     NotYet,
     /// All of them are known.
     Listed,
-    /// All of them were known until their watch failed: they are listed once more, and nothing is removed meanwhile.
+    /// All of them were known until their watch failed. They are listed again, and no object is removed
+    /// meanwhile.
     Doubtful,
     /// The API server does not serve the kind.
     NotServed,
-    /// They cannot be listed, and why.
+    /// They cannot be listed, for this reason.
     Failed(String),
 }
 
 impl InstancesRead {
-    /// Whether what is known of them is decided on.
+    /// Whether decisions may rely on the known objects.
     pub fn is_known(&self) -> bool {
         matches!(self, Self::Listed | Self::Doubtful)
     }
@@ -103,7 +105,7 @@ impl Instances {
         self.kinds.get(kind)?.objects.get(name)
     }
 
-    /// Takes in an object, or its absence. What is too large is not kept.
+    /// Takes in an object, or its absence. Fields that are too large are not kept.
     pub(super) fn set(&mut self, kind: &InstanceKind, name: &NamespacedName, facts: Option<InstanceFacts>) {
         let of = self.kinds.entry(kind.clone()).or_default();
         if let Some(before) = of.objects.remove(name) {
@@ -113,7 +115,7 @@ impl Instances {
         let is_kept =
             |facts: &InstanceFacts| facts.bytes() <= LONGEST && self.room.has(&name.namespace, facts.bytes());
         if !is_kept(&facts) {
-            // What anybody can make large is not kept either.
+            // Any user can make these fields large.
             facts.body = None;
             facts.status_written.clear();
             if !is_kept(&facts) {

@@ -1,4 +1,4 @@
-//! Who visibly keeps an object: a controller or a tool that its owner references, labels or annotations name.
+//! Who manages an object: a controller or a tool that its owner references, labels or annotations name.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::{
     validate::printable,
 };
 
-/// Values of [`MANAGED_BY`] on copies that a rule may adopt: ours, and those of a tool that `copyrator import` replaces.
+/// Values of [`MANAGED_BY`] on copies that a rule may adopt: ours, and those of a tool that `copyrator
+/// import` replaces.
 const OF_COPIES: [&str; 2] = [MANAGED_BY_VALUE, "kyverno"];
 /// Annotations by which a tool knows its objects, and what their values name.
 const ANNOTATIONS: [(&str, &str); 4] = [
@@ -17,7 +18,7 @@ const ANNOTATIONS: [(&str, &str); 4] = [
     ("objectset.rio.cattle.io/owner-name", "the Rancher object set of"),
     ("config.k8s.io/owning-inventory", "inventory"),
 ];
-/// Labels of the same use.
+/// Labels by which a tool knows its objects, and what their values name.
 const LABELS: [(&str, &str); 5] = [
     ("argocd.argoproj.io/instance", "Argo CD application"),
     ("kustomize.toolkit.fluxcd.io/name", "Flux Kustomization"),
@@ -42,7 +43,7 @@ const MAKERS: [(&str, &str); 11] = [
 /// The longest value of an annotation that a message quotes, in bytes.
 const LONGEST: usize = 128;
 
-/// Who keeps an object, in words; `None` where nothing on it names anybody.
+/// Who manages an object, in words; `None` if its metadata names no controller or tool.
 pub fn keeper(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,

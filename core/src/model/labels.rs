@@ -1,5 +1,5 @@
-//! The labels of an object, as far as they are kept. Kubernetes bounds neither their number nor their size together, but for the
-//! size of the object.
+//! The labels of an object, up to a limit. Kubernetes limits neither their number nor their total size, only
+//! the size of the object.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -10,13 +10,13 @@ use serde::{
 
 use crate::{marks, validate::Selector};
 
-/// How many labels of an object are kept at most.
+/// Maximum number of labels of an object.
 const MOST: usize = 64;
-/// How many bytes keys and values of these have at most.
+/// Maximum bytes of their keys and values together.
 pub(super) const MOST_BYTES: usize = 8 << 10;
 
-/// The labels of an object. An object with more than 64, or more than 8 KiB of them, keeps only Copyrator's own here, and no selector
-/// selects it: whether one would is not known.
+/// The labels of an object. An object with more than 64, or more than 8 KiB of them, keeps only Copyrator's
+/// own here, and no selector selects the object, since its other labels are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     kept: BTreeMap<Box<str>, Box<str>>,
@@ -24,7 +24,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// What [`Self::is_cut`] means, for people.
+    /// The text for messages about [`Self::is_cut`].
     pub const TOO_MANY: &'static str = "more than 64 labels, or more than 8 KiB of them, are not read";
 
     /// The value of a label; `None` where there is no such label, or it is not kept.
@@ -47,17 +47,17 @@ impl Labels {
         !self.is_cut && selector.matches(|key| self.get(key))
     }
 
-    /// Whether the object has this label, or may have it: what is not kept is not found missing.
+    /// Whether the object has this label, or may have it because not all labels are kept.
     pub fn may_have(&self, key: &str, value: &str) -> bool {
         self.get(key) == Some(value) || (self.is_cut && !marks::is_label(key))
     }
 
-    /// The same of each of these labels.
+    /// Whether the object has, or may have, each of these labels.
     pub fn may_have_all(&self, labels: &BTreeMap<String, String>) -> bool {
         labels.iter().all(|(key, value)| self.may_have(key, value))
     }
 
-    /// Adds a label of an object of which those so far have so many bytes.
+    /// Adds a label; `bytes` counts the bytes of all labels of the object so far.
     fn add(&mut self, key: &str, value: &str, bytes: &mut usize) {
         *bytes = bytes.saturating_add(key.len() + value.len());
         if !self.is_cut && (self.kept.len() >= MOST || *bytes > MOST_BYTES) {

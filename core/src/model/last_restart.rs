@@ -1,10 +1,10 @@
-//! How a restart of ours goes on, as seen on the workload and its pods. Only for workloads of which others
-//! wait: forgotten, it costs one list of pods each to find out anew.
+//! The progress of a restart of ours, as seen on the workload and its pods. It is kept only for workloads
+//! that other workloads wait for; determining it again costs one list of pods each.
 
 /// The last restart of a workload, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastRestart {
-    /// The content that it is, or was, for: keyed digest.
+    /// Keyed digest of the content that the restart is for.
     pub content: String,
     /// Its result so far.
     pub result: RestartResult,
@@ -15,24 +15,24 @@ pub struct LastRestart {
 pub enum RestartResult {
     /// Its pods are being replaced.
     UnderWay,
-    /// All of its pods are ready, and have to stay so for a while.
+    /// All of its pods are ready, and must stay ready for a while.
     Soaking,
     /// All of its pods stayed ready for long enough.
     Through,
-    /// It failed, by this fault.
+    /// The restart failed, with this fault.
     Failed(RolloutFault),
 }
 
-/// What shows that a restart has failed.
+/// The evidence that a restart has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutFault {
     /// The progress deadline of its rollout has passed.
     Deadline,
-    /// The rollout has not come to its partition in time.
+    /// The rollout has not reached its partition in time.
     Partition,
     /// This pod crashes again and again.
     PodCrashes(String),
-    /// This pod was ready and is not any more.
+    /// This pod was ready and no longer is.
     PodNotReadyAnyMore(String),
     /// This pod does not become ready.
     PodNeverReady(String),

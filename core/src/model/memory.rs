@@ -1,8 +1,8 @@
-//! What this process remembers of its own actions: failed attempts, recent writes, and what it waits for.
-//! None of it is in the cluster. A process that starts without it looks again, and waits a little longer at
+//! The memory of this process about its own actions: failed attempts, recent writes, and waits. The memory is
+//! not stored in the cluster. A process that starts without it looks again, and waits a little longer at
 //! most.
 //!
-//! A key has one record (`copy_memory.rs`, `restart_memory.rs`), or none if nothing is remembered of it.
+//! A key has one record (`copy_memory.rs`, `restart_memory.rs`), or none if the record would be empty.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::names::{InstanceName, NamespacedName, ObjectKey, WorkloadKey};
 
-/// What this process remembers of its own actions.
+/// The memory of this process about its own actions.
 #[derive(Debug, Default)]
 pub struct Memory {
     slots: BTreeMap<ObjectKey, SlotMemory>,
@@ -24,48 +24,53 @@ pub struct Memory {
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
-    /// Templates whose expressions wait until these namespaces have paid for what they used, and until when the status tells of each.
+    /// Templates whose expressions wait because these namespaces used up their processor time, and until when
+    /// the status counts each namespace.
     over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
-    /// Rules and templates about which the API server is not asked, and until when others do not wait for them.
+    /// Rules and templates whose question to the API server is put off, and until when other rules do not
+    /// wait for them.
     put_off: BTreeMap<NamespacedName, Timestamp>,
 }
 
-/// How long a status tells that expressions wait, after the last one that did: a namespace that uses up its budget again and again does not
-/// have a status written each time.
+/// How long a status counts a namespace after its last wait. A namespace that uses up its budget again and
+/// again does not cause a status write each time.
 const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
-/// How many namespaces over their budget are remembered of one template. A further namespace waits too, but no status counts it.
+/// Maximum number of remembered namespaces over budget for each template. Further namespaces wait too, but
+/// the status does not count them.
 const MOST_OVER_BUDGET: usize = 16;
 
 /// How long a rule counts as put off after the last try to ask about it.
 const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 impl Memory {
-    /// Whether the API server is not asked about a rule or template for now, since so much was refused to its namespace.
+    /// Whether the question about a rule or template is put off, since the API server refused so much to its
+    /// namespace.
     pub fn is_put_off(&self, rule: &NamespacedName) -> bool {
         self.put_off.contains_key(rule)
     }
 
-    /// The question about a rule or template is put off. Returns whether that is news.
+    /// Puts off the question about a rule or template. Returns whether that is news.
     pub fn put_off(&mut self, rule: &NamespacedName, now: Timestamp) -> bool {
         self.put_off.insert(rule.clone(), now.saturating_add(PUT_OFF_FOR).unwrap_or(Timestamp::MAX)).is_none()
     }
 
-    /// The API server was asked about a rule or template.
+    /// Notes that the API server was asked about a rule or template.
     pub fn asked(&mut self, rule: &NamespacedName) {
         self.put_off.remove(rule);
     }
 
-    /// What is remembered of a slot.
+    /// The memory of a slot.
     pub fn slot(&self, slot: &ObjectKey) -> &SlotMemory {
         self.slots.get(slot).unwrap_or(SlotMemory::NOTHING)
     }
 
-    /// What is remembered of a status that a template writes for this.
+    /// The memory of a status that a template writes for this instance.
     pub fn status(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&StatusMemory> {
         self.statuses.get(&(template.clone(), instance.clone()))
     }
 
-    /// Such a status was looked at: what the others have written, as a hash, and the writes that followed a change of that.
+    /// Notes a look at such a status: the hash of what other templates have written, and the writes that
+    /// followed a change by them.
     pub fn status_seen(
         &mut self,
         template: &NamespacedName,
@@ -81,22 +86,22 @@ impl Memory {
         self.slots.iter().filter_map(|(slot, memory)| Some((slot, memory.attempt()?)))
     }
 
-    /// What is remembered of a ConfigMap or Secret that rules copy or workloads use.
+    /// The memory of a ConfigMap or Secret that rules copy or workloads use.
     pub fn source(&self, object: &ObjectKey) -> &SourceMemory {
         self.sources.get(object).unwrap_or(SourceMemory::NOTHING)
     }
 
-    /// The content of an object was read.
+    /// Notes that the content of an object was read.
     pub fn content_read(&mut self, object: &ObjectKey) {
         at(&mut self.sources, object, SourceMemory::read);
     }
 
-    /// The content of an object could not be read, and why.
+    /// Notes why the content of an object could not be read.
     pub fn content_unreadable(&mut self, object: &ObjectKey, why: (WriteFault, String)) {
         at(&mut self.sources, object, |source| source.unreadable(why));
     }
 
-    /// What is remembered of a workload.
+    /// The memory of a workload.
     pub fn workload(&self, workload: &WorkloadKey) -> &RestartMemory {
         self.workloads.get(workload).unwrap_or(RestartMemory::NOTHING)
     }
@@ -106,7 +111,7 @@ impl Memory {
         self.workloads.iter()
     }
 
-    /// The workloads whose restart waits for this reason, as recently confirmed.
+    /// The workloads whose restart waits for this reason, if that was confirmed recently.
     pub fn waiting_for(
         &self,
         reason: WaitReason,
@@ -116,23 +121,25 @@ impl Memory {
         self.workloads.iter().filter_map(move |(key, memory)| Some((key, memory.wait().filter(is_it)?)))
     }
 
-    /// What is remembered of a monitor.
+    /// The memory of a monitor.
     pub fn monitor(&self, monitor: &NamespacedName) -> &MonitorMemory {
         self.monitors.get(monitor).unwrap_or(MonitorMemory::NOTHING)
     }
 
-    /// Everything that restarts wait for, including those of selected pods.
+    /// The waits of all restarts, including those of selected pods.
     pub fn waits(&self) -> impl Iterator<Item = Waiting> {
         let of_workloads = self.workloads.values().filter_map(RestartMemory::wait);
         of_workloads.chain(self.monitors.values().filter_map(MonitorMemory::wait))
     }
 
-    /// The namespaces that used up their processor time for expressions, where some of this template have waited for that lately.
+    /// The namespaces that used up their processor time, so that expressions of this template have waited
+    /// recently.
     pub fn over_budget_of(&self, template: &NamespacedName) -> impl Iterator<Item = &Arc<str>> {
         self.over_budget.get(template).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Expressions of a template wait, since this namespace has used up its processor time. Returns whether that is news.
+    /// Notes that expressions of a template wait, since this namespace has used up its processor time.
+    /// Returns whether that is news.
     pub fn over_budget(&mut self, template: &NamespacedName, namespace: &Arc<str>, now: Timestamp) -> bool {
         let until = now.saturating_add(OVER_BUDGET_FOR).unwrap_or(Timestamp::MAX);
         let namespaces = self.over_budget.entry(template.clone()).or_default();
@@ -147,7 +154,8 @@ impl Memory {
         has_room
     }
 
-    /// Forgets namespaces whose expressions have not waited for long. Returns the templates that had such a namespace.
+    /// Forgets namespaces whose last wait, and rules whose last deferral, is long ago. Returns the templates
+    /// that had such a namespace.
     pub fn within_budget(&mut self, now: Timestamp) -> Vec<NamespacedName> {
         self.put_off.retain(|_, until| *until >= now);
         let mut changed = Vec::new();
@@ -167,12 +175,12 @@ impl Memory {
         &self.under_way
     }
 
-    /// Changes what is remembered of a slot.
+    /// Changes the memory of a slot.
     pub fn at_slot<T>(&mut self, slot: &ObjectKey, change: impl FnOnce(&mut SlotMemory) -> T) -> T {
         at(&mut self.slots, slot, change)
     }
 
-    /// Changes what is remembered of a workload.
+    /// Changes the memory of a workload.
     pub fn at_workload<T>(
         &mut self,
         workload: &WorkloadKey,
@@ -181,7 +189,7 @@ impl Memory {
         at(&mut self.workloads, workload, change)
     }
 
-    /// Changes what is remembered of a monitor.
+    /// Changes the memory of a monitor.
     pub fn at_monitor<T>(
         &mut self,
         monitor: &NamespacedName,
@@ -200,9 +208,9 @@ impl Memory {
         self.under_way.release(workload);
     }
 
-    /// Forgets what restarts wait for, their failed attempts and results, and what was told: others may have led since. Keeps
-    /// everything about copies, restarts under way, and which pods were removed: these delay our next write if the lease soon comes
-    /// back to us.
+    /// Forgets the waits, failed attempts and results of restarts, and what was reported, since another
+    /// process may have led meanwhile. Keeps everything about copies, restarts under way, and which pods were
+    /// removed: these delay our next write if we soon get the lease again.
     pub fn begin_term(&mut self) {
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());
@@ -227,30 +235,32 @@ impl Memory {
         at(&mut self.sources, object, SourceMemory::changed);
     }
 
-    /// Forgets what the API server has made of an object that is gone.
+    /// Forgets the results of writes and examinations of an object that is gone.
     pub(super) fn object_gone(&mut self, object: &ObjectKey) {
         self.at_slot(object, SlotMemory::gone);
     }
 
-    /// An object of this rule or template is gone: what was refused of that rule beside the object is due at once.
+    /// Makes refused writes of this rule or template due at once, in the kind and namespace of its object
+    /// that is gone.
     pub(super) fn freed(&mut self, object: &ObjectKey, rule: &NamespacedName) {
         let slots = self.slots.range_mut(first_beside(object)..);
         slots.take_while(|(slot, _)| is_beside(slot, object)).for_each(|(_, memory)| memory.freed(rule));
     }
 
-    /// The slots beside an object that is gone where a refused write is due now.
+    /// The slots of the kind and namespace of a deleted object whose refused write is due now.
     pub fn due_beside<'m>(&'m self, object: &'m ObjectKey) -> impl Iterator<Item = &'m ObjectKey> {
         let slots = self.slots.range(first_beside(object)..);
         let here = slots.take_while(|(slot, _)| is_beside(slot, object));
         here.filter(|(_, memory)| memory.is_due()).map(|(slot, _)| slot)
     }
 
-    /// Updates the restarts under way by a workload's facts.
+    /// Updates the restarts under way from a workload's facts.
     pub(super) fn see(&mut self, workload: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         self.under_way.see(workload, facts);
     }
 
-    /// Forgets a workload that was deleted, except that others waited for it: they are looked at next.
+    /// Forgets a workload that was deleted, but not whether other workloads waited for it: those are examined
+    /// next.
     pub(super) fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.at_workload(workload, RestartMemory::gone);
         self.under_way.see(workload, None);
@@ -261,8 +271,8 @@ impl Memory {
         self.monitors.remove(monitor);
     }
 
-    /// Forgets failed attempts in a namespace that can be read again or no longer: they were refused for lack
-    /// of a right.
+    /// Forgets failed attempts in a namespace that became readable or unreadable: a missing right may have
+    /// caused them.
     pub(super) fn forget_attempts_in(&mut self, namespace: &str) {
         at_each(&mut self.slots, |slot, memory| {
             if *slot.namespace == *namespace {
@@ -286,7 +296,7 @@ fn is_beside(slot: &ObjectKey, object: &ObjectKey) -> bool {
     slot.kind == object.kind && slot.namespace == object.namespace
 }
 
-/// Changes one record, and removes it if nothing is left to remember.
+/// Changes one record, and removes it if it is empty.
 fn at<K: Clone + Ord, R: Default + PartialEq, T>(
     records: &mut BTreeMap<K, R>,
     key: &K,
@@ -300,7 +310,7 @@ fn at<K: Clone + Ord, R: Default + PartialEq, T>(
     result
 }
 
-/// Changes every record, and removes those of which nothing is left to remember.
+/// Changes every record, and removes the empty ones.
 fn at_each<K: Ord, R: Default + PartialEq>(records: &mut BTreeMap<K, R>, mut change: impl FnMut(&K, &mut R)) {
     let nothing = R::default();
     records.retain(|key, record| {

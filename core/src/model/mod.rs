@@ -1,5 +1,5 @@
-//! Value types without behaviour beyond constructors and indexes: what is known of the cluster. A [`World`]
-//! holds all of it; the planner and the webhook see nothing else.
+//! The model of the cluster: value types without behaviour beyond constructors and indexes. A [`World`] holds
+//! all of it; the planner and the webhook see only a `World`.
 
 mod answers;
 mod attempt;

@@ -1,5 +1,5 @@
-//! The namespaces that a process looks at, where it does not look at all of them. A namespace is in the world
-//! only while everything in it was read: a refused list does not mean that anything was deleted.
+//! The namespaces that a process reads, if it does not read all of them. A namespace is in the world only
+//! while everything in it was read: a refused list does not mean that objects were deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 use super::{NamespaceFacts, Store};
 use crate::names::Kind;
 
-/// What is read in each namespace, the namespace itself included, whatever else is copied.
+/// The stores that are always read in each namespace, including the namespace itself.
 const READ: [Store; 8] = [
     Store::Namespaces,
     Store::ConfigMaps,
@@ -27,9 +27,9 @@ const MOST_NAMED: usize = 8;
 /// Why a namespace is not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// This Copyrator does not look at it.
+    /// This Copyrator does not read the namespace.
     NotServed,
-    /// It is to be looked at, and cannot be now, or not with the caller's rights.
+    /// The namespace should be read, but cannot be now, or not with the caller's rights.
     OutOfSight,
 }
 
@@ -56,23 +56,23 @@ pub enum NamespaceRead {
     Namespace(NamespaceFacts),
     /// A list is complete.
     Listed(Store),
-    /// The API server refused, or there is no such namespace; its message.
+    /// The API server refused, or there is no such namespace; the API server's message.
     Refused(Store, String),
-    /// There is no such namespace, and rights have nothing to do with it.
+    /// There is no such namespace, and missing rights are not the reason.
     Absent,
 }
 
-/// The only namespaces that are read (`--namespaces`), and what is known of each.
+/// The only namespaces that are read (`--namespaces`), and the state of each.
 #[derive(Debug, Default)]
 pub struct NamespaceScope {
     namespaces: BTreeMap<Arc<str>, ScopedNamespace>,
     /// The stores of the kinds that are copied beside ConfigMaps and Secrets.
     further: Vec<Store>,
     pub(super) changes: u64,
-    /// Whether the caller of a command reads, and not Copyrator. What the API server refuses to the caller
-    /// says nothing about Copyrator's rights.
+    /// Whether the caller of a command reads, and not Copyrator. A refusal to the caller says nothing about
+    /// Copyrator's rights.
     is_callers: bool,
-    /// Whether Copyrator looks at all namespaces, and only the caller's rights end here.
+    /// Whether Copyrator reads all namespaces, and only the caller's rights end here.
     is_part: bool,
 }
 
@@ -82,7 +82,7 @@ struct ScopedNamespace {
     read: BTreeSet<Store>,
     refused: BTreeMap<Store, String>,
     is_absent: bool,
-    /// Whether the namespace was read completely or refused once: from then on nothing waits for it.
+    /// Whether the namespace was read completely or refused once. After that, no decision waits for it.
     settled: bool,
 }
 
@@ -99,25 +99,24 @@ impl NamespaceScope {
         Self { namespaces: places, further: Vec::new(), changes: 0, is_callers: false, is_part: false }
     }
 
-    /// The same, where objects of these kinds are read as well.
+    /// Also reads objects of these kinds.
     pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = Kind>) -> Self {
         let further: BTreeSet<Kind> = kinds.into_iter().filter(|kind| kind.data().is_none()).collect();
         self.further = Store::needed(&further).collect();
         self
     }
 
-    /// The same, where a person reads with their own rights.
+    /// Like [`Self::new`], for a person who reads with their own rights.
     pub fn of_caller(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         Self { is_callers: true, ..Self::new(names) }
     }
 
-    /// The one namespace that a person asks about, whose rights end there, while Copyrator looks at all.
+    /// The one namespace that a person may read, while Copyrator reads all.
     pub fn of_tenant(name: Arc<str>) -> Self {
         Self { is_part: true, ..Self::of_caller([name]) }
     }
 
-    /// Whether Copyrator itself looks at these namespaces only. `false` where only the caller's rights are
-    /// limited.
+    /// Whether Copyrator itself reads these namespaces only; `false` if only the caller's rights are limited.
     pub fn is_all(&self) -> bool {
         !self.is_part
     }
@@ -132,7 +131,8 @@ impl NamespaceScope {
         self.namespaces.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
     }
 
-    /// How often a namespace became readable or unreadable: an earlier answer says nothing about it.
+    /// How often a namespace became readable or unreadable. An earlier answer about rights does not cover the
+    /// change.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -142,15 +142,15 @@ impl NamespaceScope {
         self.namespaces.get(name)?.refused.values().next().map(String::as_str)
     }
 
-    /// The namespaces that Copyrator may look at, as far as the caller of a command can know: all that the
-    /// caller has not found absent. `None` where Copyrator itself reads, and knows.
+    /// The namespaces that Copyrator presumably reads, as far as the caller of a command can know: all that
+    /// the caller has not found absent. `None` if Copyrator itself reads.
     pub fn supposed(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
         let there = self.namespaces.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
         self.is_callers.then_some(there)
     }
 
-    /// Notes the result of reading one kind in a namespace. `None` where the namespace is none of these; else what is
-    /// known of it, once everything in it was read.
+    /// Notes the result of reading one kind in a namespace. `None` if the namespace is not in this scope;
+    /// otherwise its facts, once everything in it was read.
     pub(super) fn note(&mut self, name: &str, read: NamespaceRead) -> Option<Option<NamespaceFacts>> {
         let place = self.namespaces.get_mut(name)?;
         let (store, refusal) = match read {
@@ -178,7 +178,7 @@ impl NamespaceScope {
         Some(facts)
     }
 
-    /// Why a namespace is not read: reason, and message with the way out.
+    /// Why a namespace is not read: the reason, and a message with the fix.
     pub(super) fn why_unseen(&self, namespace: &str) -> (Unseen, String) {
         match (self.namespaces.get(namespace), self.refusal(namespace)) {
             (None, _) if self.is_part => (
@@ -214,7 +214,7 @@ impl NamespaceScope {
         }
     }
 
-    /// Their names in words, for a message.
+    /// The names of the namespaces, for a message.
     pub fn said(&self) -> String {
         let named: Vec<&str> = self.names().take(MOST_NAMED).map(|name| &**name).collect();
         let word = if self.namespaces.len() == 1 { "namespace" } else { "namespaces" };

@@ -1,4 +1,4 @@
-//! What is known of namespaces and of objects that are copied: metadata and digests, never content.
+//! Facts about namespaces and about objects that are copied: metadata and digests, never content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,17 +16,18 @@ use crate::{
     paths::is_within,
 };
 
-/// What is known of a namespace.
+/// Facts about a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// The namespace's UID. Grants in a namespace end with it, even if another one of its name is created.
+    /// The namespace's UID. Grants in a namespace end with this UID, even if a namespace of the same name is
+    /// created.
     pub uid: Box<str>,
     /// The namespace's labels, which rules and policies select by.
     pub labels: BTreeMap<String, String>,
-    /// The namespace's annotations, which expressions of templates read: short ones, and few of them
+    /// The namespace's annotations, which expressions of templates read, up to a limit of number and length
     /// ([`crate::intake::watched::namespace_facts`]).
     pub annotations: BTreeMap<String, String>,
-    /// Whether it has more annotations, or longer ones, than are kept.
+    /// Whether the namespace has more annotations, or longer ones, than are kept.
     pub annotations_cut: bool,
     /// The namespace's `metadata.creationTimestamp` (1 s resolution).
     pub created: Timestamp,
@@ -51,7 +52,7 @@ impl NamespaceFacts {
     }
 }
 
-/// The metadata of an object of a kind that is copied, as far as it is needed.
+/// The needed metadata of an object of a kind that is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// The object's UID, which preconditions of writes carry.
@@ -74,12 +75,12 @@ pub struct ObjectFacts {
     pub content_fields: u64,
     /// The value of `copyrator.dev/restart`, where it is set.
     pub restart: Option<Box<str>>,
-    /// The marks of a copy, where all of them are there. The planner verifies them.
+    /// The marks of a copy, if [`CopyMarks::read`] can read them. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,
-    /// Which managers own which fields; only read for objects with marks. Copies whose managers wrote the same at the same
-    /// time share it.
+    /// Which managers own which fields; only read for objects with marks. Copies whose managers wrote the
+    /// same fields at the same time share it.
     pub ownership: Option<Arc<Ownership>>,
-    /// Of an object with marks, of a kind without data.
+    /// The edition and drift of the object; only for objects with marks, of kinds without `data`.
     pub examined: Option<Box<Examined>>,
 }
 
@@ -89,35 +90,38 @@ impl ObjectFacts {
         self.uid == other.uid && self.resource_version == other.resource_version
     }
 
-    /// What changes with each change that a refused write may depend on. The status of a Deployment changes all the time.
+    /// Identifies the state of the object that a refused write may depend on. An examined object's edition
+    /// leaves out the status, which a Deployment changes all the time.
     pub fn edition(&self) -> &str {
         self.examined.as_ref().map_or(&self.resource_version, |examined| &examined.edition)
     }
 
-    /// Whether the admission policy for copies guards the object: it has the labels of a copy, and marks that do not say that they are
-    /// of another object.
+    /// Whether the admission policy for copies guards the object: it has the labels of a copy, and its marks
+    /// do not name another object.
     pub fn is_guarded(&self) -> bool {
         self.has_labels_of_copies() && self.marks.is_some()
     }
 
-    /// Whether it has the labels of a copy. Whoever copies an object copies them, too.
+    /// Whether it has the labels of a copy. A tool that copies the object copies these labels too.
     pub fn has_labels_of_copies(&self) -> bool {
         self.labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && self.labels.get(RULE_LABEL).is_some()
     }
 
-    /// Whether a template declares the object, and only a dry run tells whether it is as declared. All others are compared by
-    /// content; where that differs and nobody has written it, a dry run tells whether another write would change it.
+    /// Whether a template declares the object, so that only a dry run shows whether it is as declared. All
+    /// other objects are compared by content. If the content differs without a change by another writer, a
+    /// dry run shows whether another write would change it.
     pub fn is_declared(&self) -> bool {
         let by_template = self.marks.as_deref().is_some_and(|marks| marks.rule.template().is_some());
         self.examined.is_some() && by_template
     }
 
-    /// Whether a write would change the object, as far as a dry run has told; [`Drift::None`] of a kind with data.
+    /// Whether a write would change the object, as far as a dry run has shown; [`Drift::None`] for kinds with
+    /// `data`.
     pub fn drift(&self) -> Drift {
         self.examined.as_ref().map_or(Drift::None, |examined| examined.drift)
     }
 
-    /// Notes that; nothing of a kind with data.
+    /// Sets the drift. Does nothing for kinds with `data`.
     pub fn set_drift(&mut self, drift: Drift) {
         if let Some(examined) = &mut self.examined {
             examined.drift = drift;
@@ -125,19 +129,19 @@ impl ObjectFacts {
     }
 }
 
-/// What the writer of an object is told about it, by an Event.
+/// A problem that an Event reports to the author of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// The reason of the Event.
     pub reason: &'static str,
-    /// What is wrong, and what mends it. Never a value of content.
+    /// The problem and its fix, without values of the content.
     pub text: String,
 }
 
 impl Remark {
-    /// An annotation looks like one of ours, and has no effect.
+    /// An annotation looks like one of ours, but has no effect.
     pub const MALFORMED_ANNOTATION: &'static str = "MalformedAnnotation";
-    /// The object has more than is kept of it.
+    /// The object has more labels, or other fields, than are kept.
     pub const PARTLY_READ: &'static str = "PartlyRead";
 }
 
@@ -155,7 +159,7 @@ pub struct Owner {
     pub uid: String,
     /// Whether it manages the object.
     pub controller: bool,
-    /// Whether it cannot go before the object.
+    /// Whether it cannot be deleted before the object.
     pub block_owner_deletion: bool,
 }
 
@@ -163,7 +167,7 @@ impl Owner {
     /// The hash of no owners.
     pub const NONE: u64 = 0;
 
-    /// A hash of all owners of an object, in whatever order: [`Self::NONE`] if and only if there is none.
+    /// A hash of all owners of an object, in any order: [`Self::NONE`] if and only if there is none.
     pub fn hash<'o>(owners: impl IntoIterator<Item = &'o Self>) -> u64 {
         let owners: BTreeSet<&Self> = owners.into_iter().collect();
         if owners.is_empty() {
@@ -175,7 +179,7 @@ impl Owner {
     }
 }
 
-/// The deletion that an object waits for.
+/// The pending deletion of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     /// The object's `metadata.deletionTimestamp` (1 s resolution).
@@ -194,31 +198,32 @@ impl Deletion {
 pub struct Ownership {
     /// The fields that our own Apply entry owns, if there is one.
     pub ours: Option<OwnFields>,
-    /// Labels and annotations, but for our marks, that our own Apply entry owns and no other manager does, as `label/KEY` and
-    /// `annotation/KEY`, sorted: an apply of ours that leaves them out takes them off (server-side apply, KEP-555).
+    /// Labels and annotations, except our marks, that only our own Apply entry owns, as `label/KEY` and
+    /// `annotation/KEY`, sorted. An apply of ours that leaves them out removes them (server-side apply,
+    /// KEP-555).
     pub ours_alone: Vec<String>,
     /// Content and marks that another manager owns, sorted; the first [`Self::FOREIGN`].
     pub foreign: Vec<ForeignField>,
-    /// The names of the managers but ours that own content or marks, sorted; the first [`Self::OTHERS`]. Of an object of which only
-    /// the named fields are kept, too, though [`Self::foreign`] has no content of it.
+    /// The names of other managers that own content or marks, sorted; the first [`Self::OTHERS`]. They are
+    /// known even for objects for which [`Self::foreign`] lists no content.
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
 }
 
 impl Ownership {
-    /// How many fields of others are kept.
+    /// Maximum number of fields of other managers.
     pub const FOREIGN: usize = 64;
-    /// How many names of managers are kept.
+    /// Maximum number of names of managers.
     pub const OTHERS: usize = 16;
 }
 
-/// What is known of an object that is not compared by content: what the API server stores differs from the text that a template
-/// renders to, by defaults, normalized quantities and what others write.
+/// Facts about an object that is not compared by content: the stored object differs from the text that a
+/// template renders, by defaults, normalized quantities and fields of other writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// What changes with each change but of the status: `metadata.generation` with the fields that our apply owns; of a kind
-    /// without a generation, or that is kept whole, a hash of managedFields, too.
+    /// A text that changes with each change except of the status: `metadata.generation` with the fields that
+    /// our apply owns. For a kind without a generation, or that is kept whole: with a hash of managedFields.
     pub edition: Box<str>,
     /// Whether the object differs from what is declared.
     pub drift: Drift,
@@ -229,11 +234,11 @@ pub struct Examined {
 pub enum Drift {
     /// The object has not changed since this process first saw it; earlier changes are unknown.
     Unexamined,
-    /// The object has not changed since Copyrator wrote or examined it; of a copy: since a dry run, or a write in vain, has shown that
-    /// another write would not change it.
+    /// The object has not changed since Copyrator wrote or examined it; for a copy: since a dry run, or a
+    /// write without effect, has shown that another write would not change it.
     #[default]
     None,
-    /// Somebody else has changed the object; a dry run tells whether the change matters.
+    /// Somebody else has changed the object; a dry run shows whether the change matters.
     Possible,
     /// The API server said that Copyrator's write would change the object.
     Certain,
@@ -246,14 +251,14 @@ impl Drift {
     }
 }
 
-/// The fields of a copy that an apply of ours owns: as managedFields say, or as the copy is going to be.
+/// The fields of a copy that an apply of ours owns, from managedFields or for an intended copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OwnFields {
     /// For kinds with data: a hash of the set of their names ([`crate::marks::field_set`]).
     Names(u64),
     /// For the other kinds: the hash of the names of labels and annotations, and the paths of content
-    /// ([`crate::paths`]). In managedFields a path can end above a leaf, where the API server treats what is
-    /// there as one.
+    /// ([`crate::paths`]). In managedFields a path can end above a leaf, where the API server treats the
+    /// field as atomic.
     Paths(Box<(u64, Vec<String>)>),
 }
 

@@ -1,4 +1,5 @@
-//! ConfigMaps and Secrets in a world: metadata, fingerprints, and which of them are copies of which source.
+//! Objects in a [`World`] that are copied or declared: metadata, fingerprints, and which object is a copy of
+//! which source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,22 +15,22 @@ use crate::{
 };
 
 impl World {
-    /// The metadata of one ConfigMap or Secret.
+    /// The metadata of one object.
     pub fn object(&self, key: &ObjectKey) -> Option<&ObjectFacts> {
         self.cluster.objects.get(key).map(Box::as_ref)
     }
 
-    /// The same, with the stored key.
+    /// Like [`Self::object`], with the stored key.
     pub fn object_at(&self, key: &ObjectKey) -> Option<(&ObjectKey, &ObjectFacts)> {
         self.cluster.objects.get_key_value(key).map(|(key, facts)| (&**key, &**facts))
     }
 
-    /// Every ConfigMap and Secret, in order.
+    /// Every object, in order.
     pub fn objects(&self) -> impl Iterator<Item = (&ObjectKey, &ObjectFacts)> {
         self.cluster.objects.iter().map(|(key, facts)| (&**key, &**facts))
     }
 
-    /// The ConfigMaps or Secrets of one namespace.
+    /// The objects of a kind in one namespace.
     pub fn objects_in<'w>(
         &'w self,
         kind: Kind,
@@ -62,7 +63,7 @@ impl World {
         }
     }
 
-    /// Takes in one ConfigMap or Secret, or its absence.
+    /// Takes in one object, or its absence.
     pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
         self.share_namespace(&mut key.namespace);
         let before = self.take_out(&key);
@@ -107,7 +108,7 @@ impl World {
         self.cluster.copies_by_source.get(source).into_iter().flatten().map(Arc::as_ref)
     }
 
-    /// The same in one namespace, without a look at those in all others.
+    /// The objects in one namespace whose marks name this source, without iterating over other namespaces.
     pub fn copies_of_source_in<'w>(
         &'w self,
         source: &NamespacedName,
@@ -129,7 +130,7 @@ impl World {
         self.cluster.copies_by_rule.values().flatten().map(Arc::as_ref)
     }
 
-    /// What a template declares for a namespace or object, as last rendered.
+    /// The set that a template declares for a namespace or object, as last rendered.
     pub fn rendered(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
         self.cluster.rendered.set(template, instance)
     }
@@ -142,7 +143,7 @@ impl World {
         self.cluster.rendered.sets_of(template)
     }
 
-    /// The same in one namespace.
+    /// Everything that a template declares in one namespace, as last rendered.
     pub fn rendered_in<'w>(
         &'w self,
         template: &NamespacedName,
@@ -151,7 +152,7 @@ impl World {
         self.cluster.rendered.sets_in(template, namespace)
     }
 
-    /// The objects that templates declare at this place, as last rendered, in the order of the templates.
+    /// The objects that templates declare in this slot, as last rendered, in the order of the templates.
     pub fn rendered_at<'w>(
         &'w self,
         slot: &'w ObjectKey,
@@ -160,7 +161,7 @@ impl World {
         self.cluster.rendered.at(slot)
     }
 
-    /// Every place of an object that a template declares.
+    /// The slot of every object that a template declares.
     pub fn rendered_slots(&self) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.rendered.slots()
     }
@@ -170,7 +171,7 @@ impl World {
         self.cluster.rendered.sizes()
     }
 
-    /// The fingerprint of an object; `None` where it is of another version than the one last seen.
+    /// The fingerprint of an object; `None` if it belongs to another version than the one last seen.
     pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
         let facts = self.cluster.objects.get(key)?;
         self.cluster
@@ -194,8 +195,9 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Notes whether a write would change an object, in the edition that was examined. The content of a copy is forgotten where no
-    /// write changes it: it differs from that of the source, and is to be compared anew in the next sweep only.
+    /// Notes whether a write would change an object, in the edition that was examined. If not, a copy's
+    /// fingerprint is forgotten: its content differs from the source's, and only the next sweep compares it
+    /// again.
     pub fn note_drift(&mut self, key: &ObjectKey, edition: &str, differs: bool) {
         let known = self.cluster.objects.get_mut(key).filter(|facts| facts.edition() == edition);
         let Some(facts) = known.filter(|facts| facts.examined.is_some()) else { return };
@@ -205,7 +207,7 @@ impl World {
         }
     }
 
-    /// Has every object examined again that is not compared by content; returns which these are.
+    /// Marks every declared object as possibly changed, so that it is examined again; returns these objects.
     pub fn doubt_declared(&mut self) -> Vec<ObjectKey> {
         let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.is_declared());
         objects
@@ -226,8 +228,8 @@ impl World {
         self.cluster.fingerprints.remove(key);
     }
 
-    /// Drops the fingerprints of earlier versions, but of content that has changed within `newly`: which keys have
-    /// changed is seen once the new content is fetched, and that may take a while.
+    /// Drops the fingerprints of earlier versions, except of content that has changed within `newly`: they
+    /// show which keys have changed once the new content is fetched, which may take a while.
     pub fn forget_old_fingerprints(&mut self, newly: SignedDuration, now: Timestamp) {
         let objects = &self.cluster.objects;
         self.cluster.fingerprints.retain(|key, print| {
@@ -238,7 +240,7 @@ impl World {
         });
     }
 
-    /// Takes an object out, and out of all indexes.
+    /// Removes an object, also from all indexes.
     fn take_out(&mut self, key: &ObjectKey) -> Option<Box<ObjectFacts>> {
         let facts = self.cluster.objects.remove(key)?;
         self.cluster.labels.release(&facts.labels);

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::{Labels, labels::MOST_BYTES};
 use crate::validate::Selector;
 
-/// Stands between keys and values; neither can have it.
+/// Separates keys and values, which cannot contain it.
 const NUL: char = '\0';
 
-/// A few labels, in one piece. A tree takes half a kilobyte for a single one, and there is one of these for each workload of the
-/// cluster. `None` where a pod template has more labels than [`Labels`] keeps.
+/// A few labels, in one allocation. A tree takes half a kilobyte for a single label, and each workload of the
+/// cluster has a `PodLabels`. `None` if a pod template has more labels than [`Labels`] keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodLabels(Option<Box<str>>);
 
@@ -63,8 +63,8 @@ impl PodLabels {
     }
 }
 
-/// The selector of a workload's pods, as the API server takes it in a query. Most workloads select by the labels of their pod
-/// template, all of them: those say it already.
+/// The selector of a workload's pods, as a query to the API server. Most workloads select by all labels of
+/// their pod template, so the query need not be stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSelector(Option<Query>);
 
@@ -75,8 +75,8 @@ enum Query {
 }
 
 impl PodSelector {
-    /// The selector of this query, for pods with these labels; one that selects everything is none, and so is one that is longer
-    /// than the labels of which it could speak.
+    /// The selector of this query, for pods with these labels. A query that selects everything counts as
+    /// none, and so does one that is longer than the labels that are kept.
     pub fn new(query: &str, labels: &PodLabels) -> Self {
         Self(match query {
             _ if query.len() > MOST_BYTES => None,
@@ -86,7 +86,8 @@ impl PodSelector {
         })
     }
 
-    /// The query; `None` where the workload has no selector, or none that the API server takes and that is kept.
+    /// The query; `None` if the workload has no selector, or none that the API server accepts and that is
+    /// kept.
     pub fn query(&self, labels: &PodLabels) -> Option<Cow<'_, str>> {
         Some(match self.0.as_ref()? {
             Query::AllLabels => labels.query().into(),

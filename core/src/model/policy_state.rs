@@ -1,5 +1,5 @@
-//! The state of policies: whether the API server asks us about their writes, and how many existing objects
-//! violate them.
+//! The state of policies: whether the API server calls the webhook for their writes, and how many existing
+//! objects violate them.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ impl ScanResult {
     }
 }
 
-/// Whether the API server asks us about the writes that a policy covers, according to the webhook
+/// Whether the API server calls the webhook for the writes that a policy covers, according to the webhook
 /// configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCoverage {
@@ -37,7 +37,7 @@ pub struct HookCoverage {
     pub uid: Box<str>,
     /// The policy's generation at that time.
     pub generation: i64,
-    /// Why the API server does not ask us about all of them; `None` where it does.
+    /// Why the API server does not call the webhook for all of these writes; `None` if it does.
     pub off: Option<String>,
 }
 

@@ -5,11 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Rollout, WorkloadFacts, workload::digest_of};
 
-/// Suffix of the pod template's annotation where the digest alone would change nothing.
+/// Suffix of the pod template's annotation if the digest alone would not change the annotation.
 pub const STAMPED_AGAIN: &str = "-again";
 
-/// After this long, a rollout is stuck if its controller sets no deadline: those of StatefulSets and
-/// DaemonSets, and of Deployments without one. It is the default deadline of Deployments.
+/// The deadline of rollouts whose controller sets none: of StatefulSets and DaemonSets, and of Deployments
+/// without one. After it, a rollout is stuck. It is the default deadline of Deployments.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
@@ -30,7 +30,7 @@ impl WorkloadFacts {
         self.is_stamped() && self.restarts.last_restart >= self.templated
     }
 
-    /// The state of the rollout at this time: [`Rollout::Stuck`] also where only the clock says so.
+    /// The state of the rollout at this time: [`Rollout::Stuck`] also if only our deadline has passed.
     pub fn rollout_at(&self, now: Timestamp) -> Rollout {
         match self.rollout_deadline() {
             Some(deadline) if deadline <= now => Rollout::Stuck,
@@ -38,7 +38,7 @@ impl WorkloadFacts {
         }
     }
 
-    /// When an unfinished rollout counts as stuck, where its controller does not say so.
+    /// When an unfinished rollout counts as stuck, if its controller sets no deadline.
     pub fn rollout_deadline(&self) -> Option<Timestamp> {
         let since = self.templated.max(self.restarts.last_restart)?;
         let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;

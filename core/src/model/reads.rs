@@ -1,4 +1,4 @@
-//! What a [`World`] knows of objects and lists that cannot be read.
+//! The objects and lists of a [`World`] that cannot be read.
 
 use super::{FailingList, ListName, UnreadObject, World};
 use crate::names::{InstanceKind, NamespacedName, ObjectKey};
@@ -9,14 +9,14 @@ impl World {
         self.cluster.unreadable.iter().map(|(object, why)| (object, &**why))
     }
 
-    /// Why an object could not be read; `None` where it was, or is not there.
+    /// Why an object could not be read; `None` if it was read, or does not exist.
     pub fn why_unreadable(&self, object: &UnreadObject) -> Option<&str> {
         self.cluster.unreadable.get(object).map(|why| &**why)
     }
 
     /// Why an object of a kind that is copied or declared could not be read.
     pub fn unreadable_object(&self, key: &ObjectKey) -> Option<&str> {
-        // Nearly always there is none.
+        // The map is nearly always empty.
         if self.cluster.unreadable.is_empty() {
             return None;
         }
@@ -36,17 +36,19 @@ impl World {
         }
     }
 
-    /// Forgets the unreadable objects for which this holds: they are no longer watched, so no event says that they can be read again.
+    /// Forgets the unreadable objects for which `is_left` holds: they are no longer watched, so no event
+    /// would show that they can be read again.
     pub fn forget_unreadable(&mut self, is_left: impl Fn(&UnreadObject) -> bool) {
         self.cluster.unreadable.retain(|object, _| !is_left(object));
     }
 
-    /// The lists and watches that have failed for long.
+    /// The lists and watches that have failed for a long time.
     pub fn failing_lists(&self) -> impl Iterator<Item = (&ListName, &FailingList)> {
         self.cluster.failing.iter()
     }
 
-    /// Notes that a list or watch has failed for long, or that it works again; returns whether that is news.
+    /// Notes that a list or watch has failed for a long time, or that it works again; returns whether that is
+    /// news.
     pub fn note_failing(&mut self, list: ListName, failing: Option<FailingList>) -> bool {
         let is_failing = failing.is_some();
         let before = match failing {

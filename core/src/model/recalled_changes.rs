@@ -1,4 +1,4 @@
-//! Changes of what is recalled of grants by annotation, and what follows from it.
+//! Changes of the listed grants to annotations ([`ListedGrant`]), and which proofs count because of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ impl World {
         matches!(self.cluster.recall, Recall::Pending)
     }
 
-    /// Takes in what the index lists, once all objects are known: a declaration that is not there now was
+    /// Takes in the index, once all objects are known. A grant whose annotations are not there now was
     /// withdrawn.
     pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>) {
         let mut known = BTreeMap::new();
@@ -38,8 +38,8 @@ impl World {
         self.cluster.recall = Recall::Known(known);
     }
 
-    /// Takes in what this leader has listed: of that, what was listed before, and what it was told itself. Returns
-    /// the names of those that are new.
+    /// Takes in the index as this leader has written it. A grant counts if it counted before, or if the API
+    /// server gave this leader a yes. Returns the names of the grants that are new or have changed.
     pub fn note_listed(
         &mut self,
         listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>,
@@ -63,8 +63,8 @@ impl World {
         new
     }
 
-    /// Notes what the annotations of an object declare now. What they do not declare any more is not recalled
-    /// when somebody writes it again.
+    /// Drops the listed grants that an object's annotations no longer declare. They do not count when
+    /// somebody writes the annotations again.
     pub(crate) fn withdraw_recalled(&mut self, name: &NamespacedName) {
         let now = self.declared_by_annotations(name);
         let Recall::Known(known) = &mut self.cluster.recall else { return };
@@ -77,8 +77,8 @@ impl World {
         }
     }
 
-    /// Whether a proof of this declaration counts; `None` until the index was read. That of any object that has
-    /// a status always does: only we write it.
+    /// Whether a proof of this declaration counts; `None` until the index was read. A proof in a status
+    /// always counts, since only we write the status.
     pub fn recalls<S, C, T>(&self, name: &NamespacedName, facts: &Declared<S, C, T>) -> Option<bool> {
         if name.annotated().is_none() {
             return Some(true);
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// UID and generation of what an object's annotations declare, if it counts.
+    /// UID and generation of the valid rule and monitor that an object's annotations declare.
     fn declared_by_annotations(&self, name: &NamespacedName) -> Vec<(Box<str>, i64)> {
         let rule = self.rules().get(name).filter(|facts| facts.compiled.is_ok());
         let monitor = self.monitors().get(name).filter(|facts| facts.compiled.is_ok());

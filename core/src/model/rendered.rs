@@ -1,4 +1,4 @@
-//! The objects that templates declare, as they were last rendered: one set for each template and what it is rendered for.
+//! The objects that templates declare, as last rendered: one set for each template and instance.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,84 +18,86 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// How many bytes of rendered objects are kept, of all templates together.
+/// Maximum bytes of rendered objects of all templates together.
 const MOST_BYTES: usize = 64 << 20;
-/// What is kept of a key beside its text, in bytes: a digest, a length, and its place in a map.
+/// Bytes that a key takes besides its text: a digest, a length, and its place in a map.
 pub(super) const KEY_BYTES: usize = 128;
 
-/// What one template declares for one namespace or object.
+/// The objects and the status that one template declares for one namespace or object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedSet {
     /// UID and generation of the template that was rendered.
     pub template: (Box<str>, i64),
-    /// What was read of the namespace ([`hash_of`]).
+    /// Hash of the namespace's fields that were read ([`hash_of`]).
     pub namespace: u64,
-    /// The object that it was rendered for; `None` for a namespace.
+    /// The object that the template was rendered for; `None` for a namespace.
     pub instance: Option<ReadInstance>,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
-    /// What could not be rendered. Nothing of the template that was made for the same is removed meanwhile.
+    /// Objects that could not be rendered. While there are any, no object of the template for this instance
+    /// is removed.
     pub faults: Vec<RenderedFault>,
-    /// What is to be written into the object's status, as far as it could be rendered.
+    /// The status to be written into the object, as far as it could be rendered.
     pub status: Option<Body>,
-    /// Why that is not there.
+    /// Why the object does not have that status.
     pub status_fault: Option<StatusFault>,
-    /// What became of the last write of that status, where it was answered.
+    /// The result of the last write of that status, if the API server answered it.
     pub status_answer: Option<StatusAnswer>,
 }
 
-/// What the API server has made of a status that was written: writing the same over the same comes to the same.
+/// The result of a status write. Writing the same status over the same fields would give the same result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusAnswer {
-    /// What the object then had in the fields that are written, as a hash ([`RenderedSet::status_fields`]).
+    /// Hash of the object's values in the written fields after the write ([`RenderedSet::status_fields`]).
     pub fields: u64,
-    /// What is to be told of it, and when it is tried again all the same.
+    /// The fault to report, and when to retry regardless.
     pub fault: Option<(StatusFault, Timestamp)>,
 }
 
-/// Why the status of an object is not as a template says.
+/// Why the status of an object differs from what a template declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusFault {
-    /// Of what sort it is.
+    /// The kind of the fault.
     pub kind: StatusFaultKind,
-    /// What is wrong. Never a value.
+    /// A description of the fault, without values.
     pub message: String,
 }
 
-/// The sorts of such faults.
+/// The kinds of [`StatusFault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFaultKind {
-    /// It could not be rendered or written.
+    /// The status could not be rendered or written.
     Failed,
-    /// Somebody else owns a field of it.
+    /// Another field manager owns a field of the status.
     Owned,
-    /// Templates drive each other to ever new values.
+    /// Templates read each other's status fields, so each write causes the next.
     Unstable,
-    /// The API server does not keep it.
+    /// The API server does not keep the status.
     NotKept,
 }
 
 impl RenderedSet {
-    /// Whether both were rendered from the same text of the template, for the same namespace or object.
+    /// Whether both were rendered from the same version of the template, for the same namespace or object.
     pub fn is_of_same(&self, other: &Self) -> bool {
         let uid = |set: &Self| set.instance.as_ref().map(|instance| instance.uid.clone());
         self.template == other.template && uid(self) == uid(other)
     }
 
-    /// Whether an object has the status that is to be written, or what the API server makes of it: others may add to its maps and
-    /// lists, and a null may be left out. `seen` is what expressions see of the object.
+    /// Whether an object has the status to be written, or the status that the API server stores for it:
+    /// others may add to its maps and lists, and a null may be left out. `seen` is the part of the object
+    /// that expressions can read.
     pub fn is_written(&self, seen: &Value) -> bool {
         let wanted = self.wanted_status();
         let mut fields = wanted.as_object().into_iter().flatten();
         fields.all(|(name, value)| seen["status"].get(name) == Some(value)) || self.answered(seen).is_some()
     }
 
-    /// What became of the last write, if the object still is as it was left then.
+    /// The result of the last write, if the object's written fields have not changed since.
     pub fn answered(&self, seen: &Value) -> Option<&StatusAnswer> {
         self.status_answer.as_ref().filter(|answer| answer.fields == self.status_fields(seen))
     }
 
-    /// What an object has in the fields that are to be written, as a hash.
+    /// Hash of an object's values in the fields to be written.
     pub fn status_fields(&self, seen: &Value) -> u64 {
         let wanted = self.wanted_status();
         let mut hasher = DefaultHasher::new();
@@ -113,11 +115,11 @@ impl RenderedSet {
 /// The object that a template was rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadInstance {
-    /// `metadata.uid`: what was rendered for an object is not for the next one of its name.
+    /// `metadata.uid`: a set is not valid for a new object of the same name.
     pub uid: Box<str>,
-    /// Its latest version that gives what was rendered: one in which nothing has changed that is read.
+    /// The latest version that renders to the same set: no field that is read has changed.
     pub resource_version: Box<str>,
-    /// What was read of it, as a hash.
+    /// Hash of the object's fields that were read.
     pub read: u64,
 }
 
@@ -126,24 +128,24 @@ pub struct ReadInstance {
 pub struct RenderedObject {
     /// Kind, namespace and name of the object.
     pub slot: ObjectKey,
-    /// Its place among the template's objects as they are rendered ([`CompiledTemplate::objects`]).
+    /// Its position among the template's objects in rendering order ([`CompiledTemplate::objects`]).
     pub position: u8,
     /// Its content, reduced to digests.
     pub print: Fingerprint,
     /// Its labels. The annotations are in the fingerprint.
     pub labels: BTreeMap<String, String>,
-    /// Whether to delete and make anew what no update can change.
+    /// Whether to delete and recreate the object if no update can change it.
     pub recreate: Recreate,
-    /// The object's own `deletionPolicy`; `None`: the template's.
+    /// The object's own `deletionPolicy`; `None` for the template's.
     pub deletion: Option<DeletionPolicy>,
-    /// Whether other expressions read it.
+    /// Whether expressions of the template read this object.
     pub is_read: bool,
     /// The whole object, to be written.
     pub body: Body,
 }
 
-/// What a template's expressions can read of a namespace, as a hash: whether it is what a set was rendered from. An
-/// annotation that none of them reads changes nothing.
+/// Hash of the part of a namespace that a template's expressions can read, to recognise an outdated set.
+/// Annotations count only if an expression reads them.
 pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
     let NamespaceFacts { uid, labels, annotations, annotations_cut, created, terminating: _ } = namespace;
     let mut hasher = DefaultHasher::new();
@@ -157,13 +159,13 @@ pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
 pub struct RenderedFault {
     /// The object's `id` in the template's `objects`.
     pub id: String,
-    /// Field, expression, and what is wrong. Never a value.
+    /// Field, expression, and what is wrong, without values.
     pub message: String,
-    /// Whether it only waits for other objects.
+    /// Whether the object only waits for other objects.
     pub waits: bool,
 }
 
-/// An object as JSON text. It reaches no formatter: a namespace's annotation may hold what its owner would not show.
+/// An object as JSON text. `Debug` does not print the text: a namespace's annotation may hold private values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Body(Arc<str>);
 
@@ -186,7 +188,7 @@ impl fmt::Debug for Body {
 }
 
 impl RenderedSet {
-    /// What the objects take: their text, and about so much for the digest of each key.
+    /// The memory that the objects take: their text, and about `KEY_BYTES` for each key.
     fn bytes(&self) -> usize {
         let bytes = |object: &RenderedObject| object.body.0.len() + object.print.keys.len() * KEY_BYTES;
         self.objects.iter().map(bytes).sum()
@@ -209,12 +211,12 @@ impl Default for Rendered {
 }
 
 impl Rendered {
-    /// What a template declares for this, if that was rendered.
+    /// The set of a template for this instance, if it was rendered.
     pub(super) fn set(&self, template: &NamespacedName, instance: &InstanceName) -> Option<&RenderedSet> {
         self.sets.get(template)?.get(instance)
     }
 
-    /// The same, to be changed in what is no part of its objects.
+    /// Like [`Self::set`], mutable; callers must not change the set's objects.
     pub(super) fn set_mut(
         &mut self,
         template: &NamespacedName,
@@ -242,7 +244,7 @@ impl Rendered {
         from.take_while(move |(instance, _)| *instance.namespace == *namespace)
     }
 
-    /// The objects that templates declare at this place, in the order of the templates.
+    /// The objects that templates declare in this slot, in the order of the templates.
     pub(super) fn at<'r>(
         &'r self,
         slot: &'r ObjectKey,
@@ -254,7 +256,7 @@ impl Rendered {
         })
     }
 
-    /// Every place of a rendered object.
+    /// The slot of every rendered object.
     pub(super) fn slots(&self) -> impl Iterator<Item = &ObjectKey> {
         self.by_slot.keys()
     }
@@ -265,8 +267,8 @@ impl Rendered {
         objects.map(|object| object.body.0.len() as u64)
     }
 
-    /// Replaces what a template declares for this. Where all objects would take too much memory, a fault stands in
-    /// their place.
+    /// Replaces the set of a template for this instance. If all objects would take too much memory, a fault
+    /// replaces the objects.
     pub(super) fn replace(
         &mut self,
         template: &NamespacedName,
@@ -297,7 +299,7 @@ impl Rendered {
         self.sets.entry(template.clone()).or_default().insert(instance.clone(), set);
     }
 
-    /// Forgets what a template declares.
+    /// Forgets all sets of a template.
     pub(super) fn forget(&mut self, template: &NamespacedName) {
         let instances: Vec<InstanceName> =
             self.sets_of(template).map(|(instance, _)| instance.clone()).collect();

@@ -1,4 +1,5 @@
-//! What a workload says of its restarts. Most workloads of a cluster say nothing, and each of them is kept.
+//! The metadata of a workload that concerns its restarts. Every workload is kept, and most have none of this
+//! metadata.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,7 +12,7 @@ use super::TrackRecord;
 pub struct RestartFields {
     /// The value of its annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
-    /// What is wrong with its annotations that have our prefix and no effect.
+    /// The problem with its annotations that have our prefix and no effect.
     pub unknown: Option<String>,
     /// The value of its label `copyrator.dev/applied`.
     pub applied: Option<String>,
@@ -19,20 +20,20 @@ pub struct RestartFields {
     pub restarted_for: Option<String>,
     /// When we last restarted it: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
-    /// When we wrote the applied label that is there, for whatever purpose (1 s resolution); `None` where
+    /// When we wrote the current applied label, with or without a restart (1 s resolution); `None` if
     /// somebody else wrote it.
     pub recorded: Option<Timestamp>,
-    /// Whether we wrote that label when no pod was to be replaced: the manager of records owns it. The API server gives an entry no
-    /// time where the label had that value already.
+    /// Whether we wrote that label when no pod had to be replaced: [`crate::marks::ADOPT_MANAGER`] owns it.
+    /// The API server sets no time on an entry if the label already had that value.
     pub verified: bool,
     /// How its restarts have gone, according to its labels.
     pub track: TrackRecord,
-    /// Who else last wrote the pod template; or, where the applied label is not ours, who wrote that. `None`
+    /// The other manager that last wrote the pod template, or the applied label if that is not ours. `None`
     /// without an applied label.
     pub other_writer: Option<OtherWriter>,
 }
 
-/// A field manager that is not ours, as managedFields name it. They name none for fields that it only removed.
+/// A field manager that is not ours, from managedFields. They do not name a manager that only removed fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherWriter {
     /// The name of the field manager.
@@ -54,7 +55,7 @@ static NONE: RestartFields = RestartFields {
     other_writer: None,
 };
 
-/// [`RestartFields`] that take the room of a pointer where a workload has none of them.
+/// [`RestartFields`] that take only a pointer's memory if a workload has none of them.
 #[derive(Clone, Debug, Default)]
 pub struct RareRestartFields(Option<Box<RestartFields>>);
 

@@ -1,5 +1,5 @@
-//! What this process remembers of the restarts of one workload, and of one monitor. A method that changes a record says what
-//! has happened.
+//! The memory of this process about the restarts of one workload, and of one monitor. A method that changes a
+//! record has the name of the event.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use super::{LastRestart, PodRemoved, RestartAttempt, WaitReason, Waiting};
 use crate::names::WorkloadKey;
 
-/// What is remembered of the restarts of one workload.
+/// The memory of the restarts of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestartMemory {
     attempt: Option<Box<RestartAttempt>>,
     wait: Option<Waiting>,
     missing_since: Option<Timestamp>,
     circuit_open: bool,
-    /// Somebody has taken its restart back, and an Event has said so.
+    /// Somebody has taken its restart back, and an Event has reported that.
     taken_back: bool,
     restarted: Option<LastRestart>,
-    /// Whether it was due or restarting when we last looked: others may wait for it.
+    /// Whether it was due or restarting when we last looked: other workloads may wait for it.
     waited_for: bool,
     removed_at: Option<Timestamp>,
 }
@@ -40,7 +40,7 @@ impl RestartMemory {
         self.attempt.as_deref()
     }
 
-    /// What a due restart waits for.
+    /// The wait of a due restart.
     pub fn wait(&self) -> Option<Waiting> {
         self.wait
     }
@@ -55,7 +55,7 @@ impl RestartMemory {
         self.missing_since
     }
 
-    /// Whether the circuit is open, and an Event has said so.
+    /// Whether the circuit is open, and an Event has reported that.
     pub fn is_circuit_open(&self) -> bool {
         self.circuit_open
     }
@@ -65,99 +65,100 @@ impl RestartMemory {
         self.restarted.as_ref()
     }
 
-    /// When we last deleted a pod of it; no managedFields entry says so.
+    /// When we last deleted one of its pods; managedFields do not record that.
     pub fn removed_at(&self) -> Option<Timestamp> {
         self.removed_at
     }
 
-    /// A due restart waits. Returns for what it waited before, if that was something else.
+    /// Notes that a due restart waits. Returns the reason before, if it was another one.
     pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) -> Option<WaitReason> {
         let before = self.wait.replace(Waiting::after(self.wait, reason, now))?.reason;
         (before != reason).then_some(before)
     }
 
-    /// It waits for nothing, or its plan lacks facts. Returns for what it waited before.
+    /// Notes that the workload's restart does not wait, or that its plan lacks facts. Returns the reason
+    /// before.
     pub fn waits_no_more(&mut self) -> Option<WaitReason> {
         Some(self.wait.take()?.reason)
     }
 
-    /// An object that the workload uses, optional or not, is missing, or none is.
+    /// Notes whether an object that the workload uses, optional or not, is missing.
     pub fn missing(&mut self, is_missing: bool, now: Timestamp) {
         self.missing_since = is_missing.then(|| self.missing_since.unwrap_or(now));
     }
 
-    /// Its circuit is open or closed. Returns whether it has just opened.
+    /// Notes whether its circuit is open. Returns whether it has just opened.
     pub fn circuit(&mut self, is_open: bool) -> bool {
         let was_open = std::mem::replace(&mut self.circuit_open, is_open);
         is_open && !was_open
     }
 
-    /// Its last restart is taken back, or is not (any more). Returns whether it has just become so.
+    /// Notes whether somebody has taken its last restart back. Returns whether that is new.
     pub fn taken_back(&mut self, is_taken_back: bool) -> bool {
         let was_taken_back = std::mem::replace(&mut self.taken_back, is_taken_back);
         is_taken_back && !was_taken_back
     }
 
-    /// Whether its last restart is taken back, and an Event has said so.
+    /// Whether somebody has taken its last restart back, and an Event has reported that.
     pub fn is_taken_back(&self) -> bool {
         self.taken_back
     }
 
-    /// It is due or restarting, so others may wait for it.
+    /// Notes that it is due or restarting, so other workloads may wait for it.
     pub fn goes_on(&mut self) {
         self.waited_for = true;
     }
 
-    /// It is neither due nor restarting any more. Returns whether others may have waited for it.
+    /// Notes that it is no longer due or restarting. Returns whether other workloads may have waited for it.
     pub fn ended(&mut self) -> bool {
         std::mem::take(&mut self.waited_for)
     }
 
-    /// Its last restart has come to this.
+    /// Notes the state of its last restart.
     pub fn restart_seen(&mut self, restarted: LastRestart) {
         self.restarted = Some(restarted);
     }
 
-    /// It runs with what it should, or no monitor watches it.
+    /// Notes that it runs the current content, or that no monitor watches it.
     pub fn settled(&mut self, is_watched: bool) {
         self.attempt = None;
         self.restarted.take_if(|_| !is_watched);
     }
 
-    /// An attempt to restart it has failed.
+    /// Notes a failed attempt to restart it.
     pub fn failed(&mut self, attempt: RestartAttempt) {
         self.attempt = Some(Box::new(attempt));
     }
 
-    /// An attempt has succeeded, or the last one does not count any more.
+    /// Forgets the last attempt: a later one has succeeded, or the last one no longer counts.
     pub fn forget_attempt(&mut self) {
         self.attempt = None;
     }
 
-    /// Pods of it were deleted, so that they restart.
+    /// Notes that we deleted some of its pods to restart them.
     pub fn pods_removed(&mut self, now: Timestamp) {
         self.attempt = None;
         self.removed_at = Some(now);
     }
 
-    /// It was deleted: only that others waited for it matters.
+    /// Notes that it was deleted: only whether other workloads waited for it still matters.
     pub(super) fn gone(&mut self) {
         *self = Self { waited_for: self.waited_for, ..Self::default() };
     }
 
-    /// Others may have led since.
+    /// Keeps only the removal of pods, since another process may have led meanwhile.
     pub(super) fn term_over(&mut self) {
         *self = Self { removed_at: self.removed_at, ..Self::default() };
     }
 }
 
-/// What is remembered of one monitor: of restarts of the pods that it selects, and of what was reported.
+/// The memory of one monitor: restarts of the pods that it selects, and what was reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitorMemory {
     attempt: Option<Box<RestartAttempt>>,
     wait: Option<Waiting>,
     removed: Option<PodRemoved>,
-    /// The workloads reported to have failed, so that others of the monitor wait.
+    /// The workloads reported as failed, for which other workloads of the monitor wait.
     failures_told: BTreeSet<WorkloadKey>,
 }
 
@@ -170,7 +171,7 @@ impl MonitorMemory {
         self.attempt.as_deref()
     }
 
-    /// What a due deletion waits for.
+    /// The wait of a due deletion.
     pub fn wait(&self) -> Option<Waiting> {
         self.wait
     }
@@ -185,28 +186,28 @@ impl MonitorMemory {
         self.removed
     }
 
-    /// A due deletion waits for this, or for nothing.
+    /// Notes why a due deletion waits; `None` if it does not wait.
     pub fn wait_for(&mut self, reason: Option<WaitReason>, now: Timestamp) {
         self.wait = reason.map(|reason| Waiting::after(self.wait, reason, now));
     }
 
-    /// An attempt to delete pods has failed.
+    /// Notes a failed attempt to delete pods.
     pub fn failed(&mut self, attempt: RestartAttempt) {
         self.attempt = Some(Box::new(attempt));
     }
 
-    /// Pods were deleted. `removed` is `None` where it is not known how many there were.
+    /// Notes that pods were deleted. `removed` is `None` if their number is unknown.
     pub fn pods_removed(&mut self, removed: Option<PodRemoved>) {
         self.attempt = None;
         self.removed = removed.or(self.removed);
     }
 
-    /// These workloads have failed, and people are told. Returns those of which they were told before.
+    /// Sets the workloads that are reported as failed. Returns those that were reported before.
     pub fn failures_told(&mut self, failed: BTreeSet<WorkloadKey>) -> BTreeSet<WorkloadKey> {
         std::mem::replace(&mut self.failures_told, failed)
     }
 
-    /// Others may have led since.
+    /// Keeps only the removal of pods, since another process may have led meanwhile.
     pub(super) fn term_over(&mut self) {
         *self = Self { removed: self.removed, ..Self::default() };
     }

@@ -1,4 +1,5 @@
-//! Rights of the identities of rules that are asked about when a plan comes to need them: what they are depends on what is there.
+//! Rights of the identities of rules that Copyrator checks only when a plan needs them, since they depend on
+//! existing objects.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::names::Kind;
 
-/// Stands for all namespaces, in a question about all of them at once.
+/// The namespace of a question about all namespaces at once.
 pub const EVERYWHERE: &str = "";
 
 /// A right in a namespace.
@@ -14,7 +15,7 @@ pub const EVERYWHERE: &str = "";
 pub enum Right {
     /// To delete objects of a kind: a copy may be where its rule's current spec does not reach.
     Delete(Kind),
-    /// To give the rights of this ClusterRole: the source of a copied RoleBinding names it.
+    /// To bind this ClusterRole, which the source of a copied RoleBinding names.
     Bind(Arc<str>),
 }
 
@@ -27,8 +28,9 @@ pub struct RightAnswer {
     pub asked: Timestamp,
 }
 
-/// The answers about the identity of one rule. They are forgotten when they are old; until then there is one for each namespace with
-/// orphaned copies of the rule, and for each with copies of a RoleBinding, for each role that it has named meanwhile.
+/// The answers about the identity of one rule. Old answers are forgotten. Until then there is one for each
+/// namespace with orphaned copies of the rule, and one for each namespace with copies of a RoleBinding and
+/// each role that it has named.
 #[derive(Clone, Debug)]
 pub struct RightAnswers {
     /// UID of the rule that was asked about.

@@ -1,11 +1,11 @@
-//! Memory that namespaces share, so that none of them takes all of it.
+//! A memory budget that namespaces share, so that no namespace takes all of it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Each namespace takes this part of what the others leave, so that something is always left for the next.
+/// Each namespace may take one part in `SHARE` of what the others leave, so some is always left for the next.
 pub(super) const SHARE: usize = 4;
 
-/// How many bytes each namespace takes of so many.
+/// The bytes that each namespace takes of a limit.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -13,12 +13,12 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// A room of `most` bytes, of which none is taken.
+    /// A budget of `most` bytes, of which none is taken.
     pub(super) fn of(most: usize) -> Self {
         Self { most, taken: BTreeMap::new() }
     }
 
-    /// Whether a namespace may take so many bytes more.
+    /// Whether a namespace may take `more` bytes in addition.
     pub(super) fn has(&self, namespace: &str, more: usize) -> bool {
         self.taken_by(namespace).saturating_add(more) <= self.share(namespace)
     }
@@ -29,12 +29,12 @@ impl Room {
         self.most.saturating_sub(others) / SHARE
     }
 
-    /// Notes that a namespace has taken so many bytes.
+    /// Notes that a namespace has taken these bytes.
     pub(super) fn take(&mut self, namespace: &Arc<str>, bytes: usize) {
         *self.taken.entry(namespace.clone()).or_default() += bytes;
     }
 
-    /// Notes that a namespace has given so many bytes back.
+    /// Notes that a namespace has given these bytes back.
     pub(super) fn give_back(&mut self, namespace: &str, bytes: usize) {
         if let Some(taken) = self.taken.get_mut(namespace) {
             *taken = taken.saturating_sub(bytes);

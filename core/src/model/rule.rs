@@ -1,4 +1,4 @@
-//! What is known of our own kinds: the object as written, as compiled, and what its identity may do.
+//! Facts about our custom resources: the object as written, as compiled, and what its identity may do.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,27 +27,27 @@ pub struct Declared<Spec, Compiled, Status> {
     pub annotations: BTreeMap<String, String>,
     /// The spec as the user wrote it.
     pub spec: Spec,
-    /// The compiled spec, or everything that is wrong with it. An invalid object is not acted on.
+    /// The compiled spec, or everything that is wrong with it. Copyrator does not act on an invalid object.
     pub compiled: Result<Arc<Compiled>, Vec<Problem>>,
     /// The status that was last seen.
     pub status: Option<Status>,
 }
 
-/// What is known of a [`crate::api::CopyratorRule`].
+/// Facts about a [`crate::api::CopyratorRule`].
 pub type RuleFacts = Declared<CopyratorRuleSpec, CompiledRule, CopyratorRuleStatus>;
-/// What is known of a [`crate::api::CopyratorTemplate`]; its status is kept in the words of a rule's.
+/// Facts about a [`crate::api::CopyratorTemplate`]; its status is kept as that of a rule.
 pub type TemplateFacts = Declared<CopyratorTemplateSpec, CompiledTemplate, CopyratorRuleStatus>;
-/// What is known of a [`crate::api::ConfigMonitor`].
+/// Facts about a [`crate::api::ConfigMonitor`].
 pub type MonitorFacts = Declared<ConfigMonitorSpec, CompiledMonitor, ConfigMonitorStatus>;
-/// What is known of a [`crate::api::ConfigPolicy`].
+/// Facts about a [`crate::api::ConfigPolicy`].
 pub type PolicyFacts = Declared<ConfigPolicySpec, CompiledPolicy, ConfigPolicyStatus>;
 
-/// Whatever declares objects under one name: a rule, or a template.
+/// A rule or template that declares objects.
 #[derive(Clone, Copy, Debug)]
 pub enum Declaration<'w> {
     /// A rule, written or declared by annotations.
     Rule(&'w RuleFacts),
-    /// A template, with the objects that are rendered from it.
+    /// A template.
     Template(&'w TemplateFacts),
 }
 
@@ -68,7 +68,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// The ServiceAccount that it acts with; `None`: its author.
+    /// The ServiceAccount that it acts with; `None` for its author.
     pub fn account(self) -> Option<&'w str> {
         match self {
             Self::Rule(facts) => facts.spec.service_account_name.as_deref(),
@@ -93,7 +93,7 @@ impl<'w> Declaration<'w> {
     }
 }
 
-/// The CustomResourceDefinition of rules, or of templates, as read right before those were last listed.
+/// The CustomResourceDefinition of rules, or of templates, as read right before its objects were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// `metadata.uid` of the CustomResourceDefinition: created again, it has another.
@@ -114,7 +114,7 @@ pub struct Refusal {
 /// The reason of a condition `Authorized` that is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// It is not known whose rights count.
+    /// The object does not determine whose rights count.
     IdentityRequired,
     /// The API server says that the identity lacks a right.
     Forbidden,
@@ -135,7 +135,8 @@ impl RefusalReason {
         }
     }
 
-    /// The reason that a condition names; a word that only a newer version knows counts as [`Self::Forbidden`].
+    /// The reason that a condition names; a word that only a newer version knows counts as
+    /// [`Self::Forbidden`].
     pub fn read(word: &str) -> Self {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Forbidden)
     }
@@ -152,7 +153,7 @@ pub struct Authority {
     pub identity: String,
     /// Whether the identity may do all of it.
     pub answer: Result<(), Refusal>,
-    /// When the API server was asked. A right that can be withdrawn is relied on for 30 s at most.
+    /// When the API server was asked. Copyrator relies on a right that can be withdrawn for 30 s at most.
     pub asked: Timestamp,
     /// How many questions were asked.
     pub questions: usize,

@@ -1,5 +1,5 @@
-//! Rules, with an index of those that can concern an object of a certain name. With ten thousand rules that
-//! each name one source, only few have to be looked at.
+//! Rules, with an index by the object names that they can concern. With ten thousand rules that each name one
+//! source, only few must be examined.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -130,13 +130,13 @@ impl ByName {
     }
 }
 
-/// The names of a rule's sources, if the rule alone tells them.
+/// The names of a rule's sources, if the rule alone determines them.
 fn source_names(compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let names = compiled.names.as_ref().and_then(Globs::literals)?;
     (names.len() <= MOST_NAMES).then(|| names.iter().cloned().collect())
 }
 
-/// The names of a rule's copies, if the rule alone tells them.
+/// The names of a rule's copies, if the rule alone determines them.
 fn copy_names(rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let template = &compiled.shape.name;
     let names = match compiled.names.as_ref().and_then(Globs::literals) {

@@ -22,7 +22,8 @@ pub struct Settings {
     pub own_namespace: String,
     /// The only rule that this process serves (`--rule-name`); copies of other rules are left alone.
     pub only_rule: Option<NamespacedName>,
-    /// Whether this process reads the definitions of our own kinds: it manages copies, and has the right to.
+    /// Whether this process reads our CustomResourceDefinitions: it manages copies, and has the right to read
+    /// them.
     pub reads_definitions: bool,
     /// Whether annotations that ask for copies or restarts count.
     pub annotations: bool,
@@ -30,7 +31,8 @@ pub struct Settings {
     pub copy_kinds: BTreeSet<Kind>,
     /// The kinds whose objects templates are rendered for (`--template-kinds`).
     pub template_kinds: BTreeSet<TemplateKind>,
-    /// Whether this process judges the types of templates: then a template writes nothing before it is judged.
+    /// Whether this process checks templates against published schemas. If so, a template writes no object
+    /// before it is checked.
     pub judges_types: bool,
 }
 
@@ -40,7 +42,7 @@ impl Settings {
         kind.data().is_some() || self.copy_kinds.contains(&kind)
     }
 
-    /// How a kind whose objects templates are rendered for is granted, if it is.
+    /// The grant of a kind whose objects templates are rendered for, if there is one.
     pub fn template_kind(&self, kind: &InstanceKind) -> Option<&TemplateKind> {
         self.template_kinds.iter().find(|granted| granted.kind == *kind && granted.for_each)
     }

@@ -1,16 +1,16 @@
-//! Values that many objects have alike, each kept once.
+//! Equal values of many objects, each kept once.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Each value once, for as long as an object has it.
+/// A set that keeps each value once, for as long as an object has it.
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     values: BTreeSet<Arc<T>>,
-    /// With so many values, those that no object has are taken out.
+    /// At this number of values, those that no object has are removed.
     full: usize,
 }
 
-/// So many values are never too many.
+/// The least value of `full`.
 const FEW: usize = 64;
 
 impl<T> Default for Shared<T> {
@@ -20,7 +20,7 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T: Ord> Shared<T> {
-    /// Lets an object that comes use the value that others have already.
+    /// Replaces the value of a new object by the equal value that other objects have.
     pub(super) fn share(&mut self, value: &mut Arc<T>) {
         if let Some(known) = self.values.get(value) {
             *value = known.clone();
@@ -33,8 +33,8 @@ impl<T: Ord> Shared<T> {
         self.values.insert(value.clone());
     }
 
-    /// Forgets the value of an object that goes, where no other object has it. A value that is being read at that moment stays
-    /// until there are many.
+    /// Forgets the value of a removed object, if no other object has it. A value that is being read at that
+    /// moment stays until there are many.
     pub(super) fn release(&mut self, value: &Arc<T>) {
         // One reference is the caller's, the other the set's own.
         if Arc::strong_count(value) == 2 {

@@ -1,4 +1,4 @@
-//! How content spreads from a source to its copies: how fast, and how much.
+//! The limits on how fast and how far content spreads from a source to its copies.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is read before anything is decided.
+//! The sets of facts that must be complete before the planner makes a decision.
 
 use std::collections::BTreeSet;
 
@@ -36,9 +36,10 @@ pub enum Store {
 }
 
 impl Store {
-    /// The store of the objects of a kind that is written. Of kinds that rules do not copy it holds those that templates declare,
-    /// by their labels; [`Self::Deployments`] is another one, of all, for restarts. Kinds that are known at run time only share one.
-    /// No process waits for it, since the API server may not serve these kinds.
+    /// The store of a kind that Copyrator writes. For kinds that rules do not copy, it holds only objects
+    /// that templates declare, selected by label; [`Self::Deployments`] holds all Deployments, for restarts.
+    /// Kinds that are known at run time only share one store. No process waits for that store, since the API
+    /// server may not serve these kinds.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ConfigMap => Self::ConfigMaps,
@@ -77,8 +78,8 @@ impl Store {
         }
     }
 
-    /// Whether it holds objects of one of our own kinds. They are deleted with their
-    /// CustomResourceDefinition, and a watch cannot tell that from deleting each.
+    /// Whether it holds our custom resources. They are deleted with their CustomResourceDefinition, and a
+    /// watch cannot distinguish that from deleting each.
     pub fn is_ours(self) -> bool {
         match self {
             Self::CopyratorRules | Self::CopyratorTemplates | Self::ConfigMonitors | Self::ConfigPolicies => {

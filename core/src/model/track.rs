@@ -1,7 +1,7 @@
-//! How a workload's restarts have gone so far. The workload itself carries it as labels, so that every leader
-//! knows it.
+//! The results of a workload's restarts so far. The workload itself carries them as labels, so every leader
+//! knows them.
 
-/// How a workload's restarts have gone: as its labels say, or as a plan wants them to say.
+/// The results of a workload's restarts, from its labels or as a plan wants to write them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackRecord {
     /// Restarts in a row, each soon after the one before; 0: none yet.
@@ -14,7 +14,7 @@ pub struct TrackRecord {
 }
 
 impl TrackRecord {
-    /// The highest count: beyond it, nothing differs.
+    /// The highest count; higher ones would make no difference.
     pub const MOST: u32 = 99;
 
     /// Reads the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. A value that cannot be read
@@ -28,7 +28,7 @@ impl TrackRecord {
         Self { streak, failures, last_good }
     }
 
-    /// The same, after a restart that did not become ready.
+    /// The record after one more restart that did not become ready.
     pub fn failed(self) -> Self {
         Self { failures: (self.failures + 1).min(Self::MOST), ..self }
     }

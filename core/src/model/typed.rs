@@ -1,15 +1,15 @@
-//! What the API server's published schemas say of a template's text.
+//! The results of checking templates against the API server's published schemas.
 
 use crate::api::Problem;
 
-/// What holding a template against published schemas has told.
+/// The result of checking a template against published schemas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeReport {
     /// UID and generation of the template.
     pub template: (Box<str>, i64),
-    /// Stands for the schemas: they have changed when this has.
+    /// Identifies the schemas: it changes when they do.
     pub schemas: u64,
-    /// What the API server would refuse, whatever the template is rendered for.
+    /// Problems that make the API server refuse the objects, whatever the template is rendered for.
     pub faults: Vec<Problem>,
     /// Whether the schemas of all of its kinds were known.
     pub is_whole: bool,

@@ -1,5 +1,5 @@
 //! The restarts of ours that are under way: those that workloads show, and those decided a moment ago that no
-//! watch has reported yet. It is an index, since every due restart asks how many there are.
+//! watch has reported yet. They are indexed, since every due restart needs their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

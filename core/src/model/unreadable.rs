@@ -1,6 +1,7 @@
-//! Objects that lists and watches brought and that could not be read, and lists that cannot be read at all.
+//! Objects in lists and watches that could not be read, and lists that cannot be read at all.
 //!
-//! An object that cannot be read is not one that was deleted: what was known of it stays, and nothing is removed because of it.
+//! An unreadable object does not count as deleted: its last known facts stay, and no object is removed
+//! because of it.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +10,8 @@ use jiff::Timestamp;
 use super::Store;
 use crate::names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey};
 
-/// The name of an object that could not be read. Objects of our own kinds are not among them: they are known as invalid.
+/// The name of an object that could not be read. Our custom resources are not among them; they count as
+/// invalid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnreadObject {
     /// A namespace.
@@ -23,7 +25,7 @@ pub enum UnreadObject {
 }
 
 impl UnreadObject {
-    /// The namespace that it is in; of a namespace its name.
+    /// The namespace that contains it; for a namespace, its name.
     pub fn namespace(&self) -> &Arc<str> {
         match self {
             Self::Namespace(name) => name,
@@ -55,14 +57,14 @@ impl fmt::Display for UnreadObject {
     }
 }
 
-/// What a list is of, and the watch that goes on from it.
+/// Identifies a list and the watch that continues it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListName {
     /// The store that it fills.
     pub store: Store,
-    /// The only namespace that it is of.
+    /// The only namespace that it covers; `None` for all.
     pub place: Option<Arc<str>>,
-    /// The kind, where that is known at run time only.
+    /// The kind, if it is known at run time only.
     pub kind: Option<InstanceKind>,
 }
 
@@ -88,11 +90,11 @@ impl fmt::Display for ListName {
     }
 }
 
-/// A list that has failed for long, or the watch that goes on from it.
+/// A list that has failed for a long time, or the watch that continues it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailingList {
     /// The first failure after the last list that was complete.
     pub since: Timestamp,
-    /// What went wrong last.
+    /// The last error.
     pub why: String,
 }

@@ -1,23 +1,22 @@
-//! What a due restart waits for, and since when, as last decided.
+//! The reason why a due restart waits, and since when, as last decided.
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What a restart, or the decision about it, waits for. docs/restart-model.md says which function decides that
-/// it does, and what ends it.
+/// Why a restart, or the decision about it, waits. For each reason, docs/restart-model.md names the function
+/// that decides it, and what ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitReason {
     /// The stores are not complete yet.
     Starting,
-    /// The API server has not been asked yet whether a monitor may.
+    /// Copyrator has not asked the API server yet whether the monitor has the rights.
     Authority,
     /// Content or pods have to be fetched first.
     Facts,
     /// An object that pods cannot start without is not there.
     MissingObject,
-    /// An object that pods can do without has gone, or never was, and what counts is recorded without it if
-    /// it does not come back.
+    /// An optional object of the pods is absent. If it does not appear, the content is recorded without it.
     AbsentObject,
     /// The content may still be changing.
     QuietPeriod,
@@ -27,15 +26,15 @@ pub enum WaitReason {
     MinInterval,
     /// Other pods have to be ready first.
     PodsNotReady,
-    /// A PodDisruptionBudget allows no pod to go now.
+    /// A PodDisruptionBudget allows no eviction now.
     DisruptionBudget,
-    /// Restarts have followed one another soon, so that each waits longer than the one before.
+    /// Restarts have followed one another quickly, so each waits longer than the one before.
     Backoff,
-    /// Restarts in a row have not become ready.
+    /// The workload was not ready after several restarts in a row.
     CircuitOpen,
-    /// As many restarts as may be are under way in the cluster.
+    /// The cluster's limit of restarts under way (`--max-rollouts`) is reached.
     Budget,
-    /// Others of its monitor come first, or as many as may be are under way.
+    /// Other workloads of its monitor come first, or the monitor's limit of restarts under way is reached.
     Stage,
     /// Another workload of its monitor has failed with its new content.
     StageStopped,
@@ -64,7 +63,7 @@ impl WaitReason {
         Self::Window,
     ];
 
-    /// What ends it, if not a change of the content.
+    /// What ends the wait, if not a change of the content.
     pub fn ended_by(self) -> Ending {
         match self {
             Self::Starting | Self::Authority | Self::Facts => Ending::Knowledge,
@@ -110,11 +109,11 @@ impl WaitReason {
 /// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// What has to be known is asked or read.
+    /// Copyrator reads the missing facts, or the API server answers.
     Knowledge,
     /// The clock: the time that the wait names is its end.
     Clock,
-    /// Something happens in the cluster; a time that the wait names is when to look again.
+    /// An event in the cluster; a time that the wait names is when to look again.
     Event,
     /// A person does something.
     Person,
@@ -126,29 +125,29 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// What one restart waits for.
+/// The wait of one restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What is waited for.
+    /// Why the restart waits.
     pub reason: WaitReason,
-    /// Since when it has been this.
+    /// Since when the restart has waited for this reason.
     pub since: Timestamp,
     /// When this reason was last confirmed.
     pub seen: Timestamp,
 }
 
 impl Waiting {
-    /// A wait that was not confirmed for this long is ignored: whatever keeps us from looking at its workload
-    /// must not keep others waiting.
+    /// A wait that was not confirmed for this long is ignored: if we cannot examine its workload, other
+    /// workloads must not wait for it.
     const STALE: SignedDuration = SignedDuration::from_mins(3);
 
-    /// What is waited for now, after what was waited for before.
+    /// The wait for this reason. It keeps the time of the wait before, if the reason is the same.
     pub fn after(before: Option<Self>, reason: WaitReason, now: Timestamp) -> Self {
         let since = before.and_then(|before| before.since_for(reason)).unwrap_or(now);
         Self { reason, since, seen: now }
     }
 
-    /// Since when it has been this, if it is this.
+    /// Since when the restart has waited for this reason, if it does.
     pub fn since_for(&self, reason: WaitReason) -> Option<Timestamp> {
         (self.reason == reason).then_some(self.since)
     }

@@ -1,4 +1,4 @@
-//! What is known of workloads and, where a restart looks due, of their pods.
+//! Facts about workloads and, if a restart looks due, about their pods.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use super::{PodLabels, PodSelector, RareRestartFields, ResourceVersion, Uid, WriteFault};
 use crate::names::{Kind, WorkloadKey};
 
-/// How many ConfigMaps and Secrets are kept that one pod template uses.
+/// Maximum number of ConfigMaps and Secrets that are kept for one pod template.
 pub const MOST_REFERENCES: usize = 256;
 
-/// What is known of a Deployment, StatefulSet or DaemonSet.
+/// Facts about a Deployment, StatefulSet or DaemonSet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadFacts {
     /// The workload's UID, which preconditions of writes carry.
@@ -23,11 +23,12 @@ pub struct WorkloadFacts {
     pub selector: PodSelector,
     /// The labels of its pod template.
     pub template_labels: PodLabels,
-    /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates; the first [`MOST_REFERENCES`].
+    /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates; the first
+    /// [`MOST_REFERENCES`].
     pub references: Box<[Reference]>,
-    /// The Secrets that its images are pulled with, sorted. No process reads their content.
+    /// The Secrets for pulling its images, sorted. Copyrator does not read their content.
     pub pull_secrets: Box<[Arc<str>]>,
-    /// What it says of its restarts.
+    /// Its metadata that concerns restarts.
     pub restarts: RareRestartFields,
     /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
@@ -42,13 +43,13 @@ pub struct WorkloadFacts {
 }
 
 /// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
-/// upgrade --force` remove what a manifest does not name. The facts keep what it said.
+/// upgrade --force` remove what a manifest does not name. The facts keep its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecord {
     /// The applied label was removed.
     Label,
     /// The label was removed and, before the rollout was complete, the pod template's annotation: it is
-    /// unknown what the pods run.
+    /// unknown which content the pods run.
     Rollout,
 }
 
@@ -116,7 +117,8 @@ pub enum Rollout {
     Paused,
     /// The update strategy is OnDelete: a change of the template replaces no pod.
     OnDelete,
-    /// A change of the template replaces the pods from this ordinal on only, and has done so (StatefulSets).
+    /// The StatefulSet's partition: only the pods from this ordinal on are replaced, and all of them have
+    /// been.
     Partitioned(i32),
 }
 
@@ -195,14 +197,14 @@ pub struct RestartAttempt {
     pub label: String,
     /// How many attempts there were for that content.
     pub tries: u32,
-    /// Why; `None` where a PodDisruptionBudget lets no pod go now, which is no failure.
+    /// Why it failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a failure.
     pub failure: Option<AttemptFailure>,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,
 }
 
 impl RestartAttempt {
-    /// How often it has been tried for this content, as the last attempt says.
+    /// The number of attempts for this content, according to the last attempt.
     pub fn tries(last: Option<&Self>, label: &str) -> u32 {
         last.filter(|attempt| attempt.label == label).map_or(0, |attempt| attempt.tries)
     }
@@ -213,6 +215,6 @@ impl RestartAttempt {
 pub enum AttemptFailure {
     /// A pod is under more than one PodDisruptionBudget: it can never be evicted.
     TooManyBudgets,
-    /// The write has failed; what the API server said, without values.
+    /// The write has failed; the API server's message, without values.
     Write(WriteFault, String),
 }

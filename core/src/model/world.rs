@@ -1,4 +1,4 @@
-//! Everything that is known of the cluster at one moment. Watches write it; planner and webhook read it.
+//! The model of the cluster at one moment. Watches write it; the planner and the webhook read it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{
     names::{InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
-/// Everything that is known of the cluster at one moment: what is observed, what this process remembers of its
-/// own actions, and its settings.
+/// The model of the cluster at one moment: the observed state, the process's memory of its own actions, and
+/// its settings.
 ///
-/// Observations are read here. They change by functions that say what happened (`changes.rs`, `objects.rs`,
+/// This file reads observations. Functions named after events change them (`changes.rs`, `objects.rs`,
 /// `answers.rs`), so that related facts change together.
 #[derive(Debug, Default)]
 pub struct World {
@@ -28,7 +28,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world in which nothing is known yet.
+    /// An empty world with these settings.
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl World {
         &mut self.settings
     }
 
-    /// What this process remembers of its own actions.
+    /// The process's memory of its own actions.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -53,13 +53,14 @@ impl World {
         &mut self.memory
     }
 
-    /// Whether everything is known that a decision can need. What comes to need ConfigMaps or Secrets of further namespaces makes it
-    /// incomplete until those are listed.
+    /// Whether everything that a decision can need is known. A new need for ConfigMaps or Secrets of further
+    /// namespaces makes the world incomplete until they are listed.
     pub fn is_complete(&self) -> bool {
         self.has_begun() && !self.is_widening()
     }
 
-    /// Whether something needs ConfigMaps or Secrets that are not listed yet: what seems to be missing may be there.
+    /// Whether something needs ConfigMaps or Secrets that are not listed yet: an object that seems to be
+    /// missing may exist.
     pub fn is_widening(&self) -> bool {
         !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
     }
@@ -76,7 +77,7 @@ impl World {
         self.unlisted().next().is_none()
     }
 
-    /// The stores that are still to be listed.
+    /// The stores that are not listed yet.
     pub fn unlisted(&self) -> impl Iterator<Item = Store> {
         self.settings.stores.difference(&self.cluster.listed).copied()
     }
@@ -87,7 +88,7 @@ impl World {
         !self.cluster.in_doubt.is_empty()
     }
 
-    /// The only namespaces that this process looks at; `None`: it looks at all of them.
+    /// The only namespaces that this process reads; `None` if it reads all namespaces.
     pub fn namespace_scope(&self) -> Option<&NamespaceScope> {
         self.cluster.namespace_scope.as_ref()
     }
@@ -97,7 +98,7 @@ impl World {
         self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
     }
 
-    /// Why a namespace is not read: reason, and message with the way out; `None` where it is.
+    /// Why a namespace is not read: the reason, and a message with the fix; `None` if it is read.
     pub fn unseen(&self, namespace: &str) -> Option<(Unseen, String)> {
         let scope = self.namespace_scope().filter(|_| !self.sees(namespace))?;
         Some(scope.why_unseen(namespace))
@@ -108,12 +109,12 @@ impl World {
         self.cluster.key.as_ref()
     }
 
-    /// Whether the API server keeps author annotations honest; `None` until it was checked.
+    /// Whether the API server corrects or refuses forged author annotations; `None` until checked.
     pub fn stamps_guarded(&self) -> Option<bool> {
         self.cluster.stamps_guarded
     }
 
-    /// Namespaces by name; where the process looks at some only, those that were read completely.
+    /// Namespaces by name; if the process reads only some, those that were read completely.
     pub fn namespaces(&self) -> &BTreeMap<Arc<str>, NamespaceFacts> {
         &self.cluster.namespaces
     }
@@ -128,7 +129,7 @@ impl World {
         &self.cluster.templates
     }
 
-    /// What published schemas say of a template as it is now; `None` where that is not known.
+    /// The result of checking a template's current version against published schemas; `None` if unknown.
     pub fn typed(&self, template: &NamespacedName) -> Option<&TypeReport> {
         let facts = self.cluster.templates.get(template)?;
         let is_of =
@@ -136,21 +137,21 @@ impl World {
         self.cluster.typed.get(template).filter(is_of)
     }
 
-    /// What is known of the objects of a kind that templates are rendered for.
+    /// The read state of a kind that templates are rendered for.
     pub fn instances_read(&self, kind: &InstanceKind) -> InstancesRead {
         self.cluster.instances.read(kind)
     }
 
-    /// What is known of the objects of a kind that templates declare.
+    /// The read state of a kind that templates declare.
     pub fn granted_read(&self, kind: Kind) -> InstancesRead {
         match kind {
             Kind::Granted(_) => self.cluster.granted_read.get(&kind).cloned().unwrap_or_default(),
-            // Nothing is decided before all stores are listed.
+            // The planner makes no decision before all stores are listed.
             _ => InstancesRead::Listed,
         }
     }
 
-    /// Every object of such a kind.
+    /// Every object of a kind that templates are rendered for.
     pub fn instances<'w>(
         &'w self,
         kind: &InstanceKind,
@@ -158,7 +159,7 @@ impl World {
         self.cluster.instances.of(kind)
     }
 
-    /// Those of one namespace.
+    /// The objects of such a kind in one namespace.
     pub fn instances_in<'w>(
         &'w self,
         kind: &InstanceKind,
@@ -185,7 +186,7 @@ impl World {
         self.cluster.definitions.get(&Store::CopyratorRules)
     }
 
-    /// The CustomResourceDefinition that a rule or template goes with.
+    /// The CustomResourceDefinition of a rule or template.
     pub fn definition_of(&self, name: &NamespacedName) -> Option<&Definition> {
         self.cluster.definitions.get(&Store::declaring(name))
     }
@@ -245,7 +246,7 @@ impl World {
         &self.cluster.policies
     }
 
-    /// Whether the API server asks us about a policy's writes, as last seen.
+    /// Whether the API server calls the webhook for a policy's writes, as last seen.
     pub fn hooked(&self, policy: &str) -> Option<&HookCoverage> {
         self.cluster.hooked.get(policy)
     }
@@ -284,12 +285,12 @@ impl World {
         self.cluster.pods.get(workload)
     }
 
-    /// Which keys of an object have changed between two fetches, as far as this process saw both.
+    /// The keys of an object that changed between two fetches by this process.
     pub fn changed_keys(&self, object: &ObjectKey) -> Option<&ChangedKeys> {
         self.cluster.changed_keys.get(object)
     }
 
-    /// What the writer of an object is to be told about it.
+    /// The problem to report to the object's author as an Event.
     pub fn remark(&self, object: &ObjectKey) -> Option<&Remark> {
         self.cluster.remarks.get(object)
     }

@@ -1,4 +1,4 @@
-//! The kinds that one process was told of at run time.
+//! Kinds that a process learns at run time, from the chart's value `templates.kinds` (`--template-kinds`).
 
 use std::{
     collections::BTreeSet,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::api::{GrantedKind, Kind, ResourceType};
 
-/// There are more kinds than a process takes.
+/// More kinds are granted than a process accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "more than {} kinds are granted to templates with render: take some out of the chart's value templates.kinds (--template-kinds)",
@@ -15,19 +15,21 @@ use crate::api::{GrantedKind, Kind, ResourceType};
 )]
 pub struct TooManyKinds;
 
-/// The kinds that one process was told of. Names of kinds are part of every key, so they are never given back: what reads flags again
-/// and again, such as a console, keeps one of these, and each kind has its place in it once.
+/// The kinds that one process has learned at run time. Every key contains names of kinds, so their memory is
+/// never freed. Code that reads flags repeatedly, such as the console, keeps one `GrantedKinds`, so each kind
+/// is allocated once.
 #[derive(Clone, Debug, Default)]
 pub struct GrantedKinds(Arc<Mutex<BTreeSet<&'static ResourceType>>>);
 
 impl GrantedKinds {
-    /// How many kinds a process takes.
+    /// Maximum number of kinds.
     pub const MOST: usize = 64;
 
-    /// The kind of these names, copied by rules or not: `certificates` are of kind `Certificate` of `cert-manager.io/v1`.
+    /// Returns the kind of these names, such as `certificates` of kind `Certificate` in `cert-manager.io/v1`.
+    /// `is_copied`: whether rules copy it.
     ///
     /// # Errors
-    /// It would be one more than [`GrantedKinds::MOST`].
+    /// The kind would be one more than [`GrantedKinds::MOST`].
     pub fn kind(
         &self,
         api_version: &str,

@@ -1,4 +1,5 @@
-//! What templates are rendered for and declare: namespaces, and objects of kinds that the chart's value `templates.kinds` grants.
+//! Instances of templates (namespaces, or objects in them), and the kinds that the chart's value
+//! `templates.kinds` grants to templates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,10 +12,11 @@ use super::{
     granted::{GrantedKinds, TooManyKinds},
 };
 
-/// What a template is rendered for: a namespace, or an object in it. Of which kind, the template says.
+/// The instance that a template is rendered for: a namespace, or an object in it. The template names the
+/// object's kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceName {
-    /// The namespace, into which the rendered objects go.
+    /// The namespace that receives the rendered objects.
     pub namespace: Arc<str>,
     /// The object's name; `None` for the namespace itself.
     pub object: Option<Arc<str>>,
@@ -46,7 +48,7 @@ impl From<&Arc<str>> for InstanceName {
     }
 }
 
-/// A kind whose objects templates are rendered for, as these name it.
+/// A kind whose objects templates are rendered for, by the names that templates use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceKind {
     /// Group and version, such as `web.example.com/v1`.
@@ -61,18 +63,18 @@ impl InstanceKind {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// The kind of objects that are written.
+    /// The names of a kind that Copyrator writes.
     fn of(kind: Kind) -> Self {
         let resource = kind.resource();
         Self::new(resource.api_version, resource.kind)
     }
 
-    /// Its API group; empty for the core.
+    /// Its API group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// The plural that kubectl, too, takes a kind to have: most definitions have this one.
+    /// The plural that most definitions have. kubectl guesses it the same way.
     pub fn usual_plural(&self) -> String {
         let kind = self.kind.to_lowercase();
         match kind.strip_suffix('y') {
@@ -101,16 +103,17 @@ pub struct TemplateKind {
     pub kind: InstanceKind,
     /// The plural in URLs and roles, such as `nginxservers`.
     pub plural: String,
-    /// Whether we may read its objects, so that templates are rendered for them.
+    /// Whether templates may be rendered for its objects, which Copyrator may then read.
     pub for_each: bool,
-    /// The kind by which its objects are written, if templates may declare them. Where rules may copy them, too, it says so
-    /// ([`Kind::is_copied`]).
+    /// The kind that Copyrator writes its objects as, if templates may declare them. [`Kind::is_copied`] says
+    /// whether rules may copy them too.
     pub rendered: Option<Kind>,
     /// Where `writeStatus` writes, if anywhere.
     pub status: Option<StatusPlace>,
 }
 
-/// The groups with a dot that the API server of Kubernetes 1.36 serves itself; others of `k8s.io` are custom resources.
+/// The groups with a dot that the API server of Kubernetes 1.36 serves itself; others of `k8s.io` are custom
+/// resources.
 const KUBERNETES_GROUPS: [&str; 15] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -132,26 +135,26 @@ const KUBERNETES_GROUPS: [&str; 15] = [
 /// Where a template's `writeStatus` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatusPlace {
-    /// To the subresource `status`.
+    /// To the `status` subresource.
     Subresource,
-    /// To the object itself: its definition has no such subresource.
+    /// To the object itself, because its definition has no `status` subresource.
     Object,
 }
 
-/// Why a text is no [`TemplateKind`].
+/// Why a text is not a [`TemplateKind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTemplateKind {
-    /// It is not of the form.
+    /// The text does not have the form `APIVERSION/KIND/PLURAL/USE`.
     #[error(
         "{0:?} is no kind for templates: write APIVERSION/KIND/PLURAL/USE, such as \
          web.example.com/v1/NginxServer/nginxservers/forEach, with render, copy, forEach, status or statusField as use, or some of \
          them joined by +"
     )]
     Malformed(String),
-    /// What copies objects also writes them.
+    /// The text has `copy` without `render`, but copying an object means writing it.
     #[error("{0:?} has copy without render: write render+copy, since copies are written")]
     CopiedOnly(String),
-    /// A copy of such an object would not be the same as its source.
+    /// A kind of Kubernetes that rules cannot copy: a copy would differ from its source.
     #[error(
         "rules copy no {0}: of the kinds of Kubernetes they copy ConfigMaps, Secrets and those that copies.kinds (--copy-kinds) takes; \
          leave copy out, and have a CopyratorTemplate declare the object"
@@ -160,7 +163,8 @@ pub enum NoTemplateKind {
     /// Templates declare objects of too many kinds.
     #[error(transparent)]
     TooMany(#[from] TooManyKinds),
-    /// Two kinds name the same objects of the API. Copyrator would delete, as orphaned by one kind, what it writes by the other.
+    /// Two kinds name the same objects of the API. Copyrator would delete, as orphaned by one kind, what it
+    /// writes by the other.
     #[error(
         "{} and {} are the same objects, {}: write them by one of these kinds only",
         InstanceKind::of(*.0), InstanceKind::of(*.1), .0.resource().qualified()
@@ -169,7 +173,7 @@ pub enum NoTemplateKind {
 }
 
 impl TemplateKind {
-    /// What it is granted for, in the words of the chart's value.
+    /// The uses that the kind is granted for, in the words of the chart's value.
     pub fn uses(&self) -> impl Iterator<Item = &'static str> {
         let status = self.status.map(|place| match place {
             StatusPlace::Subresource => "status",
@@ -184,7 +188,7 @@ impl TemplateKind {
     /// Reads each of these, as [`Self::read`] does.
     ///
     /// # Errors
-    /// One is not of that form, there are too many kinds, or two are the same objects.
+    /// A text does not have that form, there are too many kinds, or two kinds name the same objects.
     pub fn read_all<'t>(
         texts: impl IntoIterator<Item = &'t str>,
         kinds: &GrantedKinds,
@@ -202,7 +206,7 @@ impl TemplateKind {
         Ok(read)
     }
 
-    /// Reads `APIVERSION/KIND/PLURAL/USE`; a kind whose objects templates declare has its place in `kinds`.
+    /// Reads `APIVERSION/KIND/PLURAL/USE`; a kind whose objects templates declare is added to `kinds`.
     ///
     /// # Errors
     /// The text is not of that form, or there are too many kinds.
@@ -223,7 +227,8 @@ impl TemplateKind {
         Ok(read)
     }
 
-    /// The same but for its place among the kinds that are rendered, and whether it is rendered and copied.
+    /// Parses the text, except [`Self::rendered`]. Also returns whether `render` and `copy` are among the
+    /// uses.
     fn parsed(text: &str) -> Option<(Self, bool, bool)> {
         let (rest, uses) = text.trim().rsplit_once('/')?;
         let (rest, plural) = rest.rsplit_once('/')?;
@@ -254,13 +259,13 @@ impl TemplateKind {
     }
 }
 
-/// Whether Kubernetes itself serves a group. Of such objects the cluster fills in fields, or controllers do.
+/// Whether Kubernetes itself serves a group. The cluster or its controllers fill in fields of such objects.
 pub(crate) fn is_of_kubernetes(group: &str) -> bool {
     !group.contains('.') || KUBERNETES_GROUPS.contains(&group)
 }
 
-/// The kind by which an object is written that a manifest names so; `None` where templates may not declare it: it is a Secret, whose
-/// values everybody could read in the template, or it has no name here, and is not `granted` either.
+/// The kind of a manifest with these names; `None` if templates may not declare it: it is a Secret, whose
+/// values everybody could read in the template, or a kind that is neither built in nor `granted`.
 pub fn rendered_kind(api_version: &str, kind: &str, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
     let is_it = |one: &&TemplateKind| *one.kind.api_version == *api_version && *one.kind.kind == *kind;
     let found = Kind::written_as(api_version, kind)

@@ -1,8 +1,8 @@
-//! The names that Kubernetes accepts, by what they name.
+//! The rules for names that Kubernetes accepts, by kind of name.
 
 use crate::api::Kind;
 
-/// What a name names. Kubernetes has other rules for each.
+/// A kind of name. Kubernetes has different rules for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     /// Namespaces: a label of RFC 1123.
@@ -17,7 +17,7 @@ pub enum NameKind {
     MetadataKey,
 }
 
-/// How far a name was read, one character after another.
+/// The state of reading a name byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameState(Part, Edge);
 
@@ -30,21 +30,21 @@ enum Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Edge {
-    /// Nothing of this word was read.
+    /// At the beginning of a word.
     Start,
     /// The name may end here.
     End,
-    /// The name goes on.
+    /// Within a word: the name may not end here.
     Inside,
 }
 
 impl NameKind {
-    /// What names objects of this kind.
+    /// The kind of name that objects of this kind have.
     pub fn of(kind: Kind) -> Self {
         if kind == Kind::RoleBinding { Self::RoleBinding } else { Self::Object }
     }
 
-    /// The most characters.
+    /// Maximum number of characters.
     pub fn longest(self) -> usize {
         match self {
             Self::Namespace => 63,
@@ -53,7 +53,7 @@ impl NameKind {
         }
     }
 
-    /// What such a name is called.
+    /// The noun for such a name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Namespace => "name of a namespace",
@@ -96,7 +96,7 @@ impl NameKind {
             && !(self == Self::RoleBinding && [".", ".."].contains(&text))
     }
 
-    /// Whether such a name can hold this character.
+    /// Whether such a name can contain this character.
     pub fn holds(self, one: char) -> bool {
         let parts = [Part::Prefix, Part::Name].into_iter();
         let mut all =
@@ -106,13 +106,14 @@ impl NameKind {
         all.any(|state| self.step(state, last).is_some())
     }
 
-    /// The states in which nothing was read.
+    /// The initial states.
     pub fn starts(self) -> impl Iterator<Item = NameState> {
         let prefix = (self == Self::MetadataKey).then_some(Part::Prefix);
         prefix.into_iter().chain([Part::Name]).map(|part| NameState(part, Edge::Start))
     }
 
-    /// The state after one more byte; `None` where no name goes on like that. All bytes of one of [`ALIKE`] give the same.
+    /// The state after one more byte; `None` if no name can continue with that byte. All bytes of one range
+    /// of [`ALIKE`] give the same state.
     pub fn step(self, NameState(part, edge): NameState, byte: u8) -> Option<NameState> {
         let (is_lower, is_first) = (byte.is_ascii_lowercase() || byte.is_ascii_digit(), edge == Edge::Start);
         let next = match (self, part) {
@@ -147,7 +148,7 @@ impl NameState {
     }
 }
 
-/// All bytes, in ranges between which [`NameKind::step`] tells.
+/// All bytes, in ranges that [`NameKind::step`] treats alike.
 pub const ALIKE: [(u8, u8); 14] = [
     (0, b'$'),
     (b'%', b'%'),

@@ -1,5 +1,5 @@
-//! What must be looked at again when something has changed. Asked on both sides of a change, so that what was
-//! wanted before it and what is wanted after it are both looked at.
+//! The keys to look at again after a change. Callers ask on both sides of the change, so that objects wanted
+//! before and objects wanted after are both looked at.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,17 +25,18 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// A request to look at something. Never a payload: its handler reads the world.
+/// A request to look at something. It has no payload: its handler reads the world.
 ///
-/// In the order in which they are best looked at: what slots and workloads may be done with is asked first,
-/// so that none of them is looked at in vain and no status says meanwhile that nobody has asked.
+/// The variants are in the order in which they are best looked at. Authority comes before slots and
+/// workloads, so that none is looked at in vain, and no status says meanwhile that the API server has not
+/// been asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A rule's or template's authority; and all of its slots, when that says something new.
+    /// The authority of a rule or template; and all of its slots, when the authority has news.
     Rule(NamespacedName),
-    /// What a template declares for one namespace or object, and the slots of that.
+    /// The objects that a template declares for one namespace or object, and their slots.
     Rendering(NamespacedName, InstanceName),
-    /// A monitor's authority, and its pods; and all of its workloads, when the authority says something new.
+    /// A monitor's authority, and its pods; and all of its workloads, when the authority has news.
     Monitor(NamespacedName),
     /// One possible copy, by the place where it would be.
     Slot(ObjectKey),
@@ -47,9 +48,9 @@ pub enum Key {
     MonitorStatus(NamespacedName),
     /// The status of a ConfigPolicy, by its name.
     Policy(Arc<str>),
-    /// What the writer of an object is to be told about it.
+    /// The problem to report to the author of an object.
     Remark(ObjectKey),
-    /// What is there already, which is to be held against the policies once more.
+    /// The existing objects, to check against the policies once more.
     Scan,
     /// The index of sources that annotations declare.
     SourceIndex,
@@ -60,7 +61,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Where it is; `None` where it is of the whole cluster.
+    /// The namespace of the key; `None` if the key belongs to the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::Slot(key) | Self::Remark(key) => Some(&key.namespace),
@@ -73,8 +74,8 @@ impl Key {
         }
     }
 
-    /// The namespace that pays for the key where nothing else has caused it: the one that declares; for an object that a template is
-    /// rendered for, the object's. `None` where the key is of the whole cluster.
+    /// The namespace that the work is charged to if nothing else has caused it: the key's own or, if a
+    /// template is rendered for a namespace, the template's. `None` if the key belongs to the whole cluster.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         match self {
             Self::Rendering(template, InstanceName { object: None, .. }) => Some(&template.namespace),
@@ -88,7 +89,7 @@ impl Key {
         }
     }
 
-    /// Whether the key is looked at when this store was listed once more.
+    /// Whether the key is looked at after this store was listed once more.
     fn is_of(&self, store: Store) -> bool {
         match self {
             Self::Slot(slot) => store == Store::of(slot.kind),
@@ -106,12 +107,12 @@ impl Key {
     }
 }
 
-/// What must be looked at again.
+/// Returns the keys to look at again after this change.
 pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     match changed {
         Changed::Namespace(name) => namespace(world, name),
         Changed::Object(key) => object(world, key),
-        // Its slots too: when it lets one go without having written it, another rule may want it.
+        // Also its slots: when the rule releases a slot that it has not written, another rule may want it.
         Changed::Rule(name) => {
             let slots = slots_to_check(world, name);
             slots.into_iter().chain([Key::Rule(name.clone())]).collect()
@@ -143,16 +144,16 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
             let workloads = workloads_of(world, name).into_iter().map(Key::Workload);
             workloads.chain([Key::Monitor(name.clone())]).collect()
         }
-        // What a policy refused may pass now.
+        // A write that a policy refused may pass now.
         Changed::Policy(name) => {
             let refused = world.memory().attempts().filter(|(_, attempt)| attempt.judged_by.is_some());
             let slots = refused.map(|(slot, _)| Key::Slot(slot.clone()));
             slots.chain([Key::Policy(name.clone()), Key::Scan, Key::Hooks]).collect()
         }
         Changed::Workload(key) => workload(world, key),
-        // Only warnings are made of it.
+        // The index serves warnings only.
         Changed::SourceIndex => BTreeSet::new(),
-        // Each status says what it may not show.
+        // Each status reports that it may be outdated.
         Changed::Lists => {
             let declared = world.rules().keys().chain(world.templates().keys()).cloned().map(Key::RuleStatus);
             declared.chain(world.monitors().keys().cloned().map(Key::MonitorStatus)).collect()
@@ -160,9 +161,10 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     }
 }
 
-/// Every slot of one rule, wanted or not any more, and those of its sources that another rule would take over
-/// if they were none. A rule that makes no copies has those that it made, and those that others may have
-/// because it makes none: the rest waits until it may, and its own key asks for it then. So does a template.
+/// Every slot of one rule, still wanted or not, and each of its sources that another rule would overwrite if
+/// it were no source. A rule that makes no copies has only its existing copies and the slots that another
+/// rule may get instead: the rule's own key asks for the rest once the rule may write. The same holds for a
+/// template.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     if rule.template().is_some() {
         return template_keys(world, rule).into_iter().collect();
@@ -175,7 +177,7 @@ pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     wanted.into_iter().chain(marked).chain(taken_over(world, rule)).map(Key::Slot).collect()
 }
 
-/// A rule that makes copies at present, as understood.
+/// The compiled rule, if it makes copies at present.
 fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRule> {
     let facts = world.rules().get(rule)?;
     let compiled = facts.compiled.as_deref().ok()?;
@@ -183,8 +185,8 @@ fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRul
     makes.then_some(compiled)
 }
 
-/// Every slot that a rule claims, whether it may write or not, and every copy: for people who want to know
-/// why a copy is not there. For a rule that comes to too many copies, those that are there.
+/// Every slot that a rule claims, whether the rule may write or not, and every copy: for people who want to
+/// know why a copy is not there. A rule with too many copies has only the existing ones.
 pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
     let claimed = world.rules().iter().filter_map(|(rule, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
@@ -195,21 +197,22 @@ pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
     claimed.flatten().chain(world.copies().cloned()).chain(taken_over).chain(rendered).collect()
 }
 
-/// Everything: at the start of leading, and in the sweep.
+/// Every key: when a leader starts, and in the sweep.
 pub fn everything(world: &World) -> BTreeSet<Key> {
     each(world).collect()
 }
 
-/// What must be looked at when a store was listed once more, in one namespace or in all: what is in it, or should be. A copy that somebody deleted while the
-/// watch was interrupted may be neither in the list nor known.
+/// The keys to look at after a store was listed once more, in one namespace or in all: those of objects that
+/// are in the store, or should be. A copy that somebody deleted while the watch was interrupted may be
+/// neither in the list nor known.
 pub fn listed_anew(world: &World, store: Store, place: Option<&str>) -> BTreeSet<Key> {
     let is_there = |key: &Key| place.is_none() || key.namespace().is_none() || key.namespace() == place;
     each(world).filter(|key| key.is_of(store) && is_there(key)).collect()
 }
 
-/// Each key of everything; a key can come twice.
+/// Iterates over every key; a key can come twice.
 fn each(world: &World) -> impl Iterator<Item = Key> {
-    // What another rule shares, or would take over, is that one's.
+    // Slots that another rule shares, or would take over, come with that rule.
     let rules = world.rules().keys().flat_map(|rule| {
         let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
         wanted.into_iter().map(Key::Slot).chain([Key::Rule(rule.clone())])
@@ -246,7 +249,7 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     if hangs_on_namespaces(world) {
         keys.insert(Key::Scan);
     }
-    // Nobody has been asked about a namespace that is new under its name.
+    // The API server has not been asked yet about a namespace that is new, or new under its name.
     for (rule, facts) in world.rules() {
         let names_it = facts.compiled.as_ref().is_ok_and(|compiled| compiled.names_namespace(name));
         if names_it && world.rule_authority(rule).is_none() {
@@ -264,7 +267,7 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
             let touched = selected.filter(|instance| demand.has(world, template, instance)).chain(before);
             keys.extend(touched.map(|instance| Key::Rendering(template.clone(), instance)));
         }
-        // As of rules above.
+        // As for the rules above.
         if compiled.names_namespace(name) && world.rule_authority(template).is_none() {
             keys.insert(Key::Rule(template.clone()));
         }
@@ -290,7 +293,7 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     keys
 }
 
-/// The slots of sources in a namespace that is not known, or not any more: they are copied once it is.
+/// The slots of sources in a namespace that is not known, or no longer known: they are copied once it is.
 fn sources_waiting_in<'w>(world: &'w World, name: &'w str) -> impl Iterator<Item = ObjectKey> {
     let rules =
         world.rules().iter().filter_map(|(rule, facts)| Some((rule, facts.compiled.as_deref().ok()?)));
@@ -324,14 +327,14 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     }
     if key.kind == Kind::Secret && *key.namespace == *world.settings().own_namespace {
         match &*key.name {
-            // Webhooks mint with whatever CA is there, and hooks must have it trusted.
+            // Webhooks issue certificates from whatever CA is there, and the hooks must trust that CA.
             CA_SECRET => drop(keys.insert(Key::Hooks)),
-            // With another key no mark of the cluster would be known.
+            // With another key, no mark in the cluster could be verified.
             KEY_SECRET => drop(keys.insert(Key::DigestKey)),
             _ => {}
         }
     }
-    // Expressions may read it.
+    // Template expressions may read the object.
     let readers = world.rendered_at(key).filter(|(.., object)| object.is_read);
     keys.extend(readers.map(|(template, instance, ..)| Key::Rendering(template.clone(), instance.clone())));
     if world.unreadable_object(key).is_some() {
@@ -344,7 +347,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }
-    // The status of a rule that does not want the object any more says what keeps it.
+    // The status of a rule that no longer wants the object says what delays its deletion.
     let deleted = facts.filter(|facts| facts.deletion.is_some()).and_then(|facts| facts.marks.as_deref());
     if let Some(marks) = deleted.filter(|marks| world.declaration(&marks.rule).is_some()) {
         keys.insert(Key::RuleStatus(marks.rule.clone()));
@@ -364,7 +367,7 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     keys
 }
 
-/// The statuses of the rules that may copy this object, whose labels cannot be read.
+/// The statuses of the rules that may copy this object; its labels cannot be read.
 fn statuses_naming(world: &World, key: &ObjectKey) -> Vec<Key> {
     let naming = world.rules().copying_from(&key.name).filter(|(rule, compiled)| {
         compiled.kind == key.kind && is_source_namespace(rule, compiled, &key.namespace)
@@ -372,14 +375,15 @@ fn statuses_naming(world: &World, key: &ObjectKey) -> Vec<Key> {
     naming.map(|(rule, _)| Key::RuleStatus(rule.clone())).collect()
 }
 
-/// Whether nobody has been asked yet whether a rule may: others wait for its slots meanwhile.
+/// Whether the API server has not been asked yet whether a rule may write: other rules wait for its slots
+/// meanwhile.
 fn is_waited_for(world: &World, rule: &NamespacedName) -> bool {
     world.rules().get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
 }
 
 fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
     let monitors = monitors_reaching(world, key).into_iter().map(Key::MonitorStatus);
-    // Its place may have become free.
+    // The workload may have left a place for another restart.
     let next = next_in_line(world, None).into_iter().map(Key::Workload);
     monitors.chain([Key::Workload(key.clone())]).chain(next).collect()
 }
@@ -394,8 +398,8 @@ fn of_kind<'w>(
     compiled.filter(move |(_, compiled)| compiled.instance_kind() == Some(kind))
 }
 
-/// What has to be looked at when an object has changed that templates are rendered for: what they declare for it, and what was
-/// made for it.
+/// The keys to look at after a change of an object that templates are rendered for: its renderings, and the
+/// objects made for it.
 fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeSet<Key> {
     let instance = InstanceName::of_object(name);
     let mut keys = BTreeSet::new();
@@ -414,8 +418,8 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
     keys
 }
 
-/// Everything that has to be looked at when a template has changed: what it is, or was, rendered for, and each object of it that
-/// is there.
+/// The keys to look at after a change of a template: everything that it is, or was, rendered for, and each of
+/// its existing objects.
 fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
     let demand = Demand::of(world, template);

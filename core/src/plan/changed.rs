@@ -1,4 +1,4 @@
-//! What has changed in the world, by name.
+//! A change in the world, by name.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use crate::{
     names::{InstanceKind, Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
-/// What has changed in the world, by name alone.
+/// A change in the world, by name alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Changed {
     /// A namespace appeared, was relabelled, or went.
     Namespace(Arc<str>),
-    /// A ConfigMap or Secret did.
+    /// An object of a kind that can be a copy, such as a ConfigMap, appeared, was changed, or went.
     Object(ObjectKey),
     /// A rule was written or went.
     Rule(NamespacedName),
     /// A template was written or went.
     Template(NamespacedName),
-    /// An object that templates are rendered for appeared, changed in what they read of it, or went.
+    /// An object that templates are rendered for appeared, changed in a field that they read, or went.
     Instance(InstanceKind, NamespacedName),
-    /// Whether the objects of such a kind are known did.
+    /// The objects of such a kind became known or unknown.
     Instances(InstanceKind),
-    /// Whether the objects of a kind that templates declare are known did.
+    /// The objects of a kind that templates declare became known or unknown.
     Granted(Kind),
     /// A monitor was written or went.
     Monitor(NamespacedName),
@@ -30,14 +30,15 @@ pub enum Changed {
     Policy(Arc<str>),
     /// A workload was written, made progress, or went.
     Workload(WorkloadKey),
-    /// The index of annotated sources did, where it is read instead of the sources.
+    /// The index of annotated sources changed, where it is read instead of the sources.
     SourceIndex,
     /// A list or watch has failed for long, or works again.
     Lists,
 }
 
 impl Changed {
-    /// The name under which the world knows the object where it cannot be read; `None` where it is invalid then, or is none.
+    /// The changed object, as the world names an unreadable one. `None` if the world holds such an object as
+    /// invalid instead, or if the change is about no object.
     pub fn unread_object(&self) -> Option<UnreadObject> {
         match self {
             Self::Namespace(name) => Some(UnreadObject::Namespace(name.clone())),
@@ -55,7 +56,7 @@ impl Changed {
         }
     }
 
-    /// Where it is; `None` where it is of the whole cluster.
+    /// The namespace of the change; `None` if it is about the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::Namespace(name) => Some(name),
@@ -80,7 +81,7 @@ impl From<&UnreadObject> for Changed {
     }
 }
 
-/// The objects that cannot be read and are such.
+/// The unreadable objects that match `is_such`, as changes.
 pub fn unread<'w>(
     world: &'w World,
     is_such: impl Fn(&UnreadObject) -> bool + 'w,

@@ -1,7 +1,8 @@
-//! Where ConfigMaps and Secrets must be known, and no more: a write of another one changes no plan.
+//! The namespaces whose ConfigMaps and Secrets the plans need. Writes in other namespaces change no plan.
 //!
-//! Every plan reads objects of the namespaces that are named here, and of no other. What is left out: an object that is neither in
-//! such a namespace nor has a label of ours is not told that its annotations are misspelt or lack the label beside them.
+//! Every plan reads objects of these namespaces, and of no other. The price: if an object is neither in such
+//! a namespace nor has a label of ours, its author gets no report that its annotations are misspelt or lack
+//! the label beside them.
 
 use std::{borrow::Borrow, sync::Arc};
 
@@ -24,7 +25,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Where objects must be known for everything that there is. Our own are among them.
+/// The namespaces that all plans need. Our own is among them.
 pub fn needed(world: &World) -> DataNeed {
     let mut need = DataNeed::in_namespace(&world.settings().own_namespace);
     world.rules().keys().for_each(|rule| of_rule(world, rule, &mut need));
@@ -41,7 +42,8 @@ pub fn needed(world: &World) -> DataNeed {
     need
 }
 
-/// Where objects must be known besides, after this has changed: together with what was needed before, that is all of [`needed`].
+/// The namespaces that plans need in addition after this change: together with the earlier need, this is all
+/// of [`needed`].
 pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
     let mut need = DataNeed::default();
     match changed {
@@ -83,19 +85,19 @@ pub fn needed_by(world: &World, changed: &Changed) -> DataNeed {
     need
 }
 
-/// Whether this process serves more than one rule. One that does not looks at copies of that rule only.
+/// Whether this process serves all rules. Otherwise it serves one rule, and looks only at that rule's copies.
 fn serves_all(world: &World) -> bool {
     world.settings().only_rule.is_none()
 }
 
-/// The labels of ours that count here.
+/// The labels of ours that this process looks at.
 fn labels(world: &World) -> impl Iterator<Item = OurLabel> {
     let declares = serves_all(world) && world.settings().annotations;
     [Some(OurLabel::Copy), declares.then_some(OurLabel::Declares)].into_iter().flatten()
 }
 
-/// Objects with such a label. While all namespaces are watched, no watch by label tells of them, but they are known; without them, their
-/// namespaces would be left, and then found to be needed.
+/// Objects with such a label. While all namespaces are watched, no watch by label reports these objects, but
+/// the world has them. Without them, their namespaces would be dropped, and then found to be needed.
 fn labelled(world: &World) -> impl Iterator<Item = &ObjectKey> {
     let told = move |label| world.data_scope().into_iter().flat_map(move |scope| scope.labelled_with(label));
     let is_all = |key: &ObjectKey| {
@@ -113,8 +115,8 @@ fn itself(key: &ObjectKey, need: &mut DataNeed) {
     }
 }
 
-/// The sources of a rule, and the places of its copies, whether it may write or not: others are kept from overwriting its sources. An
-/// invalid one may have any where its sources are.
+/// Adds the namespaces of a rule's sources and of its copies, whether the rule may write or not: no other
+/// rule may overwrite its sources. An invalid rule may have sources of either kind in its source namespaces.
 fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     let Some(facts) = world.rules().get(rule) else { return };
     match (&facts.compiled, rule.annotated()) {
@@ -133,7 +135,7 @@ fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     }
 }
 
-/// The places of what a template declares.
+/// Adds the namespaces of the objects that a template declares.
 fn of_template(world: &World, template: &NamespacedName, need: &mut DataNeed) {
     let Some(Ok(compiled)) = world.templates().get(template).map(|facts| &facts.compiled) else { return };
     for kind in declared(world, compiled) {
@@ -159,7 +161,7 @@ fn declared(world: &World, compiled: &CompiledTemplate) -> impl Iterator<Item = 
     compiled.kinds(&world.settings().template_kinds).filter_map(|kind| kind.data())
 }
 
-/// Everything that a policy is about: each change of it is judged anew.
+/// Adds the namespaces that a policy reaches: each change of an object there is judged anew.
 fn of_policy(world: &World, facts: &PolicyFacts, need: &mut DataNeed) {
     let Some(policy) = judging(facts) else { return };
     for kind in judged(facts) {
@@ -174,7 +176,7 @@ fn judged(facts: &PolicyFacts) -> impl Iterator<Item = DataKind> {
     DATA_KINDS.into_iter().filter(|kind| facts.spec.match_.kinds.contains(&PolicyKind::from(*kind)))
 }
 
-/// Of everything that selects namespaces, what selects this one.
+/// Adds what rules, templates and policies need in this namespace because they select it.
 fn of_namespace(world: &World, name: &Arc<str>, need: &mut DataNeed) {
     let Some(facts) = world.namespaces().get(name) else { return };
     let targets_it =
@@ -203,8 +205,8 @@ fn is_looked_at(facts: &WorkloadFacts) -> bool {
     facts.restarts.restart.is_some() || facts.restarts.applied.is_some()
 }
 
-/// The object that declares the rule of a copy: where it has lost its label it is found by nothing else, and the copies of such an
-/// object stay. Forged marks name nothing.
+/// Adds the object that declares the rule of a copy. If that object has lost its label, only the copy leads
+/// to it, and its copies stay. Forged marks are ignored.
 fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
     let marks = world.object(copy).filter(|facts| is_copy(world, copy, facts));
     let rule = marks.and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
@@ -212,7 +214,7 @@ fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
     source.into_iter().for_each(|source| itself(&source, need));
 }
 
-/// Adds namespaces until all are.
+/// Adds namespaces until the need covers all of them.
 fn in_each(need: &mut DataNeed, kind: DataKind, namespaces: impl Iterator<Item = impl Borrow<Arc<str>>>) {
     for namespace in namespaces {
         if need.is_all(kind) {

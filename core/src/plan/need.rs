@@ -1,4 +1,4 @@
-//! What a decision lacks. The reconciler fetches it into the world and plans again.
+//! The facts that a decision lacks. The reconciler fetches them into the world and plans again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 pub enum Need {
     /// The content of this ConfigMap or Secret, reduced to a [`crate::digest::Fingerprint`].
     Fingerprint(ObjectKey),
-    /// Whether this object, which somebody has changed, still has what its template names.
+    /// Whether this object, which somebody has changed, still has the fields that its template names.
     Drift(ObjectKey),
     /// The pods of this workload.
     Pods(WorkloadKey),

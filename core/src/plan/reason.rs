@@ -1,6 +1,6 @@
-//! The words for why a copy, a rule, a template or a monitor stands as it does: conditions, Events and commands say the same.
-//! Which of them a status has, and where: [`super::copy::rule_status`], `template_status` beside it, and
-//! `explain::monitor_status`.
+//! The reasons for the state of a copy, a rule, a template or a monitor. Conditions, Events and commands use
+//! the same words. [`super::copy::rule_status`], `template_status` beside it, and `explain::monitor_status`
+//! list the reasons of each status.
 
 use serde::{Serialize, Serializer};
 
@@ -10,14 +10,14 @@ use crate::{
     validate::SpecFault,
 };
 
-/// Why something stands as it does; as JSON, and for people, the word for it.
+/// The reason for a state. JSON and commands write one word for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Something is wrong with one copy.
     Problem(ProblemReason),
-    /// The identity that it acts with may not do what it declares.
+    /// The identity that the object acts with may not do what the object declares.
     Refused(RefusalReason),
-    /// It is the canary, which the webhook refuses to show that it is asked.
+    /// The object is the canary: the webhook refuses it to show that the API server asks.
     Canary,
     /// The API server has not been asked yet what the identity may do.
     AuthorityUnknown,
@@ -29,17 +29,17 @@ pub enum Reason {
     KindNotServed,
     /// The objects of a kind are not known.
     KindUnread,
-    /// The API server would refuse what a template says.
+    /// The API server would refuse what a template declares.
     TypeError,
-    /// Its spec says that nothing is to happen.
+    /// Its spec suspends it.
     Suspended,
-    /// What the decision depends on could not be read.
+    /// The facts that the decision depends on could not be read.
     Unread,
     /// The copy is missing, and is made.
     Missing,
     /// The copy is other than declared, and is changed.
     Differs,
-    /// No update makes it right: it is made anew.
+    /// No update can correct it: it is deleted and created again.
     Replace,
     /// An object that Copyrator did not make is taken over.
     TakeOver,
@@ -61,13 +61,13 @@ pub enum Reason {
     Braked,
     /// The object is immutable, or the field is.
     Immutable,
-    /// The object is a copy: what is written is its source.
+    /// The object is a copy: change its source instead.
     Copy,
     /// It is as it should be.
     InOrder,
     /// The namespace or the object does not exist.
     NotFound,
-    /// Our own objects are in the namespace.
+    /// Copyrator's own objects are in the namespace.
     OwnNamespace,
     /// It is a system namespace.
     SystemNamespace,
@@ -91,7 +91,7 @@ pub enum Reason {
     Copying,
     /// Objects of a template are being written.
     Rendering,
-    /// What a template's expressions read is waited for.
+    /// The template waits for an object that its expressions read.
     WaitingFor,
     /// Every copy is in order.
     AllCopied,
@@ -101,11 +101,11 @@ pub enum Reason {
     Incomplete,
     /// The rule names no namespace that takes copies.
     NoTarget,
-    /// The template is rendered for nothing.
+    /// The template is rendered for no namespace or object.
     NoInstance,
-    /// There is nothing that the monitor watches.
+    /// No object exists that the monitor watches.
     NoObject,
-    /// There is nothing that the monitor would restart.
+    /// No workload exists that the monitor would restart.
     NoWorkload,
     /// The monitor watches.
     Watching,

@@ -1,5 +1,4 @@
-//! What is worth an Event about a rule or monitor that annotations declare. It has no status to look it up
-//! in.
+//! Events about a rule or monitor that annotations declare: it has no status that people could read.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -13,7 +12,7 @@ pub struct StatusEvent<'s> {
     pub is_warning: bool,
     /// One word: a reason of `Ready`, of `Authorized` or of a problem.
     pub reason: &'s str,
-    /// What is the case, and what to do about it.
+    /// The message of the condition, or the size of a large spread.
     pub message: String,
 }
 
@@ -36,10 +35,10 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
     }
 }
 
-/// An Event for each thing that `after` says and `before` did not: a fault, each time that it changes; and that
-/// everything is in order, where there was a fault before. Where nothing is known from before, as after the reconciler has started,
-/// there is no Event that everything is in order. `ready` is the reason of `Ready` in `after`; `large` is a source that is large for so
-/// many targets, if that is news.
+/// Returns an Event for each fault that is new in `after`, or has changed since `before`, and one if a fault
+/// in `before` is gone and everything is in order. Without an earlier status, as after a start of the
+/// reconciler, no Event says that everything is in order. `ready` is the reason of `Ready` in `after`;
+/// `large` is a source that is large for so many targets, if that is news.
 pub fn status_events<'s>(
     before: StatusParts<'_>,
     (after, ready): (StatusParts<'s>, Reason),
@@ -47,7 +46,7 @@ pub fn status_events<'s>(
 ) -> Vec<StatusEvent<'s>> {
     let was = wrong(before);
     let is = wrong(after);
-    // `Degraded` counts problems in its message: only another first one is told.
+    // `Degraded` counts problems in its message: only a change of the first problem makes an Event.
     let first = |said: StatusParts<'_>| said.problems.first().map(|one| one.message.clone());
     let (first_was, first_is) = (first(before), first(after));
     let same = |one: &Condition, other: &Condition| {
@@ -74,10 +73,10 @@ pub fn status_events<'s>(
     all
 }
 
-/// The conditions that say that something is wrong.
+/// The conditions that report a fault.
 fn wrong(said: StatusParts<'_>) -> Vec<&Condition> {
     let stalled = condition(said, "Stalled");
-    // A right that we lack is both, and said once.
+    // A missing right sets Stalled and Degraded with the same reason; report it once.
     let is_told = |one: &&Condition| stalled.is_some_and(|stalled| stalled.reason == one.reason);
     let degraded = condition(said, "Degraded").filter(|one| !is_told(one));
     stalled.into_iter().chain(degraded).filter(|one| one.status == "True").collect()

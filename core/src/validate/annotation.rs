@@ -1,5 +1,5 @@
-//! What a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and [`COPY_TO_SELECTOR`], a
-//! monitor by [`RESTART_PODS`].
+//! Rules and monitors that a ConfigMap's or Secret's own annotations declare: a rule by [`COPY_TO`] and
+//! [`COPY_TO_SELECTOR`], a monitor by [`RESTART_PODS`].
 
 use std::collections::BTreeSet;
 
@@ -19,11 +19,11 @@ use crate::{
     names::{Kind, NameKind, ObjectKey},
 };
 
-/// As many names as a term of a rule allows.
+/// The maximum number of names, as in a term of a rule.
 const MOST_NAMES: usize = 64;
 
-/// The spec of the rule that an object's annotations declare, or everything that is wrong with them. The rule
-/// copies this object alone. `None` without such annotations.
+/// Compiles the rule that an object's annotations declare, or returns all their problems. The rule copies
+/// this object alone. `None` without such annotations.
 pub fn annotated_rule<'a>(
     kind: DataKind,
     name: &str,
@@ -73,8 +73,8 @@ pub fn annotated_rule<'a>(
     Some(CompiledRule::compile(&spec, &BTreeSet::new()).map(|compiled| (spec, compiled)))
 }
 
-/// The spec of the monitor that an object's annotation declares, or everything that is wrong with it. The
-/// monitor watches this object alone and deletes the pods with these labels. `None` without the annotation.
+/// Compiles the monitor that an object's annotation declares, or returns all its problems. The monitor
+/// watches this object alone and deletes the pods with these labels. `None` without the annotation.
 pub fn annotated_monitor<'a>(
     kind: DataKind,
     name: &str,
@@ -102,14 +102,14 @@ pub fn annotated_monitor<'a>(
     Some(CompiledMonitor::compile(&spec).map(|compiled| (spec, compiled)))
 }
 
-/// Only the length of a longer text is known.
+/// Reports a text that is longer than [`LONGEST`]: Copyrator does not keep such a text whole.
 fn too_long(annotation: &str, text: &str) -> Option<Problem> {
     let is_too_long = text.len() > LONGEST;
     is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
 }
 
-/// The problem of annotations without the label [`DECLARES`], which have no effect, with the command that
-/// sets it.
+/// Returns the problem of annotations without the label [`DECLARES`], which have no effect. Its message has
+/// the command that sets the label.
 pub fn not_declared(object: &ObjectKey) -> Problem {
     let message = format!(
         "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
@@ -119,15 +119,15 @@ pub fn not_declared(object: &ObjectKey) -> Problem {
     SpecFault::LabelMissing.problem(message)
 }
 
-/// The command that makes an object's annotations count.
+/// Returns the kubectl command that sets the label [`DECLARES`] on an object.
 pub fn labelling(object: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = object;
     let kind = kind.resource().singular();
     format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
 }
 
-/// The annotations of a ConfigMap or Secret that have our prefix and no effect, and what they were probably
-/// meant to be.
+/// Returns a message for each annotation of a ConfigMap or Secret that has our prefix but no effect. It
+/// suggests what the annotation was probably meant to be.
 pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;
@@ -147,11 +147,11 @@ pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, 
     annotations.into_iter().filter_map(wrong).collect()
 }
 
-/// How many annotations of a workload are told of at once.
+/// The maximum number of a workload's annotations that one message names.
 const MOST_TOLD: usize = 3;
 
-/// What is wrong with the annotations of a workload, and of its pod template, that have our prefix and no effect; only their keys are
-/// read.
+/// Returns the problems of annotations on a workload and its pod template that have our prefix but no effect;
+/// `None` without any. Only the keys are read.
 pub fn unknown_on_workload<'a>(
     keys: impl IntoIterator<Item = &'a str>,
     of_template: impl IntoIterator<Item = &'a str>,
@@ -177,7 +177,8 @@ pub fn unknown_on_workload<'a>(
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// What is wrong with annotations of ours on a Job or CronJob, which have no effect; only their keys are read.
+/// Returns the problem of our annotations on a Job or CronJob, where they have no effect. Only the keys are
+/// read.
 pub fn idle_on_jobs<'a>(kind: &str, mut keys: impl Iterator<Item = &'a str>) -> Option<String> {
     let key = keys.find(|key| WRITTEN.contains(key))?;
     Some(format!(
@@ -189,7 +190,7 @@ pub fn idle_on_jobs<'a>(kind: &str, mut keys: impl Iterator<Item = &'a str>) -> 
 /// The annotations of ours that users write on ConfigMaps and Secrets.
 const WRITTEN: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, RESTART, RESTART_PODS];
 
-/// The annotations of ours that Copyrator writes on them.
+/// Whether Copyrator itself writes this annotation.
 fn is_ours(key: &str) -> bool {
     const OURS: [&str; 9] = [
         REMOVE_AFTER,

@@ -4,26 +4,26 @@ use serde_json::Value;
 
 use crate::api::Problem;
 
-/// The paths, as in `spec.targets[0].label`, of what was `given` and is missing in what was `understood`:
-/// decoding and encoding dropped it. Empty values do not count.
+/// Returns the paths, as in `spec.targets[0].label`, of fields that are in `given` but not in `understood`:
+/// decoding has dropped them. Empty values do not count.
 pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     lost("spec", given, understood, &mut paths);
     paths
 }
 
-/// What is wrong with a spec: the reason of a [`Problem`] that is found in it.
+/// A fault of a spec: the reason of a [`Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecFault {
-    /// A value makes no sense.
+    /// A value is not valid.
     Invalid,
-    /// A field or a word is of another version of Copyrator.
+    /// A field or a word belongs to another version of Copyrator.
     UnsupportedField,
-    /// Annotations have no effect, since the label beside them is missing.
+    /// Annotations have no effect, since the object lacks the label that enables them.
     LabelMissing,
-    /// A template's text does not have the types of a kind.
+    /// A manifest of a template has a value of the wrong type for its kind.
     TypeError,
-    /// The kind that a rule names is not granted to rules.
+    /// The administrator has not granted rules the kind that a rule names.
     KindNotGranted,
 }
 
@@ -31,7 +31,7 @@ impl SpecFault {
     const ALL: [Self; 5] =
         [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::TypeError, Self::KindNotGranted];
 
-    /// The word for statuses.
+    /// The reason in a status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "Invalid",
@@ -47,12 +47,13 @@ impl SpecFault {
         Problem { reason: self.as_str().into(), message, ..Problem::default() }
     }
 
-    /// The fault that a problem of a status names; `None` of a problem of another kind, or of another version.
+    /// Returns the fault that a problem of a status names; `None` for other problems, or those of another
+    /// version.
     pub fn of(problem: &Problem) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.as_str() == problem.reason)
     }
 
-    /// Why a spec with these problems is not acted on: its first fault.
+    /// Returns the reason why Copyrator does not act on a spec with these problems: the first fault.
     pub fn first(problems: &[Problem]) -> Self {
         problems.first().and_then(Self::of).unwrap_or(Self::Invalid)
     }

@@ -10,15 +10,15 @@ use crate::{api::Problem, names::NameKind};
 pub struct Globs {
     literals: Vec<String>,
     matchers: Vec<Matcher>,
-    /// What every name that matches begins with.
+    /// The common prefix of all names that match.
     prefix: String,
 }
 
-/// A glob. Nearly all are plain and need no regular expression, which matters: each key of each write is
-/// matched against all of them.
+/// A glob. Nearly all globs are plain and need no regular expression. That makes them fast: each key of each
+/// write is matched against all globs.
 #[derive(Clone, Debug)]
 enum Matcher {
-    /// With one `*` at most, at this byte, and any number of `?`.
+    /// A glob with at most one `*`, at this byte, and any number of `?`.
     Plain(String, Option<usize>),
     Other(GlobMatcher),
 }
@@ -56,11 +56,11 @@ enum Entry {
     Glob(Matcher),
 }
 
-/// Why a list does not take an entry.
+/// The reason why a list does not accept an entry.
 enum EntryFault {
     Empty,
     NoGlob(globset::ErrorKind),
-    /// No name can match it.
+    /// No name can match the entry.
     Misfit,
 }
 
@@ -85,7 +85,7 @@ impl Entry {
 }
 
 impl EntryFault {
-    /// What is wrong with the entry, and what to write instead.
+    /// Returns the fault of the entry, and what to write instead.
     fn said(&self, entry: &str, kind: NameKind) -> String {
         match self {
             Self::Empty => "is empty; write a name, or * for all".into(),
@@ -101,12 +101,13 @@ impl EntryFault {
     }
 }
 
-/// Whether a list takes this entry: whether any name can match it.
+/// Whether a list accepts this entry, that is, whether any name can match it.
 pub fn can_match(entry: &str, kind: NameKind) -> bool {
     Entry::read(entry, kind).is_ok()
 }
 
-/// What is wrong with a text that must be one name, and what to write instead; `None` for a name. Globs are not taken.
+/// Returns the problem of a text that must be one name, and what to write instead; `None` for a valid name.
+/// Globs are not accepted.
 pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
     if kind.is_name(text) {
         return None;
@@ -119,12 +120,12 @@ pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
     Some(format!("{text:?} is no {}: {meant}", kind.noun()))
 }
 
-/// Reports a text that must be one name and is none.
+/// Reports a text that must be one name and is not.
 pub(crate) fn check_name(field: &str, text: &str, kind: NameKind, problems: &mut Vec<Problem>) {
     problems.extend(name_fault(text, kind).map(|what| invalid(field, what)));
 }
 
-/// Whether they are equal, where `?` stands for one byte, as in the regular expression engine.
+/// Whether both are equal; `?` in the glob stands for one byte, as in the regular expression engine.
 fn is_alike(glob: &[u8], name: &[u8]) -> bool {
     glob.len() == name.len() && glob.iter().zip(name).all(|(glob, name)| *glob == b'?' || glob == name)
 }
@@ -134,8 +135,8 @@ fn is_plain(entry: &str) -> bool {
 }
 
 impl Globs {
-    /// Compiles a list of names and globs for names of this kind, and reports each bad entry at its index below `field`. An entry that
-    /// no name can match is bad: in an exclusion it would exclude nothing.
+    /// Compiles a list of names and globs for names of this kind, and reports each bad entry at its index
+    /// below `field`. An entry that no name can match is bad: in an exclusion, it would exclude nothing.
     pub fn compile(field: &str, entries: &[String], kind: NameKind, problems: &mut Vec<Problem>) -> Self {
         let mut globs = Self::default();
         for (index, entry) in entries.iter().enumerate() {
@@ -152,7 +153,7 @@ impl Globs {
         globs
     }
 
-    /// What every name that matches begins with; empty where nothing is known of that.
+    /// Returns the common prefix of all names that match; empty if it is unknown.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -179,7 +180,7 @@ impl Globs {
     }
 }
 
-/// The characters that mean something in a glob.
+/// The characters that are special in a glob.
 const SPECIAL: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
 
 /// Whether an entry of a list stands for one name.
@@ -220,7 +221,7 @@ pub enum NameGlob<'e> {
     Pattern(String),
 }
 
-/// The form of one name or glob.
+/// Returns the form of one name or glob.
 pub fn name_glob(entry: &str) -> NameGlob<'_> {
     match (entry.strip_suffix('*'), entry.strip_prefix('*')) {
         _ if is_literal(entry) => NameGlob::Literal,

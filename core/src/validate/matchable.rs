@@ -1,4 +1,4 @@
-//! Whether any name matches a glob: both are read together, as automata.
+//! Decides whether any name can match a glob, by running the automata of both together.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,13 +10,15 @@ use regex_automata::{
 
 use crate::names::{ALIKE, NameKind, NameState};
 
-/// Whether a name of this kind matches, and each character outside of brackets can stand in one: in `{a,^b}` one half is a mistake.
+/// Whether a name of this kind can match the glob, and can contain each character outside of brackets: in
+/// `{a,^b}`, one half is a mistake.
 pub(super) fn is_matchable(glob: &Glob, kind: NameKind) -> bool {
     stray(glob.glob(), kind).is_none()
         && automaton(glob).and_then(|nfa| shortest(&nfa, kind)).is_some_and(|length| length <= kind.longest())
 }
 
-/// The first character outside of brackets that means nothing in a glob and stands in no name.
+/// Returns the first character outside of brackets that is not special in a glob and that no name can
+/// contain.
 pub(super) fn stray(glob: &str, kind: NameKind) -> Option<char> {
     let (mut braces, mut is_class) = (0_u32, false);
     glob.chars().find(|one| match one {
@@ -83,7 +85,7 @@ fn shortest(glob: &NFA, kind: NameKind) -> Option<usize> {
             State::Match { .. } if name.may_end() => return Some(length),
             State::Match { .. } | State::Fail => &[],
         };
-        // A state that costs no character comes before those that do.
+        // Transitions that consume no character come first.
         free.iter().for_each(|next| waiting.push_front((*next, name, length)));
     }
     None

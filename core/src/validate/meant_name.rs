@@ -1,4 +1,4 @@
-//! What was meant by a text that stands in a list of names, and that no name can match.
+//! Suggests a replacement for an entry of a list of names that no name can match.
 
 use super::regex_globs::{Anchoring, globs};
 use crate::names::NameKind;
@@ -7,7 +7,7 @@ use crate::names::NameKind;
 const AROUND: [char; 15] =
     ['\u{200b}', '\u{feff}', '"', '\'', '`', '´', '“', '”', '„', '‟', '‘', '’', '‚', '«', '»'];
 
-/// What to write instead, as the end of a message. `is_fine` says what the list takes.
+/// Returns the suggestion, as the end of a message. `is_fine` is whether the list accepts an entry.
 pub(super) fn meant_name(text: &str, kind: NameKind, is_fine: impl Fn(&str) -> bool) -> String {
     let fine = |text: &str| [text.to_owned(), text.to_lowercase()].into_iter().find(|one| is_fine(one));
     let bare = text.trim_matches(|one: char| one.is_whitespace() || AROUND.contains(&one));
@@ -60,7 +60,7 @@ fn between_slashes(text: &str) -> Option<&str> {
     text.strip_prefix('/').and_then(|text| text.strip_suffix('/'))
 }
 
-/// The globs that match what a regular expression over whole names matches.
+/// Returns globs that match the same names as a regular expression over whole names.
 fn as_globs(regex: &str) -> Option<Vec<String>> {
     let inner = between_slashes(regex).unwrap_or(regex);
     let inner = inner.strip_prefix('^').unwrap_or(inner);

@@ -12,7 +12,7 @@ use crate::{
 
 /// How long content must stay unchanged before a restart, by default.
 pub const QUIET_PERIOD: Duration = Duration::from_secs(2);
-/// The least time between two restarts of a workload, by default.
+/// The shortest time between two restarts of a workload, by default.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The compiled spec of a `ConfigMonitor`.
@@ -26,7 +26,7 @@ pub struct CompiledMonitor {
     pub strategy: StrategyType,
     /// How long content must stay unchanged before a restart.
     pub quiet_period: Duration,
-    /// The least time between two restarts of one workload.
+    /// The shortest time between two restarts of one workload.
     pub min_interval: Duration,
     /// Order and concurrency of restarts; `None`: each workload restarts on its own.
     pub stage: Option<CompiledStage>,
@@ -34,7 +34,7 @@ pub struct CompiledMonitor {
     pub window: Option<CompiledWindow>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether nothing restarts for this monitor.
+    /// Whether the monitor is suspended, so that it restarts no workload.
     pub suspend: bool,
 }
 
@@ -54,8 +54,7 @@ pub struct CompiledWatch {
 pub enum WorkloadChoice {
     /// Every workload that references a watched object.
     References,
-    /// Pods by their labels: the compiled selector, and the one that the user wrote, for lists by the API
-    /// server.
+    /// Pods by their labels: the compiled selector, and the original one for list requests to the API server.
     Pods(Selector, LabelSelector),
     /// Workloads by kind and name.
     Names(Vec<(WorkloadKind, String)>),

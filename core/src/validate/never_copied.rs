@@ -1,10 +1,10 @@
-//! Objects that Kubernetes keeps in every namespace and that Copyrator therefore never reads. A rule or monitor that names one could
-//! never do anything.
+//! Objects that Kubernetes keeps in every namespace and that Copyrator therefore never reads. A rule or
+//! monitor that names one could never do anything with it.
 
 use super::invalid;
 use crate::{api::Problem, names::Kind};
 
-/// Reports each of a list's names that is such an object; `names` are the entries of `field` as the user wrote them.
+/// Reports each name of such an object in a list. `names` are the entries of `field` as the user wrote them.
 pub(super) fn check(field: &str, kind: Kind, names: &[String], problems: &mut Vec<Problem>) {
     for (index, name) in names.iter().enumerate() {
         if is_never_copied(kind, name) {

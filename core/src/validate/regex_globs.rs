@@ -1,6 +1,6 @@
-//! Converts a regular expression over names to names and globs that match exactly the same, or says why that
-//! is impossible. The library that reads our own patterns reads these, too; only parts that mean the same in
-//! Go, Python and .NET are accepted.
+//! Converts a regular expression to names and globs that match exactly the same names, or returns the reason
+//! why that is impossible. The parser is that of our own patterns; it accepts only syntax that has the same
+//! meaning in Go, Python and .NET.
 
 use regex_syntax::ast::{
     AssertionKind, Ast, ClassPerlKind, ClassSet, ClassSetItem, Literal, LiteralKind, RepetitionKind,
@@ -37,7 +37,7 @@ enum Piece {
 
 type Branch = Vec<Piece>;
 
-/// Names and globs that match what the pattern matches.
+/// Returns names and globs that match the same names as the pattern.
 ///
 /// # Errors
 /// The part of the pattern that no glob can express.
@@ -189,8 +189,8 @@ fn glob(mut branch: Branch, anchoring: Anchoring) -> Result<String, String> {
     if glob.is_empty() { Err("matches no name".into()) } else { Ok(glob) }
 }
 
-/// Where the first match must be the whole name, an alternative that matches the beginning of a later one's
-/// match hides the later one.
+/// Refuses alternatives whose order matters. If the first match must be the whole name, an alternative that
+/// matches the beginning of a later alternative's match hides the later one.
 fn order_is_harmless(branches: &[Branch]) -> Result<(), String> {
     let start = |branch: &Branch| -> (String, bool) {
         let mut text = String::new();

@@ -27,7 +27,8 @@ pub struct CompiledRule {
     pub object_selector: Option<Selector>,
     /// The namespaces of the sources, in order and each once; empty: the rule's own namespace.
     pub source_namespaces: Vec<String>,
-    /// Which of several sources is copied whose copies get one name; `None`: the one that was copied first.
+    /// Which source is copied if the copies of several sources get the same name; `None`: the source that was
+    /// copied first.
     pub prefer: Option<Prefer>,
     /// The terms of `spec.targets`, of which one must match.
     pub targets: Vec<CompiledTarget>,
@@ -35,7 +36,7 @@ pub struct CompiledRule {
     pub exclude: Globs,
     /// How a copy differs from its source.
     pub shape: CompiledShape,
-    /// What to do about an object that is not ours.
+    /// The policy for an object that has the copy's name and that Copyrator does not own.
     pub conflict: ConflictPolicy,
     /// What happens to an orphaned copy.
     pub deletion: DeletionPolicy,
@@ -43,7 +44,7 @@ pub struct CompiledRule {
     pub grace: Option<Duration>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether nothing is written or deleted for this rule.
+    /// Whether the rule is suspended: Copyrator writes and deletes nothing for it.
     pub suspend: bool,
 }
 
@@ -93,7 +94,7 @@ pub struct CompiledMeta {
 }
 
 impl CompiledRule {
-    /// Compiles a spec where rules copy these custom resources, too.
+    /// Compiles a spec. Rules can also copy custom resources that are `granted`.
     ///
     /// # Errors
     /// All problems, at least one; each names its field and the fix.
@@ -106,7 +107,7 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
-        // What else is wrong is told, too.
+        // Continue after an error, to report all problems.
         let kind = source_kind(source, granted).map_err(|problem| problems.push(problem));
         let kind = kind.unwrap_or(Kind::ConfigMap);
         let names = source.names.as_ref();
@@ -254,7 +255,7 @@ impl CompiledShape {
 }
 
 impl CompiledKeys {
-    /// The name under which a source's key is copied; `None` where it is not.
+    /// Returns the key in the copy for a key of the source; `None` if the key is not copied.
     pub fn carried<'a>(&'a self, key: &'a str) -> Option<&'a str> {
         let wanted =
             self.include.as_ref().is_none_or(|include| include.matches(key)) && !self.exclude.matches(key);
@@ -263,7 +264,7 @@ impl CompiledKeys {
 }
 
 impl CompiledMeta {
-    /// The entries of a copy, given those of its source.
+    /// Returns the entries of a copy, given the entries of its source.
     pub fn carried<'a>(
         &self,
         source: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -7,7 +7,7 @@ const OPAQUE: &str = "Opaque";
 
 struct SecretType {
     name: &'static str,
-    /// Keys that it must have: all of them, or one of them.
+    /// The required keys: all of them, or with `any_will_do` one of them.
     required: &'static [&'static str],
     any_will_do: bool,
     /// Other keys that such Secrets often have.
@@ -43,13 +43,15 @@ const TYPES: [SecretType; 5] = [
 ];
 
 impl CompiledKeys {
-    /// The type of the copy of a Secret of this type: [`OPAQUE`] where the copy lacks keys that the type must have.
+    /// Returns the type of the copy of a Secret of this type: [`OPAQUE`] if the copy lacks required keys of
+    /// the type.
     pub fn copied_type<'t>(&self, source: &'t str) -> &'t str {
         let left = TYPES.iter().any(|one| one.name == source && !self.give(one));
         if left { OPAQUE } else { source }
     }
 
-    /// The types of Secrets whose copies become [`OPAQUE`], as far as the names of keys show that such Secrets are meant.
+    /// Returns the types of Secrets whose copies become [`OPAQUE`], if the named keys show that the rule is
+    /// meant for such Secrets.
     pub fn types_left(&self) -> Vec<&'static str> {
         let named = self.include.iter().chain([&self.exclude]).flat_map(|list| list.names());
         let named: Vec<&String> = named.chain(self.rename.keys()).collect();
@@ -59,7 +61,7 @@ impl CompiledKeys {
         TYPES.iter().filter(|one| !self.give(one) && is_meant(one)).map(|one| one.name).collect()
     }
 
-    /// Whether a copy has what the type must have, where its source has.
+    /// Whether a copy has the required keys of the type if its source has them.
     fn give(&self, type_: &SecretType) -> bool {
         let renamed =
             |key: &str| self.rename.iter().any(|(old, new)| new == key && self.carried(old).is_some());

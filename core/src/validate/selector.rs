@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use super::{check_name, invalid};
 use crate::{api::Problem, names::NameKind};
 
-/// The label of each Namespace that has its name.
+/// The label that contains the name of a Namespace.
 const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
 
 /// A compiled LabelSelector. An empty one matches everything.
@@ -29,7 +29,7 @@ enum Operator {
 }
 
 impl Selector {
-    /// Compiles a selector, and reports below `field` what is wrong.
+    /// Compiles a selector, and reports its problems below `field`.
     pub fn compile(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
@@ -51,8 +51,8 @@ impl Selector {
         Self(requirements)
     }
 
-    /// Compiles a selector of namespaces, likewise. Their names are a label of theirs: a value that no namespace can be called would
-    /// exclude nothing, or select nothing, in silence.
+    /// Compiles a selector of namespaces. Also reports a value of `kubernetes.io/metadata.name` that no
+    /// namespace can have: the value would silently exclude nothing, or select nothing.
     pub fn of_namespaces(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let compiled = Self::compile(field, selector, problems);
         let named = compiled.0.iter().filter(|requirement| requirement.key == NAME_OF_NAMESPACE);
@@ -69,12 +69,13 @@ impl Selector {
         self.0.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
     }
 
-    /// The keys of the labels that it looks at.
+    /// Returns the keys of the labels that the selector reads.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|requirement| requirement.key.as_str())
     }
 
-    /// The first requirement that labels do not meet, as kubectl writes it, and the value of its label.
+    /// Returns the first requirement that the labels do not meet, as kubectl writes it, and the value of its
+    /// label.
     pub fn unmet<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<(String, Option<&'a str>)> {
         let mut values = self.0.iter().map(|requirement| (requirement, label(&requirement.key)));
         let (requirement, value) = values.find(|(requirement, value)| !requirement.is_met(*value))?;

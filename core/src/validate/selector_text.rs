@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 /// `labels.Parse`, except for `<` and `>`, which a LabelSelector lacks. Keys and values are not validated.
 ///
 /// # Errors
-/// What is wrong, and what to write instead.
+/// The text is not a selector; the message says what to write instead.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
         return Err("is empty; write labels such as team=blue".into());

@@ -1,4 +1,4 @@
-//! Which kind a rule copies.
+//! Resolves the kind of a rule's sources.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,11 @@ use crate::{
 
 const FIELD: &str = "spec.source.kind";
 
-/// The kind of a rule's sources: one that has a name here, or a custom resource that is `granted` to rules.
+/// Returns the kind of a rule's sources: a built-in [`Kind`], or a custom resource that is `granted` to
+/// rules.
 ///
 /// # Errors
-/// Rules do not copy objects of that kind, or not here; with the way out.
+/// Rules do not copy objects of that kind, or not in this installation. The problem names the alternative.
 pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>) -> Result<Kind, Problem> {
     let (kind, version) = (&*source.kind, source.api_version.as_deref());
     let group = version.map(group);

@@ -2,7 +2,7 @@
 
 /// The closest of these words, if it is close at all: another case, a plural, or one or two typing errors.
 pub fn meant<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    // Longer than any word of ours, so it is not worth the time.
+    // The text is longer than any known word: skip the slow comparison.
     if written.len() > LONGEST {
         return None;
     }

@@ -8,7 +8,7 @@ use crate::api::{Pace, Problem, Span};
 /// The order of restarts, and how many run at once.
 #[derive(Clone, Debug)]
 pub struct CompiledStage {
-    /// How many may be under way at once; `None`: no limit.
+    /// The maximum number of concurrent restarts; `None`: no limit.
     pub max_concurrent: Option<usize>,
     /// How long a restarted workload must stay ready before the next one follows.
     pub soak: Duration,
@@ -16,7 +16,7 @@ pub struct CompiledStage {
 }
 
 impl CompiledStage {
-    /// Compiles a pace, and reports what is wrong with it; `None` where it does not order restarts.
+    /// Compiles a pace, and reports its problems; `None` if the pace does not order restarts.
     pub(super) fn compile(pace: &Pace, problems: &mut Vec<Problem>) -> Option<Self> {
         let soak = pace.soak.as_ref().map_or(Ok(Duration::ZERO), Span::get).unwrap_or_else(|error| {
             problems.push(invalid("spec.pace.soak", error));
@@ -35,7 +35,8 @@ impl CompiledStage {
         says_something.then_some(Self { max_concurrent, soak, order })
     }
 
-    /// The index of the first group whose selector selects a workload's pods; otherwise that of the last group.
+    /// Returns the index of the first group whose selector selects a workload's pods, or else of the last
+    /// group.
     pub fn group(&self, is_selected: impl Fn(&Selector) -> bool) -> usize {
         self.order.iter().position(is_selected).unwrap_or(self.order.len())
     }

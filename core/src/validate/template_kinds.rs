@@ -2,7 +2,7 @@
 
 use crate::{api::GROUP, names::TemplateKind};
 
-/// Kinds that no template renders, in any group, with what a user reads about it.
+/// Kinds that no template renders, in any group, with the reason that the user reads.
 const REFUSED: [(&str, &str); 25] = [
     ("Pod", BY_A_WORKLOAD),
     ("ReplicaSet", BY_A_WORKLOAD),
@@ -35,9 +35,10 @@ const BY_A_CONTROLLER: &str = "a controller makes it";
 const CLUSTER_SCOPED: &str = "it is in no namespace, and Copyrator writes objects into namespaces only";
 const BY_ITS_WRITER: &str =
     "what it may do depends on who writes it, which would be Copyrator and not the template's author";
-/// Groups of which no kind is rendered. Of those by their writer, the API server or a webhook takes the user of the request: a
-/// TemplateInstance makes objects with that one's rights, and a HierarchyConfiguration or a binding of Rancher gives what that one has. The
-/// author was asked about writing the object, and not about that.
+/// Groups whose kinds no template renders. In the groups with [`BY_ITS_WRITER`], the API server or a webhook
+/// uses the rights of the requesting user, who would be Copyrator: a TemplateInstance makes objects with
+/// these rights, and a HierarchyConfiguration or a binding of Rancher grants them. Copyrator only checks that
+/// the author may write the object itself.
 const REFUSED_GROUPS: [(&str, &str); 8] = [
     (GROUP, "a kind of Copyrator never makes another one"),
     ("authorization.openshift.io", "bind a ClusterRole by a RoleBinding of rbac.authorization.k8s.io/v1"),
@@ -48,17 +49,18 @@ const REFUSED_GROUPS: [(&str, &str); 8] = [
     ("authentication.k8s.io", "nothing stores it"),
     ("authorization.k8s.io", "nothing stores it"),
 ];
-/// Why a Secret is not rendered either.
+/// The reason why templates do not render Secrets.
 const READ_BY_ALL: &str =
     "everybody who may read the template would read its values: have a CopyratorRule copy one";
 
-/// Why templates never render objects of a kind; `None` where they may. (A Secret is told of by [`super::served`].)
+/// Returns the reason why templates never render objects of a kind; `None` if they may. (`template::served`
+/// refuses Secrets.)
 pub(in crate::validate) fn never_rendered(api_version: &str, kind: &str) -> Option<&'static str> {
     let by_group = REFUSED_GROUPS.iter().find(|(refused, _)| *refused == group(api_version));
     by_group.or_else(|| REFUSED.iter().find(|(refused, _)| *refused == kind)).map(|(_, why)| *why)
 }
 
-/// Why templates are never rendered for objects of a kind; `None` where they may be.
+/// Returns the reason why templates are never rendered for objects of a kind; `None` if they may be.
 pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static str> {
     match (group(api_version), kind) {
         ("", "Secret") => {
@@ -71,7 +73,7 @@ pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static 
     }
 }
 
-/// Why a kind must not be granted to templates for all that it is to be used for: no template could use that.
+/// Returns the reason why a kind must not be granted for one of its uses: no template could use it so.
 pub fn grant_fault(granted: &TemplateKind) -> Option<String> {
     let (api_version, kind) = (&*granted.kind.api_version, &*granted.kind.kind);
     let secret = (api_version == "v1" && kind == "Secret").then_some(READ_BY_ALL);

@@ -26,7 +26,7 @@ pub struct CompiledWindow {
 }
 
 impl CompiledWindow {
-    /// Compiles a window, and reports what is wrong with it.
+    /// Compiles a window, and reports its problems.
     pub(super) fn compile(window: &Window, problems: &mut Vec<Problem>) -> Option<Self> {
         let before = problems.len();
         let duration = window.duration.get().unwrap_or_else(|error| {
@@ -40,7 +40,7 @@ impl CompiledWindow {
             ));
         }
         let name = window.time_zone.as_deref().unwrap_or("UTC");
-        // The zones that this build carries: they are the same everywhere, also in an image without any.
+        // Use the bundled zones: they are the same everywhere, also in an image without a time zone database.
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             let what = format!(
                 "{name:?} is not a time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"
@@ -67,7 +67,7 @@ impl CompiledWindow {
     }
 }
 
-/// Whether the schedule ever fires. Schedules have no years, so it does not matter from when one looks.
+/// Whether the schedule ever fires. Schedules have no years, so the start of the search does not matter.
 fn fires(schedule: &Cron) -> bool {
     schedule.find_next_occurrence(&Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC), true).is_ok()
 }

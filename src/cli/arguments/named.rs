@@ -15,7 +15,7 @@ pub(crate) enum Sort {
     Workload(WorkloadKind),
     Rule,
     Template,
-    /// Of a kind that has no name here; the cluster may know it ([`Named::known_in`]).
+    /// A kind that has no name here; the cluster may know it ([`Named::known_in`]).
     Further,
 }
 
@@ -54,7 +54,7 @@ impl Named {
         Self { sort: known.map_or(self.sort, Sort::Object), ..self.clone() }
     }
 
-    /// The kind as people are told.
+    /// The kind as messages show it.
     pub(crate) fn kind(&self) -> String {
         match self.sort {
             Sort::Further => self.word.clone(),

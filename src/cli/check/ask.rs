@@ -20,8 +20,8 @@ use crate::{
     names::TemplateKind,
 };
 
-/// The webhook's findings about a rule, monitor or policy, except whether its author has the rights, of a webhook that serves these
-/// custom resources.
+/// Returns the webhook's findings about a rule, template, monitor or policy, except those about its author's
+/// rights. `served` is the kind of custom resource that the webhook serves.
 pub(super) fn own_kind(item: &Item, served: Option<TemplateKind>) -> Vec<Finding> {
     if item.name.is_empty() && item.value.pointer("/metadata/generateName").is_none() {
         let named = title(item.kind, &item.namespace, "");
@@ -40,7 +40,7 @@ pub(super) fn annotations(item: &Item, object: &Value) -> Vec<Finding> {
     settled(item, object, &Purpose::Annotations, &Parties::default(), "annotations")
 }
 
-/// The object with what policies add when missing.
+/// Adds the defaults of policies to the object.
 pub(super) fn defaulted(item: &Item, mut object: Value, world: &World) -> Result<Value, Vec<Finding>> {
     let parties = Parties::default();
     let edits = asked(item, &object, &Purpose::Defaults, &parties, |case| match case {
@@ -63,8 +63,8 @@ pub(super) fn policies(item: &Item, object: &Value, world: &World) -> Vec<Findin
     breaches.map_or_else(|faults| faults, |breaches| breaches.into_iter().map(Finding::from).collect())
 }
 
-/// The verdict as far as it needs nothing from a cluster. Rights are not checked, since the author is not
-/// known.
+/// Judges an object as far as the webhook can without a cluster. Rights are not checked, since the author is
+/// not known.
 fn settled(item: &Item, object: &Value, purpose: &Purpose, parties: &Parties, rule: &str) -> Vec<Finding> {
     let verdict = asked(item, object, purpose, parties, |case| match case {
         Case::Settled(Decision::Now(verdict)) => Ok(verdict),

@@ -1,4 +1,4 @@
-//! A cluster as the files describe it: policies in force, and labels of namespaces.
+//! The cluster that the files describe: policies in force, and labels of namespaces.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ struct Policy {
     compiled: Arc<CompiledPolicy>,
 }
 
-/// A cluster as the files describe it.
+/// The cluster that the files describe.
 #[derive(Default)]
 pub(super) struct Cluster {
     policies: BTreeMap<Arc<str>, Policy>,
@@ -26,8 +26,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Puts a policy in force, as the API server would have stored it, and returns notes about it. An invalid
-    /// policy is not in force.
+    /// Adds a policy, as the API server would store it, and returns notes about it. Ignores an invalid
+    /// policy.
     pub(super) fn put(&mut self, item: &Item) -> Vec<String> {
         let mut notices = Vec::new();
         let Ok(spec) = serde_json::from_value::<ConfigPolicySpec>(item.value["spec"].clone()) else {
@@ -60,8 +60,7 @@ impl Cluster {
         self.namespaces.contains_key(namespace)
     }
 
-    /// The policies that could cover an object, depending on the labels of its namespace, which are not
-    /// known.
+    /// The policies that may cover an object: its namespace's labels decide, and no file gives them.
     pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
         let open = |policy: &&Policy| {
             hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()
@@ -69,8 +68,9 @@ impl Cluster {
         self.policies.iter().filter(move |(_, policy)| open(policy)).map(|(name, _)| &**name)
     }
 
-    /// What the webhook would know. If no file gives the labels of the namespace `unknown`, policies that
-    /// depend on them are left out: the namespace then has only the label that the API server itself sets.
+    /// Returns the webhook's model of the cluster. If no file gives the labels of the namespace `unknown`,
+    /// the model omits policies that depend on them: that namespace gets only the label that the API server
+    /// itself sets.
     pub(super) fn world(&self, unknown: Option<&str>) -> World {
         let mut world = World::default();
         for (name, labels) in &self.namespaces {
@@ -104,7 +104,7 @@ fn facts(labels: BTreeMap<String, String>) -> NamespaceFacts {
     NamespaceFacts { labels, ..NamespaceFacts::default() }
 }
 
-/// Whether a policy selects by labels of namespaces that a file must give.
+/// Whether a policy selects namespaces by labels that a file must give.
 fn hangs_on_labels(spec: &ConfigPolicySpec) -> bool {
     let Some(selector) = &spec.match_.namespace_selector else { return false };
     let labels = selector.match_labels.iter().flatten().map(|(key, _)| key);

@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions among the files: what the API server would publish of them, for the types of templates.
+//! OpenAPI schemas of the CustomResourceDefinitions among the files, as the API server would publish them.
+//! Type checks of templates use them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::arguments::manifests::Document;
 
-/// Schemas of custom resources, by apiVersion: each the text of `components` of such a document.
+/// Returns the schemas of custom resources by apiVersion. Each value is the text of an OpenAPI document's
+/// `components`.
 pub(super) fn components<'d>(documents: impl Iterator<Item = &'d Document>) -> BTreeMap<String, String> {
     let mut schemas: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for definition in documents.map(|document| &document.value).filter(|value| is_definition(value)) {

@@ -1,4 +1,4 @@
-//! The input of a check: the objects to judge, the policies to judge by, and what is known of namespaces.
+//! The input of a check: the objects to judge, the policies to judge them by, and the labels of namespaces.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     validate::{idle_on_jobs, meant},
 };
 
-/// The kinds of ours that people write in files.
+/// Our kinds that users write in files.
 const OURS: [&str; 4] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy", "CopyratorTemplate"];
 
 /// The input of a check.
@@ -21,7 +21,8 @@ pub(super) struct Input {
     pub items: Vec<Item>,
     /// How many objects of which other kinds were left out.
     pub skipped: BTreeMap<String, usize>,
-    /// Objects that were probably meant to be judged, whose apiVersion or kind is misspelt, and those whose annotations have no effect.
+    /// Findings about objects whose apiVersion or kind looks misspelt, and about Jobs and CronJobs whose
+    /// annotations have no effect.
     pub misspelt: Vec<Judged>,
     /// The namespace of Copyrator's own objects.
     pub own_namespace: String,
@@ -35,22 +36,22 @@ pub(super) struct Item {
     pub line: u64,
     /// Which document of the file it is, from 1.
     pub document: usize,
-    /// Its index among all documents that were read. Items of a List have the same file, line and document,
-    /// and differ in this.
+    /// The item's index among all documents that were read. Items of a List have the same file, line and
+    /// document, and differ only in this index.
     pub position: usize,
     pub kind: &'static str,
     /// Its namespace; empty for kinds that have none.
     pub namespace: String,
     /// Its name; empty where one will be generated.
     pub name: String,
-    /// The object as it is written in the file.
+    /// The object as the file has it.
     pub value: Value,
-    /// Whether it is only there for its labels, and not judged.
+    /// Whether the object only provides its labels, and is not judged.
     pub is_context: bool,
 }
 
 impl Item {
-    /// The kind, if policies can cover it.
+    /// The kind, if policies can cover objects of it.
     pub(super) fn policed(&self) -> Option<PolicyKind> {
         match self.kind {
             "ConfigMap" => Some(PolicyKind::ConfigMap),
@@ -60,15 +61,15 @@ impl Item {
         }
     }
 
-    /// `FILE:LINE` of its document.
+    /// `FILE:LINE` of the document.
     pub(super) fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
 impl Input {
-    /// Sorts documents: objects of `files` are judged, of `policies` only policies are used, and Namespaces
-    /// provide their labels. Objects without a namespace belong to `home`.
+    /// Sorts documents. The check judges all objects of `files`; from `policies`, it uses only ConfigPolicies
+    /// and the labels of Namespaces. Objects without a namespace belong to `home`.
     pub(super) fn new(
         files: Vec<Document>,
         policies: Vec<Document>,
@@ -101,8 +102,8 @@ impl Input {
         scene
     }
 
-    /// Counts an object that the webhook is never asked about, or reports it if it was probably meant to be
-    /// one that is judged.
+    /// Counts an object that the webhook does not judge, or reports it: as misspelt, or as a Job whose
+    /// annotations have no effect.
     fn leave_out(&mut self, Document { file, line, number, value, .. }: Document) {
         let text =
             |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -139,10 +140,10 @@ impl Input {
     }
 }
 
-/// The kinds of Kubernetes itself that are judged.
+/// The kinds of Kubernetes itself that the check judges.
 const CORE: [&str; 3] = ["ConfigMap", "Secret", "Namespace"];
 
-/// What an unknown object was probably meant to be, according to its apiVersion or kind.
+/// Returns a hint if the apiVersion or kind of an unknown object looks misspelt.
 fn looks_like(version: &str, kind: &str) -> Option<String> {
     let ours = format!("{GROUP}/{VERSION}");
     let (group, _) = version.split_once('/').unwrap_or((version, ""));
@@ -155,13 +156,13 @@ fn looks_like(version: &str, kind: &str) -> Option<String> {
         let kinds = kind_of_ours.map_or_else(|| OURS.join(", "), str::to_owned);
         return Some(format!("did you mean apiVersion {ours}, kind {kinds}?"));
     }
-    // Other groups have kinds of these names, too.
+    // Other API groups have kinds of these names, too.
     let is_core = ["", "v1", "V1"].contains(&version);
     let core = meant(kind, CORE).filter(|_| is_core)?;
     Some(format!("did you mean apiVersion v1, kind {core}?"))
 }
 
-/// An object that the webhook would be asked about; otherwise the document unchanged.
+/// Returns an item if the webhook judges this kind; otherwise the document unchanged.
 fn item(document: Document, home: &str) -> Result<Item, Document> {
     let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("/apiVersion"), text("/kind"));

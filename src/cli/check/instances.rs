@@ -17,7 +17,7 @@ use crate::{
     validate::{CompiledTemplate, Instance, Rendering, unserved},
 };
 
-/// What is said of a template that the webhook would refuse for what the operator does not serve yet.
+/// The note on a template that needs features which the operator does not serve yet.
 const ONLY_CHECKED: &str =
     "check renders it, but the operator does not serve all of it yet, and the webhook refuses it";
 
@@ -26,15 +26,16 @@ pub(super) struct Given {
     objects: Vec<Value>,
     /// Namespaces by name, for their labels.
     namespaces: BTreeMap<String, Value>,
-    /// What is known of the types of custom resources.
+    /// OpenAPI schemas of custom resources, by apiVersion.
     components: BTreeMap<String, String>,
 }
 
 impl Given {
-    /// Objects without a namespace belong to `home`. CustomResourceDefinitions are looked for in `others`, too.
+    /// Sorts the documents of `--object`. Objects without a namespace belong to `home`.
+    /// CustomResourceDefinitions may also come from `others`.
     ///
     /// # Errors
-    /// A document that is no object.
+    /// A document is not an object.
     pub(super) fn new(
         documents: Vec<Document>,
         others: &[&[Document]],
@@ -50,7 +51,7 @@ impl Given {
             }
             let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if is_namespace(&value) {
-                // The API server adds it to each.
+                // The API server sets this label on every namespace.
                 value["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
                 given.namespaces.insert(name, value.clone());
             } else if value["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
@@ -61,9 +62,8 @@ impl Given {
         Ok(given)
     }
 
-    /// Renders a template that was found valid for each object that it selects. What is rendered and what must be said
-    /// goes to the report, kinds whose types are not known to `unjudged`; returned is what is of another type than its place, and what
-    /// cannot be rendered.
+    /// Renders a valid template for each object that it selects. Rendered objects and notes go to `report`,
+    /// kinds of unknown types to `unjudged`. Returns type errors, and objects that cannot be rendered.
     pub(super) fn render(
         &self,
         item: &Item,
@@ -74,7 +74,7 @@ impl Given {
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
         let Some(template) = compiled else {
-            // The webhook's code has just compiled it; a difference between the two must not pass.
+            // The webhook's code has just compiled this template: if it does not compile here, report that.
             return vec![Finding::refused(
                 "rendering",
                 None,
@@ -106,7 +106,7 @@ impl Given {
         faults
     }
 
-    /// The Namespace of an object; one with its name only, where no file has it.
+    /// The Namespace of an object. If no file has it, a Namespace with only its name.
     fn namespace_of(&self, object: &Value) -> Value {
         let field = if is_namespace(object) { "name" } else { "namespace" };
         let name = object["metadata"][field].as_str().unwrap_or_default();
@@ -122,8 +122,8 @@ fn is_namespace(object: &Value) -> bool {
     object["apiVersion"] == "v1" && object["kind"] == "Namespace"
 }
 
-/// Renders a template for one object. What is rendered counts as existing for what follows, without a status,
-/// and with a uid that nobody takes for one.
+/// Renders a template for one object. Later objects of the template see each rendered one as existing,
+/// without a status and with a placeholder as its uid.
 fn render_for(
     template: &CompiledTemplate,
     item: &Item,

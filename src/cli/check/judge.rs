@@ -20,7 +20,7 @@ use crate::{
     validate::Candidate,
 };
 
-/// Judges everything that is in the files.
+/// Judges all objects of the files.
 pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let Input { items, skipped, misspelt, own_namespace } = scene;
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
@@ -73,8 +73,8 @@ fn types_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
     })
 }
 
-/// The kind of custom resource that a rule copies, as if the chart granted it: no file says whether it does, or what the plural is, which
-/// is not judged.
+/// The kind of custom resource that a rule copies, treated as granted, since no file says what the chart
+/// grants. The plural is a guess; the check does not judge it.
 fn copied_kind(item: &Item, kinds: &GrantedKinds) -> Option<TemplateKind> {
     let source = item.value.pointer("/spec/source").filter(|_| item.kind == "CopyratorRule")?;
     let (version, kind) = (source["apiVersion"].as_str()?, source["kind"].as_str()?);
@@ -94,7 +94,7 @@ fn copies_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
     })
 }
 
-/// Takes the labels of namespaces as they would be once written, with those that policies add.
+/// Reads the labels of namespaces as they would be once written, with the labels that policies add.
 fn learn_namespaces(cluster: &mut Cluster, items: &[Item]) {
     let world = cluster.world(None);
     for item in items.iter().filter(|item| item.kind == "Namespace") {
@@ -141,7 +141,8 @@ fn findings(
     findings
 }
 
-/// The policies that cannot be judged, since no file has what they depend on.
+/// Findings for policies that cannot be judged offline, since no file has the namespace labels that they
+/// select by.
 fn open(cluster: &Cluster, item: &Item, kind: PolicyKind, object: &Value) -> Vec<Finding> {
     let text = object.to_string();
     let Ok(candidate) = Candidate::decode(kind, &text) else { return Vec::new() };

@@ -128,7 +128,8 @@ impl Args {
     }
 }
 
-/// What the webhook would say of documents, judged by each other and by nothing else. Objects without a namespace belong to `home`.
+/// Returns the webhook's verdicts on documents, which are judged only by each other. Objects without a
+/// namespace belong to `home`.
 ///
 /// # Errors
 /// A document cannot be judged.

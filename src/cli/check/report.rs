@@ -113,7 +113,7 @@ pub(in crate::cli) enum Level {
 }
 
 impl Finding {
-    /// A refusal because of the object itself.
+    /// A refusal that the object itself causes, not a policy.
     pub(super) fn refused(rule: &str, key: Option<&str>, message: String) -> Self {
         let key = key.map(str::to_owned);
         Self {
@@ -128,12 +128,12 @@ impl Finding {
         }
     }
 
-    /// A warning of the webhook about the object itself.
+    /// A warning about the object itself, not from a policy.
     pub(super) fn warned(rule: &str, message: String) -> Self {
         Self { level: Level::Warned, ..Self::refused(rule, None, message) }
     }
 
-    /// A policy that cannot be judged, since it depends on facts that no file has.
+    /// A policy that cannot be judged, since no file has the labels that it depends on.
     pub(super) fn unknown(policy: &str, message: String) -> Self {
         let rule = "match.namespaceSelector";
         Self { level: Level::Unknown, policy: Some(policy.into()), ..Self::refused(rule, None, message) }
@@ -141,7 +141,7 @@ impl Finding {
 }
 
 impl Finding {
-    /// A stable id of what was broken: `POLICY/RULE`, or `copyrator/RULE` where no policy speaks.
+    /// A stable id of the broken rule: `POLICY/RULE`, or `copyrator/RULE` for findings without a policy.
     pub(super) fn rule_id(&self) -> String {
         format!("{}/{}", self.policy.as_deref().unwrap_or("copyrator"), self.rule)
     }

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0: the form in which code scanners take findings.
+//! Findings as SARIF 2.1.0, the format of code scanners.
 
 use std::collections::BTreeSet;
 

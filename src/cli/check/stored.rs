@@ -1,5 +1,5 @@
-//! An object of a file as the API server would send it to the webhook: with the fields that the API server
-//! fills in. Faults that make the API server refuse it are found here.
+//! An object of a file as the API server would send it to the webhook, with the fields that the API server
+//! fills in. Also finds faults for which the API server would refuse the object.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub(super) fn stored(item: &Item, kind: PolicyKind) -> Result<Value, Vec<Finding
             }
         }
     }
-    // What the webhook's decoder refuses, the API server refuses, too.
+    // The API server refuses everything that the webhook's decoder refuses.
     match Candidate::decode(kind, &object.to_string()).err() {
         None => Ok(object),
         Some(CandidateError::NotBase64 { key }) => {
@@ -53,7 +53,7 @@ fn fault(item: &Item, key: Option<&str>, what: &str) -> Finding {
     Finding::refused("manifest", key, format!("{named}{of}: {what}"))
 }
 
-/// Moves `stringData`, which is not encoded and wins, into `data`.
+/// Moves `stringData`, base64-encoded, into `data`, where it overrides existing keys.
 fn merge_string_data(object: &mut Value) {
     let texts = object.as_object_mut().and_then(|object| object.remove("stringData"));
     let Some(Value::Object(texts)) = texts else { return };
@@ -62,7 +62,7 @@ fn merge_string_data(object: &mut Value) {
     }
 }
 
-/// Values that are not maps of texts. No value is quoted.
+/// Finds fields that are not maps of strings. The messages quote no value.
 fn faults(item: &Item, object: &Value) -> Vec<Finding> {
     let fault = |key: Option<&str>, what: &str| fault(item, key, what);
     let Some(metadata) = object["metadata"].as_object() else {

@@ -1,9 +1,9 @@
-//! What was found, for people: object by object, and a line that sums up.
+//! Findings as text for people: a block for each object, and a summary line.
 
 use super::report::{Becomes, Finding, Level, Rendered, Report};
 use crate::cli::terminal::line;
 
-/// With `all`, also the objects without findings.
+/// Renders the report; with `all`, also objects without findings.
 pub(super) fn table(report: &Report, all: bool) -> String {
     let mut text = String::new();
     let mut say = |text_line: &str| text.push_str(&(line(text_line) + "\n"));

@@ -1,4 +1,4 @@
-//! What a request asks for, beside its path: the parameters of its query.
+//! The query parameters of a request.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,17 +8,17 @@ use http::{StatusCode, header, request::Parts};
 use super::problem::Problem;
 use crate::cli::arguments::namespaces;
 
-/// How many namespaces may be named.
+/// The maximum number of namespaces in `namespaces`.
 const NAMED: usize = 50;
-/// How many rows an answer has, unless the request says otherwise.
+/// The default of `limit`.
 const ROWS: usize = 100;
-/// How many rows an answer has at most.
+/// The maximum of `limit`.
 const MOST_ROWS: usize = 500;
 
 /// The parameters of a query.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// `namespaces`: what to look at; empty: what the command line says.
+    /// `namespaces`: the namespaces to read; empty: those of the command line.
     pub namespaces: BTreeSet<Arc<str>>,
     /// `namespace`: rows of this namespace only.
     pub namespace: Option<String>,
@@ -30,15 +30,15 @@ pub(super) struct Asked {
     pub policy: Option<String>,
     /// `limit`: how many rows at most.
     pub limit: usize,
-    /// `continue`: where the page before has ended.
+    /// `continue`: where the previous page ended.
     pub next: Option<String>,
     /// `after`: the id of an event, after which a stream begins.
     pub after: Option<String>,
-    /// `dryRun`: whether what is written is not stored.
+    /// `dryRun`: whether a write is judged, and not stored.
     pub dry_run: bool,
-    /// Whether the caller wants to look anew: a browser says so where somebody reloads a page.
+    /// Whether `Cache-Control` asks for a new survey, as browsers do on a reload.
     pub is_anew: bool,
-    /// The names of the parameters that are there.
+    /// The names of the parameters in the query.
     pub given: BTreeSet<String>,
 }
 
@@ -46,7 +46,7 @@ impl Asked {
     /// Reads a query.
     ///
     /// # Errors
-    /// A parameter is unknown, twice there, or makes no sense.
+    /// A parameter is unknown, duplicate or invalid.
     pub(super) fn read(query: &str) -> Result<Self, Problem> {
         let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
         let mut asked = Self {
@@ -88,10 +88,10 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The same, about these namespaces, which commas or spaces separate.
+    /// Returns the parameters with these namespaces, which commas or spaces separate.
     ///
     /// # Errors
-    /// One is not the name of a namespace, or they are too many.
+    /// A name is not the name of a namespace, or there are too many.
     pub(super) fn with_namespaces(self, names: &str) -> Result<Self, Problem> {
         let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
         let names = names.split([',', ' ']).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Opens the page in the browser of the caller, without the token in a list of processes.
+//! Opens the page in the caller's browser, and keeps the token out of process arguments.
 
 use std::{
     fs::{self, OpenOptions},
@@ -9,14 +9,14 @@ use std::{
 
 use tokio::process::Command;
 
-/// Programs that open a file in the browser, the first that is there.
+/// Programs that open a file in the browser. The first that exists is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
-/// A file that redirects to the page, and that only its owner can read. It is removed when this is dropped.
+/// A file that redirects to the page. Only its owner can read it, and dropping this value removes it.
 pub(super) struct RedirectFile(PathBuf);
 
 impl RedirectFile {
-    /// Writes the file and has it opened.
+    /// Writes the file, and opens it in a browser.
     ///
     /// # Errors
     /// The file cannot be written, or no program opens it.
@@ -38,7 +38,7 @@ impl RedirectFile {
 
 impl Drop for RedirectFile {
     fn drop(&mut self) {
-        // It may be gone already; the token in it is of no use to anybody after a minute.
+        // The file may be gone already; a minute after the start, its token is useless anyway.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Who asks, and with whose rights the answer is made. This is all that differs between a console on somebody's machine and one in
-//! the cluster: behind it, routes, pages and bounds are the same.
+//! Authentication: who the caller is, and with whose rights the console answers. Only this differs between a
+//! console on a user's machine and one in the cluster; routes, pages and limits are the same.
 
 use std::{
     sync::Arc,
@@ -19,7 +19,7 @@ use super::{
     token::Token,
 };
 
-/// Those who may come in.
+/// The callers that the console accepts.
 pub(super) enum Callers {
     /// One caller: the user who started this run, with the credentials of their kubeconfig.
     One {
@@ -27,7 +27,7 @@ pub(super) enum Callers {
         entry: Entry,
         seat: Arc<Seat>,
     },
-    /// Everybody who has a token of the cluster.
+    /// Everyone with a token of the cluster.
     Tokens {
         /// The key of the cookies.
         seal: Box<Seal>,
@@ -36,7 +36,7 @@ pub(super) enum Callers {
 }
 
 impl Callers {
-    /// What callers come in with.
+    /// How callers authenticate.
     fn session(&self) -> Session {
         match self {
             Self::One { .. } => Session::Run,
@@ -44,10 +44,10 @@ impl Callers {
         }
     }
 
-    /// The seat of the caller who has sent this.
+    /// Returns the seat of the caller who sent this request.
     ///
     /// # Errors
-    /// 401: nobody is known by what it brings. Others: it cannot be found out, or there is no seat.
+    /// 401: the request has no valid credentials. Others: they cannot be checked, or no seat is free.
     pub(super) async fn seat(&self, head: &Parts) -> Result<Arc<Seat>, Problem> {
         let brought = Brought::of(head, self.session());
         let found = match self {
@@ -71,10 +71,10 @@ impl Callers {
         })
     }
 
-    /// The pass for a token that somebody has typed.
+    /// Exchanges a typed token for a pass.
     ///
     /// # Errors
-    /// The token is not taken.
+    /// The token is not accepted.
     pub(super) async fn log_in(&self, token: &str) -> Result<Pass, Problem> {
         match self {
             Self::One { entry, .. } => match entry.redeem(token, Instant::now()) {
@@ -96,7 +96,7 @@ impl Callers {
     }
 }
 
-/// What a request says about its caller. The cookie, which a browser sends by itself, lets nobody write.
+/// The credentials of a request. A write ignores the cookie, since browsers send it by themselves.
 struct Brought<'h> {
     bearer: Option<&'h str>,
     cookies: Vec<&'h str>,
@@ -110,7 +110,7 @@ impl<'h> Brought<'h> {
     }
 }
 
-/// Browsers send cookies of others along, which may have any bytes.
+/// The values of the session cookie. Browsers also send cookies of other programs, which may have any bytes.
 fn cookies(headers: &HeaderMap, session: Session) -> Vec<&str> {
     let all = headers.get_all(header::COOKIE).into_iter();
     let each = all.flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));

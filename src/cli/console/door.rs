@@ -1,4 +1,5 @@
-//! Stands before every route: which requests come in, how many at once, for how long, and with which headers they leave.
+//! Middleware before every route: it authenticates requests, limits their number and duration, and sets the
+//! headers of answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,21 +26,22 @@ use super::{
 
 /// The largest body: as much as the API server sends to a webhook.
 const BODY: usize = 7 << 20;
-/// How many requests are answered at once, of all callers together.
+/// The maximum number of concurrent requests, over all callers.
 const ALL_AT_ONCE: usize = 32;
-/// A body that is larger, or does not say how large it is, has to wait until no other such is being read and judged: what it says
-/// takes many times its bytes of memory.
+/// The size of a small body. Only one larger body, or body of unknown size, is handled at a time; others get
+/// 429. In memory, a body takes many times its bytes.
 const SMALL: u64 = 256 << 10;
 /// How long the client may take to send a body.
 const SENT_WITHIN: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The same for those who are not known yet, and log in or out. They take no place of others: what they send is small.
+/// The deadline on paths that need no session, such as login. Their requests take no permits, since they are
+/// small.
 const STRANGERS_DEADLINE: Duration = Duration::from_secs(15);
-/// What to say of a body of another type.
+/// The message for a body of another type.
 const OTHER_TYPE: &str =
     "write the body as JSON or YAML, with Content-Type: application/json or application/yaml";
-/// Nothing from elsewhere, nothing inline, and in no other site's frame.
+/// Content Security Policy: no foreign sources, no inline code, no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -49,7 +51,7 @@ pub(super) struct Door {
     pub(super) site: Site,
     pub(super) callers: Callers,
     places: Arc<Semaphore>,
-    /// A place for one body that is not small.
+    /// The permit for one body that is not small.
     large: Arc<Semaphore>,
 }
 
@@ -59,10 +61,10 @@ impl Door {
         Self { guard, site, callers, places, large }
     }
 
-    /// The places that a request of this caller takes.
+    /// Takes the permits that a request of this caller needs.
     ///
     /// # Errors
-    /// One of them is not free.
+    /// A permit is not available.
     fn places(&self, seat: &Seat, body: &Body) -> Result<Vec<OwnedSemaphorePermit>, Problem> {
         let busy = |what: String| {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{what}: try again in a moment"))
@@ -105,7 +107,7 @@ impl Door {
             Ok(places) => Stay::new(places.unwrap_or_default(), deadline),
             Err(problem) => return problem.into_response(),
         };
-        // A page that is not complete yet goes on with it.
+        // A page that streams its view holds the stay until the view is sent.
         head.extensions.insert(stay.clone());
         if let Some(seat) = &caller {
             head.extensions.insert(seat.clone());
@@ -129,7 +131,7 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     ));
     below(&base, routes).layer(map_response(async |mut response: Response| {
         harden(response.headers_mut());
-        // What comes bit by bit is not to be held back: nginx would.
+        // A proxy such as nginx must not buffer a stream.
         if response.body().size_hint().exact().is_none() {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
@@ -137,7 +139,7 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     }))
 }
 
-/// The routes below a path. Whatever is beside it is told where they are.
+/// Nests the routes below a path. Other paths get a 404 that names it.
 fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() {
         return routes;
@@ -149,15 +151,15 @@ fn below(base: &str, routes: Router) -> Router {
     Router::new().nest(base, routes).route(&format!("{base}/"), to_home).fallback(beside)
 }
 
-/// The whole body.
+/// Reads the whole body.
 ///
 /// # Errors
-/// It is of another type or larger than this console takes, or the client broke off.
+/// The body is of another type, too large or too slow, or the client broke off.
 pub(super) async fn whole(request: Request) -> Result<Bytes, Problem> {
     at_most(BODY, request).await
 }
 
-/// The same, of so many bytes at most.
+/// Reads a body of at most `most` bytes.
 ///
 /// # Errors
 /// As for [`whole`].

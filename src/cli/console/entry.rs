@@ -1,4 +1,4 @@
-//! The secrets by which a caller is let in: a token for the browser, which is taken once, a cookie, and a bearer token for curl.
+//! The secrets of one run: a one-time token for the browser, a session cookie, and a bearer token for curl.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,7 @@ use ring::{
     rand::{SecureRandom, SystemRandom},
 };
 
-/// How long the one-time token is taken.
+/// How long the one-time token is valid.
 pub(super) const TOKEN_LIFE: Duration = Duration::from_secs(60);
 /// 128 bits cannot be guessed.
 const BYTES: usize = 16;
@@ -21,7 +21,7 @@ const BYTES: usize = 16;
 #[error("the operating system has no random bytes for the tokens of this run")]
 pub(in crate::cli) struct NoRandomness;
 
-/// The secrets of one run. They are in no formatter.
+/// The secrets of one run. They have no `Debug`, so they cannot reach a formatter.
 pub(super) struct Entry {
     bearer: String,
     cookie: String,
@@ -33,7 +33,7 @@ struct Once {
     until: Instant,
 }
 
-/// What a new run prints.
+/// The secrets that a new run prints.
 pub(super) struct Printed {
     /// For the browser, once, within [`TOKEN_LIFE`].
     pub token: String,
@@ -42,7 +42,7 @@ pub(super) struct Printed {
 }
 
 impl Entry {
-    /// New secrets, and those of them to print.
+    /// Creates new secrets, and returns those to print.
     ///
     /// # Errors
     /// The operating system has no random bytes.
@@ -53,7 +53,7 @@ impl Entry {
         Ok((Self { bearer, cookie: random()?, once }, printed))
     }
 
-    /// The cookie for the one-time token, which is not taken again.
+    /// Exchanges the one-time token for the cookie. The token is valid only once.
     pub(super) fn redeem(&self, token: &str, now: Instant) -> Option<&str> {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         let open = once.take_if(|once| now >= once.until || is_same(&once.token, token))?;
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-/// Compares digests: how long that takes says nothing about the secret.
+/// Compares digests, so that the time it takes reveals nothing about the secret.
 fn is_same(ours: &str, theirs: &str) -> bool {
     digest(&SHA256, ours.as_bytes()).as_ref() == digest(&SHA256, theirs.as_bytes()).as_ref()
 }

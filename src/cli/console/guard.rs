@@ -1,14 +1,14 @@
-//! What a request must look like before anybody looks at who sent it. Pure.
+//! Checks of a request's Host and origin, before authentication. Pure.
 //!
 //! A page of another site can make a browser send requests here, and a name that resolves to loopback (DNS
-//! rebinding) can make them look as if they came from their own site. So the Host must be one that this console was
-//! told of, and a browser must say that the request came from our own page, or from the address bar.
+//! rebinding) can make them look as if they came from their own site. So the Host must be a configured one,
+//! and a browser must say that the request came from our own page or the address bar.
 
 use std::str::FromStr;
 
 use http::{HeaderMap, Method, Uri, header, request::Parts, uri::Authority};
 
-/// The request is not answered.
+/// Why a request is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("this console answers to {hosts} only, {setting}")]
@@ -19,7 +19,7 @@ pub(super) enum Refused {
     Site,
 }
 
-/// A host that requests may name: a name or address, and a port. Without a port, any.
+/// A host that requests may name: a name or address, and a port. Without a port, it allows any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct AllowedHost {
     host: String,
@@ -41,12 +41,12 @@ impl AllowedHost {
         let host = authority.host().to_ascii_lowercase();
         let port = authority.port_u16();
         let whole = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
-        // No user in it, nor a port that is none.
+        // No user info, and no invalid port.
         (whole == text.to_ascii_lowercase() && !host.is_empty() && !host.contains('*'))
             .then_some(Self { host, port })
     }
 
-    /// Whether a request that names this one may come in.
+    /// Whether a request that names the host `named` is allowed.
     fn allows(&self, named: &Self) -> bool {
         self.host == named.host && (self.port.is_none() || self.port == named.port)
     }
@@ -62,21 +62,21 @@ pub(super) struct Guard {
     /// Host and port, as browsers and curl send them.
     hosts: Vec<AllowedHost>,
     schemes: &'static [&'static str],
-    /// Where the hosts come from, in words.
+    /// Where the hosts come from, for messages.
     setting: &'static str,
 }
 
 impl Guard {
-    /// Of a run that has printed its one address.
+    /// The guard of a run, with the one address that it printed.
     ///
     /// # Errors
-    /// It is no address.
+    /// `host` is not an address.
     pub(super) fn of_run(host: &str) -> Result<Self, String> {
         let setting = "the address that it printed (--listen)";
         Ok(Self { hosts: vec![host.parse()?], schemes: &["http"], setting })
     }
 
-    /// Of a console that is reached by these names, with TLS before it or without.
+    /// The guard of a console with these hosts, behind TLS or not.
     pub(super) fn named(hosts: Vec<AllowedHost>) -> Self {
         Self { hosts, schemes: &["http", "https"], setting: "the hosts of --allowed-hosts" }
     }
@@ -84,26 +84,26 @@ impl Guard {
     /// Checks Host, Origin and `Sec-Fetch-Site`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The check that failed.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Refused> {
         let Some(host) = self.named_by(&head.headers, &head.uri) else {
             let hosts: Vec<String> = self.hosts.iter().map(AllowedHost::said).collect();
             return Err(Refused::Host { hosts: hosts.join(", "), setting: self.setting });
         };
         let site = one(&head.headers, "sec-fetch-site");
-        // Browsers without `Sec-Fetch-Site` (before 2023) send an Origin with what is not a plain visit.
+        // Browsers before 2023 lack `Sec-Fetch-Site`, but send an Origin with everything but a plain visit.
         match site {
             Ok(None | Some("same-origin")) => {}
-            // The address bar and bookmarks read.
+            // The address bar and bookmarks may only read.
             Ok(Some("none")) if !is_write(&head.method) => {}
-            // The file of --open, and a link in a terminal or mail, lead to a page that says nothing.
+            // The file of --open, and links in a terminal or mail, lead to a page that needs no session.
             Ok(Some(_)) if head.method == Method::GET && is_open(head.uri.path()) => {}
             _ => return Err(Refused::Site),
         }
         match one(&head.headers, header::ORIGIN.as_str()) {
             Ok(None) => Ok(()),
             Ok(Some(origin)) if self.is_origin(origin, host) => Ok(()),
-            // A form of ours: with `Referrer-Policy: no-referrer` browsers keep the Origin to themselves.
+            // A form of ours: under `Referrer-Policy: no-referrer`, browsers send `null` as the Origin.
             Ok(Some("null")) if site == Ok(Some("same-origin")) => Ok(()),
             _ => Err(Refused::Origin),
         }
@@ -114,7 +114,7 @@ impl Guard {
         let host = one(headers, header::HOST.as_str()).ok().flatten()?;
         let named = AllowedHost::parse(host)?;
         let is_allowed = self.hosts.iter().any(|ours| ours.allows(&named));
-        // A request may name the host in its first line, too, as proxies send it.
+        // A request line may name the host, too, as proxies send it: both must agree.
         (is_allowed && uri.authority().is_none_or(|authority| *authority == *host)).then_some(host)
     }
 
@@ -125,24 +125,25 @@ impl Guard {
     }
 }
 
-/// The paths that need no session: they say nothing about the cluster.
+/// Whether a path needs no session. Such paths show nothing of the cluster.
 pub(super) fn is_open(path: &str) -> bool {
     path == "/login" || path == "/logout" || path.starts_with("/assets/")
 }
 
-/// Whether the method is one of those that change the cluster. What is posted is judged only.
+/// Whether the method changes the cluster. A POST only judges manifests.
 pub(super) fn is_write(method: &Method) -> bool {
     !method.is_safe() && method != "POST"
 }
 
-/// The value of a header that is there at most once.
+/// The value of a header; `Err` if the header is there more than once, or is not text.
 fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ()> {
     let mut all = headers.get_all(name).iter();
     let first = all.next().map(|value| value.to_str().map_err(drop)).transpose()?;
     if all.next().is_some() { Err(()) } else { Ok(first) }
 }
 
-/// Whether a body for this path may have this type: forms of our pages are urlencoded, programs send JSON or YAML.
+/// Whether a body for this path may have this type. Forms of our pages are urlencoded; programs send JSON or
+/// YAML.
 pub(super) fn is_type_taken(headers: &HeaderMap, path: &str) -> bool {
     let Ok(Some(kind)) = one(headers, header::CONTENT_TYPE.as_str()) else { return false };
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,4 +1,5 @@
-//! `copyrator serve --roles=console`: the console for everybody who has a token of the cluster. The process has no credentials.
+//! `copyrator serve --roles=console`: the console for everyone with a token of the cluster. The process has
+//! no credentials of its own.
 
 use std::{
     convert::Infallible,
@@ -33,13 +34,13 @@ use crate::{
     serve::{self, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, serve_https, serve_plain},
 };
 
-/// Connections of everybody's browsers and scripts. Behind a proxy all are of one address.
+/// The maximum number of connections. Behind a proxy, all of them come from one address.
 const CONNECTIONS: usize = 512;
-/// How many of them one address may have.
+/// The maximum number of connections of one address.
 const CONNECTIONS_A_PEER: usize = 256;
-/// How often seats and surveys are looked through.
+/// How often unused seats and old surveys are dropped.
 const SWEEP: Duration = Duration::from_secs(5);
-/// How long requests may take after a signal, beside the drain delay.
+/// How long requests may take after a signal, in addition to the drain delay.
 const LAST_REQUESTS: Duration = Duration::from_secs(15);
 
 /// The flags of the role.
@@ -75,7 +76,7 @@ pub(in crate::cli) enum ConsoleError {
 /// Serves until a signal arrives.
 ///
 /// # Errors
-/// Nothing can be served, or a task failed or ended too early.
+/// The console cannot start, or a task failed or ended too early.
 pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(), ConsoleError> {
     let signals = signals().map_err(ServeError::Signals)?;
     let server = ApiServer::connect(&config.cluster).await.map_err(ServeError::Client)?;
@@ -121,7 +122,7 @@ pub(in crate::cli) async fn serve(args: ConsoleArgs, config: Config) -> Result<(
     Ok(tasks.run(signals, grace).await.map_err(ServeError::Tasks)?)
 }
 
-/// Gives up seats that nobody uses.
+/// Drops unused seats and old surveys periodically.
 fn sweep(tasks: &mut Tasks, seats: Arc<Seats>) {
     let stop = tasks.shutdown();
     tasks.spawn("seats", async move {

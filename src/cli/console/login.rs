@@ -1,4 +1,4 @@
-//! The way in and out: a token that is typed for a cookie, and the cookie for nothing.
+//! Login and logout: `/login` exchanges a token for a cookie, `/logout` removes the cookie.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ async fn leave(State(door): State<Arc<Door>>) -> Response {
     with_cookie(&door.site, "", Some(Duration::ZERO), "/login")
 }
 
-/// Sends the browser to a page with another cookie.
+/// Redirects the browser to a page, and sets its cookie.
 fn with_cookie(site: &Site, value: &str, life: Option<Duration>, to: &str) -> Response {
     let mut response = Redirect::to(&site.base.at(to)).into_response();
     let cookie = HeaderValue::from_str(&site.session.set_cookie(value, life)).ok();
@@ -51,7 +51,8 @@ fn with_cookie(site: &Site, value: &str, life: Option<Duration>, to: &str) -> Re
     response
 }
 
-/// The form. A script fills the one of a run from the address (`#TOKEN`), which browsers keep to themselves.
+/// The login form. In a run, a script fills in the token from the address's fragment (`#TOKEN`), which
+/// browsers do not send.
 fn form(site: &Site, said: Option<&Problem>) -> Markup {
     let body = html! {
         main .login {

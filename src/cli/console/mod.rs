@@ -1,5 +1,6 @@
-//! The commands' answers over HTTP and on a page, with the caller's own rights: `copyrator console` on the caller's machine, on
-//! loopback, and `copyrator serve --roles=console` in the cluster.
+//! The console: the commands' answers over HTTP and on web pages, with the caller's own rights. It is
+//! `copyrator console` on the caller's machine, on loopback, and `copyrator serve --roles=console` in the
+//! cluster.
 
 mod api;
 mod asked;
@@ -62,7 +63,7 @@ use crate::{
 
 /// How long requests in flight may take after Ctrl-C.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
-/// Connections of one person's browser and scripts.
+/// The maximum number of connections of one user's browser and scripts.
 const CONNECTIONS: usize = 64;
 
 /// Show it all in a browser and over HTTP: on this machine only, and with your own rights, as every command has them. It can
@@ -111,7 +112,7 @@ enum StartError {
     Randomness(#[from] NoRandomness),
 }
 
-/// An address of the loopback interface. A client that reaches the console acts with the caller's rights.
+/// Parses a loopback address. A client that reaches the console acts with the caller's rights.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Ok(address),
@@ -188,7 +189,7 @@ impl Args {
     }
 }
 
-/// Bounds of one person's connections.
+/// Connection limits for one user.
 fn limits() -> Limits {
     Limits {
         max_connections: CONNECTIONS,
@@ -204,8 +205,8 @@ fn routes(door: Arc<Door>) -> Router {
     behind(door.clone(), inside.merge(login::routes(door)))
 }
 
-/// The host that browsers send: a name of this run where that leads here, so that cookies of other runs and programs on other
-/// ports stay apart; else the address.
+/// The host that browsers send: a `.localhost` name of this run if it resolves to this address, else the
+/// address. A name of its own separates its cookies from those of other runs and ports.
 async fn host(address: SocketAddr, name: &str) -> String {
     let name = format!("{name}.localhost:{}", address.port());
     let leads_here = match tokio::net::lookup_host(name.clone()).await {

@@ -1,4 +1,5 @@
-//! Rows a page at a time. A page begins after the last row of the page before, so that rows which come or go meanwhile shift nothing.
+//! Pagination of rows. A page begins after the last row of the previous page, so rows that come or go
+//! meanwhile shift nothing.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;
@@ -7,7 +8,7 @@ use serde::Serialize;
 
 use super::{asked::Asked, problem::Problem};
 
-/// What a row is sorted by: the worst first, then by name.
+/// The sort key of a row: the worst first, then by name.
 pub(super) type Key = Vec<String>;
 
 /// A page of rows.
@@ -25,10 +26,10 @@ pub(super) struct Page<T> {
     pub notes: Vec<String>,
 }
 
-/// The page that was asked for. Rows with the same key are one row, seen from two namespaces.
+/// Returns the requested page. Rows with the same key are one row, seen from two namespaces.
 ///
 /// # Errors
-/// `continue` is not of a page before.
+/// `continue` is not from a previous page.
 pub(super) fn page<T>(
     rows: Vec<T>,
     key: impl Fn(&T) -> Key,

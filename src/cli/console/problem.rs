@@ -1,4 +1,4 @@
-//! What went wrong, as a Kubernetes `Status`: the form that every client of an API server knows.
+//! A problem as a Kubernetes `Status`, the form that every client of an API server knows.
 
 use axum::{
     body::Body,
@@ -18,7 +18,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem with this status code and these words.
+    /// A problem with this status code and message.
     pub(super) fn new(code: StatusCode, message: impl Into<String>) -> Self {
         let reason = match code {
             StatusCode::BAD_REQUEST => "BadRequest",
@@ -40,7 +40,7 @@ impl Problem {
         Self { code, body }
     }
 
-    /// The API server's answer, as it is.
+    /// The API server's answer, unchanged.
     pub(super) fn answered(status: &Status) -> Self {
         let code = StatusCode::from_u16(status.code).ok().filter(|code| code.as_u16() >= 400);
         let mut body = serde_json::to_value(status).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Problem {
         Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
     }
 
-    /// A failed request to the API server: its answer as it is, or why there is none.
+    /// A failed request to the API server: its answer unchanged, or why there is none.
     pub(super) fn asking(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::answered(&status),
@@ -57,7 +57,7 @@ impl Problem {
         }
     }
 
-    /// A refusal of the API server, as it is, where it is in its form.
+    /// A refusal of the API server, unchanged if its body is a `Status`.
     pub(super) fn said(code: StatusCode, body: Value) -> Self {
         match body["kind"] == "Status" {
             true => Self { code, body },
@@ -65,12 +65,12 @@ impl Problem {
         }
     }
 
-    /// An error with its causes. If one of them is an answer of the API server, its status code is used.
+    /// An error with its causes. If the API server's answer is among them, its status code is used.
     pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = Some(error);
         let mut code = StatusCode::BAD_GATEWAY;
         while let Some(inner) = cause {
-            // Errors that hold it boxed have the box as their cause.
+            // If an error boxes its source, the cause is the box.
             let boxed = || inner.downcast_ref::<Box<kube::Error>>().map(|error| &**error);
             if let Some(kube::Error::Api(status)) = inner.downcast_ref::<kube::Error>().or_else(boxed) {
                 code = StatusCode::from_u16(status.code).unwrap_or(code);

@@ -1,4 +1,4 @@
-//! Tokens that the API server has refused a moment ago: it is not asked about them again and again.
+//! Tokens that the API server refused recently, so that the console does not ask about them again.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,12 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 /// How many refusals are remembered.
 const MOST: usize = 1_000;
 
-/// Each with the time of its refusal.
+/// The refused tokens, each with the time of its refusal.
 #[derive(Default)]
 pub(super) struct Refused(Mutex<BTreeMap<TokenId, Instant>>);
 
 impl Refused {
-    /// Remembers a refusal, in the place of the oldest where there are too many.
+    /// Remembers a refusal. If there are too many, it replaces the oldest.
     pub(super) fn note(&self, id: TokenId, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED);
@@ -29,7 +29,7 @@ impl Refused {
         all.insert(id, now);
     }
 
-    /// Whether it was refused a moment ago.
+    /// Whether the token was refused recently.
     pub(super) fn holds(&self, id: &TokenId, now: Instant) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(id).is_some_and(|at| now.saturating_duration_since(*at) < REMEMBERED)

@@ -1,7 +1,7 @@
-//! Looks at the cluster: surveys, as every command takes them, kept for a while.
+//! Surveys for requests, cached for a while.
 //!
-//! A survey lists everything that the caller may see. One is taken at a time, and what several requests ask within a few seconds, or
-//! longer where it took long, is answered from the same one, so that pages cost the API server little.
+//! A survey lists everything that the caller may see. A caller takes one at a time. Requests within a few
+//! seconds share it, or within a longer time if it took long, so that pages cost the API server little.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -17,27 +17,27 @@ use crate::{
     marks::write_time,
 };
 
-/// A survey of the cluster as the caller sees it, and the one namespace of it that is asked about.
+/// A survey of the cluster as the caller sees it, and the namespace that the request is about.
 #[derive(Clone)]
 pub(super) struct ScopedSurvey {
-    /// `None`: all that Copyrator looks at.
+    /// The namespace; `None`: all that Copyrator looks at.
     pub namespace: Option<Arc<str>>,
     pub survey: Arc<CachedSurvey>,
     pub read_scope: ReadScope,
 }
 
-/// The surveys that a request asks for: one for each namespace that it names.
+/// The surveys for a request: one for each namespace that it names.
 pub(super) struct RequestedSurveys {
     pub surveys: Vec<ScopedSurvey>,
     /// Notes to read first.
     pub notes: Vec<String>,
 }
 
-/// Looks at the namespaces that the request or the command line names; without any at all of them, or, where the caller may not
-/// list all, at the context's own.
+/// Surveys the namespaces that the request or the command line names. Without any, it surveys all, or the
+/// context's own if the caller may not list all.
 ///
 /// # Errors
-/// Nothing can be seen.
+/// A survey failed.
 pub(super) async fn requested_surveys(seat: &Seat, asked: &Asked) -> Result<RequestedSurveys, Problem> {
     let named: &BTreeSet<Arc<str>> =
         if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces };
@@ -79,7 +79,7 @@ async fn scoped_survey(
     namespace: Option<Arc<str>>,
     read_scope: ReadScope,
 ) -> Result<ScopedSurvey, Problem> {
-    // A caller with rights everywhere sees each namespace in the same survey.
+    // With rights everywhere, all namespaces share one survey.
     let end = match &read_scope {
         ReadScope::One(namespace) => Some(namespace.clone()),
         _ => None,
@@ -90,12 +90,12 @@ async fn scoped_survey(
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let turn = turn(seat).await?;
-    // The request before may have looked there.
+    // The previous request may have taken this survey.
     if let Some(survey) = fresh() {
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let begun = Instant::now();
-    // The next one has its turn when this one is kept.
+    // Keep the turn until the survey is cached.
     let (survey, _turn) = take(seat, turn, &read_scope, None).await?;
     let survey = seat.seen_lately().keep(end, (survey, begun), &seat.room, Instant::now());
     Ok(ScopedSurvey { namespace, survey, read_scope })

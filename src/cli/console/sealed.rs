@@ -1,5 +1,5 @@
-//! The cookie of a caller in the cluster: the token and its end, sealed with a key that only this process has. So no
-//! session is kept here, and what a browser keeps is of no use elsewhere.
+//! The session cookie of a caller in the cluster: the token and its expiry, encrypted with a key that only
+//! this process has. So the console stores no sessions, and the cookie is of no use elsewhere.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,16 +12,16 @@ use secrecy::ExposeSecret as _;
 
 use super::{entry::NoRandomness, site::Pass, token::Token};
 
-/// How long a cookie is taken, where the token does not end before.
+/// How long a cookie is valid, unless the token expires before.
 const LIFE: Duration = Duration::from_secs(8 * 3600);
-/// The longest value: browsers drop a cookie of more than 4,096 bytes, name and attributes included.
+/// The longest cookie value: browsers drop a cookie of more than 4,096 bytes, name and attributes included.
 const LONGEST: usize = 3_900;
-/// What it is sealed for.
+/// The associated data of the encryption.
 const PURPOSE: &[u8] = b"copyrator console session v1";
-/// The bytes of a time.
+/// The length of a time, in bytes.
 const TIME: usize = 8;
 
-/// There is no cookie for a token.
+/// Why a token gets no cookie.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsealed {
     #[error("That token has ended.")]
@@ -51,10 +51,11 @@ impl Seal {
         Ok(Self { key: LessSafeKey::new(key), random })
     }
 
-    /// A cookie for this token. Each has a random nonce; a key is good for some 4,000,000,000 of them, and a process makes few.
+    /// Creates a cookie for this token. Each has a random nonce; a key is good for some 4,000,000,000 of
+    /// them, and a process makes few.
     ///
     /// # Errors
-    /// The token has ended, or is too long.
+    /// The token has expired, or is too long.
     pub(super) fn seal(&self, token: &Token, now: SystemTime) -> Result<Pass, Unsealed> {
         let until = token.ends().map_or(now + LIFE, |ends| ends.min(now + LIFE));
         let life = until.duration_since(now).ok().filter(|life| life.as_secs() > 0).ok_or(Unsealed::Over)?;
@@ -75,7 +76,7 @@ impl Seal {
         }
     }
 
-    /// The token of a cookie that this process has made, and whose time has not come.
+    /// The token of a cookie; `None` if another process made the cookie, or it has expired.
     pub(super) fn open(&self, value: &str, now: SystemTime) -> Option<Token> {
         let mut sealed = URL_SAFE_NO_PAD.decode(value).ok()?;
         let (nonce, text) = sealed.split_at_mut_checked(NONCE_LEN)?;

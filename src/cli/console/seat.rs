@@ -1,4 +1,4 @@
-//! Whose console this is: the client with the caller's rights, and what is known beside it.
+//! A seat: the clients with one caller's rights, and the console's state for this caller.
 
 use std::{
     collections::BTreeSet,
@@ -15,40 +15,40 @@ use super::{
 };
 use crate::{act::as_caller::AsCaller, cli::operator::Installed};
 
-/// How many requests of one caller are answered at once; one more is told to come again.
+/// How many requests of one caller are answered at once; one more gets 429.
 pub(super) const AT_ONCE: usize = 16;
-/// How many streams of events there may be at once.
+/// How many event streams of one caller may be open at once.
 pub(super) const STREAMS: usize = 4;
 
-/// What every answer is made from.
+/// The clients and state of one caller.
 pub(super) struct Seat {
     /// Reads with the caller's rights, and cannot write.
     pub client: Client,
     /// Writes templates with the caller's rights, and nothing else.
     pub writes: AsCaller,
     pub installed: Installed,
-    /// The namespaces that the caller has named; empty: all that may be seen.
+    /// The namespaces of `--namespaces`; empty: all that the caller may see.
     pub named: BTreeSet<Arc<str>>,
     /// The cluster in words, for every page.
     pub cluster: String,
-    /// Where the console is found.
+    /// The address of the console, and how callers authenticate.
     pub site: Site,
-    /// Places for requests; seats of one holder have the same.
+    /// Permits for requests, shared by all seats of one holder.
     pub places: Arc<Semaphore>,
-    /// Room for surveys, of all callers together.
+    /// Limits for surveys, shared by all callers.
     pub room: Room,
-    /// One look at a time.
+    /// Lock for one survey at a time, shared by all seats of one holder.
     pub turn: Arc<Mutex<()>>,
-    /// What was seen in the last while.
+    /// The cached surveys.
     pub surveys: StdMutex<Surveys>,
     /// Permits for open streams of events, one each.
     pub streams: Arc<Semaphore>,
-    /// When the console or the seat ends, and streams with it.
+    /// Cancelled when the console or the seat ends; streams end with it.
     pub ended: CancellationToken,
 }
 
 impl Seat {
-    /// A seat with these clients, at the top of its console's address.
+    /// A seat with these clients, on a console without a base path.
     pub(super) fn new((client, writes): (Client, AsCaller), installed: Installed, cluster: String) -> Self {
         Self {
             client,
@@ -66,14 +66,14 @@ impl Seat {
         }
     }
 
-    /// The same for a run on the caller's machine: `--namespaces` says there what the caller wants to see, as `-n` does for
-    /// commands.
+    /// A seat for a run on the caller's machine. There, `--namespaces` names the namespaces to show, as `-n`
+    /// does for commands.
     pub(super) fn of_run(clients: (Client, AsCaller), mut installed: Installed, cluster: String) -> Self {
         let named = std::mem::take(&mut installed.namespaces);
         Self { named, ..Self::new(clients, installed, cluster) }
     }
 
-    /// What was seen in the last while.
+    /// Locks the cached surveys.
     pub(super) fn seen_lately(&self) -> StdMutexGuard<'_, Surveys> {
         self.surveys.lock().unwrap_or_else(PoisonError::into_inner)
     }

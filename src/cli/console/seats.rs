@@ -1,4 +1,5 @@
-//! The seats of callers who each bring a token: one a token, few at a time, and none for a token that the API server has not taken.
+//! The seats of callers in the cluster: one per token, few at a time, and only for tokens that the API server
+//! accepts.
 
 use std::{
     collections::BTreeMap,
@@ -22,25 +23,26 @@ use crate::{
     access::CallerAuthorizer, act::as_caller::with_token, cli::operator::Installed, cluster::ApiServer,
 };
 
-/// How many callers have a seat.
+/// The maximum number of seats.
 const SEATS: usize = 20;
-/// How long a seat is kept after its last use. It has the client with the token, and a survey of the last while.
+/// How long a seat is kept after its last use. It holds the client with the token, and cached surveys.
 const KEPT: Duration = Duration::from_secs(60);
-/// How many unknown tokens the API server is asked about at once.
+/// How many unknown tokens the API server checks at once.
 const ASKED_AT_ONCE: usize = 8;
-/// How long an unknown token waits for its turn: a caller who sends nonsense does not keep others out.
+/// How long an unknown token waits for its check, so that a caller with invalid tokens does not keep others
+/// out.
 const TURN: Duration = Duration::from_secs(5);
-/// How many surveys are taken at once, of all callers: each is as large as what its caller may see.
+/// How many surveys are taken at once, over all callers. A survey is as large as what its caller may see.
 const SURVEYS_AT_ONCE: usize = 2;
-/// The API server's words for a token that it does not take.
+/// The message for a token that the API server does not accept.
 const NOT_TAKEN: &str =
     "the API server does not take this token: it has ended, was withdrawn, or is of another cluster";
-/// Where objects without a namespace are meant to be, for people.
+/// The default namespace of users, who have none of their own.
 const NO_HOME: &str = "default";
 /// The cluster in words.
 const HERE: &str = "this cluster";
 
-/// What every seat is made from, and those that are taken.
+/// All seats, and what new ones are made from.
 pub(super) struct Seats {
     server: ApiServer,
     installed: Installed,
@@ -49,7 +51,7 @@ pub(super) struct Seats {
     refused: Arc<Refused>,
     asking: Semaphore,
     room: Room,
-    /// When the console ends, and streams with it.
+    /// Cancelled when the console ends; streams end with it.
     ended: CancellationToken,
 }
 
@@ -60,19 +62,19 @@ struct OccupiedSeat {
     last: Instant,
 }
 
-/// Whose seats are counted together: a person, or all ServiceAccounts of a namespace. A user who may ask for tokens there gets
-/// as many as they like, of accounts that they make.
+/// Whose seats are counted together: a user, or all ServiceAccounts of a namespace. A user who may create
+/// tokens there can get any number of them, for accounts of their own making.
 type Holder = Arc<str>;
 
-/// Whom the API server takes a token for.
+/// The user that the API server takes a token for.
 struct Known {
     holder: Holder,
-    /// The namespace that is meant where none is named.
+    /// The default namespace for objects that name none.
     home: String,
 }
 
 impl Known {
-    /// By the name of the user; empty where the API server does not say it.
+    /// Derives both from the user's name, which is empty if the API server does not tell it.
     fn of(user: &str) -> Self {
         let account = user.strip_prefix("system:serviceaccount:");
         match account.and_then(|account| account.split_once(':')) {
@@ -110,7 +112,7 @@ impl Seats {
     /// The seat of the caller with this token.
     ///
     /// # Errors
-    /// 401: the API server does not take it. 503: too many have a seat, or ask for one.
+    /// 401: the API server does not accept the token. 503: too many callers have a seat, or ask for one.
     pub(super) async fn of(&self, token: &Token) -> Result<Arc<Seat>, Problem> {
         let id = token.id();
         if self.refused.holds(&id, Instant::now()) {
@@ -126,7 +128,7 @@ impl Seats {
         self.take(id, seat, known.holder)
     }
 
-    /// Gives up what was not used for a minute, and surveys of before.
+    /// Drops seats that were unused for a minute, and old surveys.
     pub(super) fn sweep(&self, now: Instant) {
         let mut occupied = self.occupied();
         occupied.retain(|_, one| one.is_in_use() || now.saturating_duration_since(one.last) < KEPT);
@@ -135,12 +137,13 @@ impl Seats {
         }
     }
 
-    /// Asks the API server who has this token, and so whether it takes it. The namespace of a ServiceAccount is its home.
+    /// Asks the API server whose token this is, and so whether it is valid. The home of a ServiceAccount is
+    /// its namespace.
     async fn known(&self, token: &Token) -> Result<Known, Problem> {
         let Ok(_turn) = tokio::time::timeout(TURN, self.asking.acquire()).await else {
             return Err(crowded("many unknown tokens are being asked about"));
         };
-        // It may have been refused in the meantime.
+        // Another request may have found it refused meanwhile.
         if self.refused.holds(&token.id(), Instant::now()) {
             return Err(not_taken());
         }
@@ -149,7 +152,7 @@ impl Seats {
             Ok(known) => Ok(Known::of(&known.caller().user)),
             Err(error) => match Problem::of(&error) {
                 problem if problem.code() == StatusCode::UNAUTHORIZED => Err(not_taken()),
-                // It is taken, by a cluster where people may not ask who they are.
+                // The token is valid, but this cluster does not let users ask who they are.
                 problem if problem.code() == StatusCode::FORBIDDEN => Ok(Known::of("")),
                 problem => Err(problem),
             },
@@ -173,8 +176,8 @@ impl Seats {
         })
     }
 
-    /// Keeps a seat. Where all are taken, the caller away for longest gives one up; where all are in use, a holder with more than
-    /// one above the newcomer's share does.
+    /// Stores a seat. If all are taken, it evicts the seat that was idle for longest. If all are in use, it
+    /// evicts one of the holder with the most seats, if that holder has at least two more than the newcomer.
     fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
         let mut occupied = self.occupied();
         if let Some(other) = occupied.values().find(|one| one.holder == holder) {
@@ -198,7 +201,7 @@ impl Seats {
     }
 }
 
-/// The seat that is given up for one more of this holder.
+/// The seat to evict for a new one of this holder.
 fn leaving(occupied: &BTreeMap<TokenId, OccupiedSeat>, newcomer: &Holder) -> Option<TokenId> {
     let idle = occupied.iter().filter(|(_, one)| !one.is_in_use());
     if let Some((id, _)) = idle.min_by_key(|(_, one)| one.last) {

@@ -1,8 +1,9 @@
-//! Where a console is found, and what its callers come in with: pages, cookies and the OpenAPI document say so. Pure.
+//! The address of a console, and how its callers authenticate, for pages, cookies and the OpenAPI document.
+//! Pure.
 
 use std::{str::FromStr, time::Duration};
 
-/// The path that everything is below, as an Ingress sends it, without a slash at its end. Empty: everything is at the top.
+/// The base path of the console, as an Ingress sends it, without a slash at its end. Empty: no base path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct BasePath(String);
 
@@ -24,7 +25,7 @@ impl FromStr for BasePath {
 }
 
 impl BasePath {
-    /// The address of a path of ours.
+    /// The address of a path, below the base path.
     pub(super) fn at(&self, path: &str) -> String {
         match path {
             "/" if !self.0.is_empty() => self.0.clone(),
@@ -32,24 +33,24 @@ impl BasePath {
         }
     }
 
-    /// Itself; empty for the top.
+    /// The base path as text.
     pub(super) fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// What callers come in with.
+/// How callers authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Session {
-    /// Secrets of one run on the caller's machine, which it has printed.
+    /// With the secrets that a run on the caller's machine has printed.
     Run,
-    /// The caller's own token of the cluster, in a cookie sealed.
+    /// With the caller's own token of the cluster, or a cookie that seals it.
     Token,
 }
 
 impl Session {
-    /// The name of the cookie. Cookies of other programs on the same host come here, too. Browsers take a name with `__Host-` from
-    /// this host alone, over TLS or on the machine that they run on.
+    /// The name of the cookie, which tells it from cookies of other programs on the same host. Browsers
+    /// accept a name with `__Host-` from this host alone, over TLS or on the machine that they run on.
     pub(super) fn cookie(self) -> &'static str {
         match self {
             Self::Run => "copyrator-console",
@@ -57,15 +58,15 @@ impl Session {
         }
     }
 
-    /// A `Set-Cookie` with this value, for so long; without a time until the browser ends. `__Host-` demands `Path=/`, also below
-    /// a base path.
+    /// A `Set-Cookie` with this value and lifetime; `None`: until the browser closes. `__Host-` demands
+    /// `Path=/`, also below a base path.
     pub(super) fn set_cookie(self, value: &str, life: Option<Duration>) -> String {
         let life = life.map(|life| format!("; Max-Age={}", life.as_secs())).unwrap_or_default();
         let secure = if self == Self::Token { "; Secure" } else { "" };
         format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{life}", self.cookie())
     }
 
-    /// What a caller who brings nothing is told.
+    /// The message for a caller without credentials.
     pub(super) fn stranger(self, is_write: bool) -> &'static str {
         match (self, is_write) {
             (Self::Run, true) => {
@@ -79,7 +80,7 @@ impl Session {
         }
     }
 
-    /// What the bearer token of `curl` is.
+    /// The description of the bearer token.
     pub(super) fn bearer(self) -> &'static str {
         match self {
             Self::Run => "The token that copyrator console prints",
@@ -88,14 +89,15 @@ impl Session {
     }
 }
 
-/// What a caller who has logged in is given: the value of the cookie, and how long it is taken; `None`: until the run ends.
+/// The session of a caller who has logged in: the value of the cookie, and its lifetime; `None`: until the
+/// run ends.
 #[derive(PartialEq, Eq)]
 pub(super) struct Pass {
     pub value: String,
     pub life: Option<Duration>,
 }
 
-/// Where a console is found, and what its callers come in with.
+/// The address of a console, and how its callers authenticate.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     pub base: BasePath,
@@ -103,7 +105,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// The console of one run, at the top of its address.
+    /// The site of a console run, without a base path.
     pub(super) fn of_run() -> Self {
         Self { base: BasePath::default(), session: Session::Run }
     }

@@ -1,4 +1,4 @@
-//! The stay of one request: the places that it takes until it is answered, and until when that has to be.
+//! The stay of one request: the permits that it holds until it is answered, and its deadline.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use super::problem::Problem;
 
-/// The stay of one request. Its places are free when the last clone is dropped.
+/// The stay of one request. Dropping its last clone releases the permits.
 #[derive(Clone)]
 pub(super) struct Stay(Arc<TimedPermits>);
 
@@ -23,12 +23,12 @@ struct TimedPermits {
 }
 
 impl Stay {
-    /// A stay that begins now, and lasts as long as this at most.
+    /// A stay that begins now, and lasts at most `limit`.
     pub(super) fn new(permits: Vec<OwnedSemaphorePermit>, limit: Duration) -> Self {
         Self(Arc::new(TimedPermits { limit, until: Instant::now() + limit, _permits: permits }))
     }
 
-    /// What becomes of a part of the answer.
+    /// Runs a part of the answer.
     ///
     /// # Errors
     /// It took too long, or panicked.

@@ -1,5 +1,5 @@
-//! Takes surveys in turn: one of a holder of tokens at a time, few of all callers, and on a thread of its own, since planning a large
-//! cluster takes a second in which nobody else would be answered.
+//! Takes surveys in turn: one at a time per holder of tokens, and few over all callers. Each runs on a
+//! blocking thread, since planning a large cluster takes a second and would delay other requests.
 
 use std::{panic::resume_unwind, time::Duration};
 
@@ -24,29 +24,30 @@ use crate::{
 /// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The turn of one request to look at the cluster.
+/// The turn of one request to survey the cluster.
 pub(super) struct Turn {
     _of_caller: OwnedMutexGuard<()>,
     _of_all: Option<OwnedSemaphorePermit>,
 }
 
-/// The turn of this caller, who waits for others.
+/// Waits for the turn of this caller.
 ///
 /// # Errors
-/// They take too long.
+/// Other surveys take too long.
 pub(super) async fn turn(seat: &Seat) -> Result<Turn, Problem> {
     let taken = async {
         let of_caller = seat.turn.clone().lock_owned().await;
-        // It is never closed.
+        // The semaphore is never closed.
         Turn { _of_caller: of_caller, _of_all: seat.room.at_once.clone().acquire_owned().await.ok() }
     };
     timeout(PATIENCE, taken).await.map_err(|_| busy("others look at the cluster already"))
 }
 
-/// The cluster as the caller sees it, with these files applied over it if there are any; and the turn, which the next one waits for.
+/// Surveys the cluster as the caller sees it, with `files` applied over it. Also returns the turn, for which
+/// the next request waits.
 ///
 /// # Errors
-/// Nothing can be seen, or the console ends.
+/// The survey failed, or the console or the seat ends.
 pub(super) async fn take(
     seat: &Seat,
     turn: Turn,
@@ -69,7 +70,7 @@ pub(super) async fn take(
             taken = taken => Some(taken),
         }
     };
-    // It has its turn until its end, also where nobody waits for it any more.
+    // The survey keeps its turn until it ends, even if its request is gone.
     let looked = spawn_blocking(move || {
         let taken = runtime.block_on(look);
         taken.map(|taken| taken.map(|survey| (survey, turn)))
@@ -88,7 +89,7 @@ fn busy(what: &str) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{what}: try again in a moment"))
 }
 
-/// A survey that was refused.
+/// The problem for a survey that failed.
 pub(super) fn refused(error: SurveyError) -> Problem {
     match error {
         SurveyError::Forbidden(message) => Problem::new(StatusCode::FORBIDDEN, message),

@@ -1,5 +1,5 @@
-//! The surveys of the last while. Each holds the names and states of everything that its caller may see, so few are kept, and only
-//! while there is room for them.
+//! A cache of surveys. Each survey holds the names and states of everything that its caller may see, so the
+//! cache keeps few, within a memory limit.
 
 use std::{
     collections::BTreeMap,
@@ -12,20 +12,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cli::survey::Survey;
 
-/// How old a survey may be, however little it took, and also where its reader asks for a new one.
+/// The age up to which any survey is used, even if it took little time, or the request wants a new one.
 pub(super) const FRESH: Duration = Duration::from_secs(5);
-/// Where it took longer, it may be so many times as old, so that looking takes a twentieth of the time at most;
+/// A survey that took long may get this many times as old, so that surveys take a twentieth of the time at
+/// most.
 const TIMES: u32 = 20;
-/// but no older than this.
+/// The maximum age of a survey.
 const OLDEST: Duration = Duration::from_secs(60);
-/// How many surveys are kept of one caller.
+/// How many surveys are kept per caller.
 const KEPT: usize = 4;
-/// How many KiB surveys may take that are kept, of all callers.
+/// The memory limit of kept surveys, in KiB, over all callers.
 const ROOM: usize = 256 << 10;
-/// Bytes that an object takes, or what is planned for a copy (measured: some 2,000 for a copy and its plan).
+/// The bytes that an object takes, or the plan of a copy (measured: some 2,000 for a copy and its plan).
 const EACH: usize = 1000;
 
-/// How many surveys may be taken at once, and how much of them may be kept, of all callers.
+/// Limits over all callers: how many surveys are taken at once, and how much memory kept ones use.
 #[derive(Clone)]
 pub(super) struct Room {
     pub(super) at_once: Arc<Semaphore>,
@@ -38,14 +39,15 @@ impl Room {
     }
 }
 
-/// A survey, and until when it answers requests. One that there is no room for answers only the request for which it was taken.
+/// A survey, and until when it answers requests. If there is no room for it, it answers only the request that
+/// took it.
 pub(super) struct CachedSurvey {
     survey: Survey,
-    /// When it was begun.
+    /// When the survey began.
     pub(super) begun: Instant,
-    /// Until when it is good.
+    /// Until when it may answer requests.
     until: Instant,
-    /// Its part of the room, where it is kept.
+    /// Its share of the memory limit, if it is kept.
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -57,12 +59,14 @@ impl Deref for CachedSurvey {
     }
 }
 
-/// Surveys by the namespace that the caller's rights end at; `None`: everything that Copyrator looks at.
+/// Surveys by the namespace that the caller's rights are limited to; `None`: everything that Copyrator looks
+/// at.
 #[derive(Default)]
 pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<CachedSurvey>>);
 
 impl Surveys {
-    /// A survey that is not old; for a request that wants a new look, only one that was begun little before the request arrived.
+    /// Returns a survey that is not old. For a request that wants a new one, the survey must have begun less
+    /// than [`FRESH`] before the request.
     pub(super) fn fresh(
         &mut self,
         end: &Option<Arc<str>>,
@@ -76,13 +80,13 @@ impl Surveys {
         self.0.get(end).filter(is_fresh).cloned()
     }
 
-    /// Keeps none that is old.
+    /// Drops old surveys.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.0.retain(|_, cached| now < cached.until);
     }
 
-    /// Keeps a survey that was begun at a time and is complete now, in the place of the oldest where there are too many of this
-    /// caller; unless there is no room for it.
+    /// Keeps a survey that began at a time and is complete now, unless there is no room for it. If the caller
+    /// has too many, it replaces the oldest.
     pub(super) fn keep(
         &mut self,
         end: Option<Arc<str>>,
@@ -92,7 +96,7 @@ impl Surveys {
     ) -> Arc<CachedSurvey> {
         let until = begun + (now.saturating_duration_since(begun) * TIMES).clamp(FRESH, OLDEST);
         self.forget_old(now);
-        // The one before makes room for it.
+        // The previous survey frees its room.
         self.0.remove(&end);
         if self.0.len() >= KEPT {
             let oldest = self.0.iter().min_by_key(|(_, cached)| cached.begun).map(|(end, _)| end.clone());

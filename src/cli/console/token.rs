@@ -1,4 +1,4 @@
-//! The token that a caller brings: it goes to the API server and into a sealed cookie, and to nobody else.
+//! The token that a caller brings. It goes only to the API server and into a sealed cookie.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,37 +7,39 @@ use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-/// The longest token that is taken. Those of a cluster have some 1,000 bytes, those of other issuers several thousand.
+/// The longest token that is accepted. Tokens of a cluster have some 1,000 bytes, tokens of other issuers
+/// several thousand.
 const LONGEST: usize = 16 << 10;
 
-/// A bearer token. `Debug` shows nothing of it.
+/// A bearer token. `Debug` does not show it.
 #[derive(Clone, Debug)]
 pub(super) struct Token(SecretString);
 
-/// What a token is known by: its digest. It is compared without looking at the token.
+/// The digest that identifies a token, so that the token itself need not be compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TokenId([u8; 32]);
 
 impl Token {
-    /// A text that can be a token.
+    /// Parses a text that can be a token.
     pub(super) fn read(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         (is_plain && !text.is_empty() && text.len() <= LONGEST).then(|| Self(text.into()))
     }
 
-    /// As clients of the API server take it.
+    /// The token, for clients of the API server.
     pub(super) fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// What it is known by.
+    /// The token's digest.
     pub(super) fn id(&self) -> TokenId {
         let mut id = TokenId([0; 32]);
         id.0.copy_from_slice(digest(&SHA256, self.0.expose_secret().as_bytes()).as_ref());
         id
     }
 
-    /// When it ends, if it says so itself: the claim `exp` of a JSON Web Token. The API server alone decides whether it is good.
+    /// The expiry of the token, from the claim `exp` if it is a JSON Web Token. Only the API server decides
+    /// whether the token is valid.
     pub(super) fn ends(&self) -> Option<SystemTime> {
         #[derive(Deserialize)]
         struct Claims {

@@ -1,4 +1,4 @@
-//! `GET whoami`: whom the API server takes the caller for.
+//! `GET whoami`: the caller's user and groups, according to the API server.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,10 +16,10 @@ pub(super) struct WhoAmI {
     pub cluster: String,
 }
 
-/// Asks the API server.
+/// Asks the API server who the caller is.
 ///
 /// # Errors
-/// It did not say.
+/// The API server did not tell.
 pub(super) async fn whoami(seat: &Seat) -> Result<WhoAmI, Problem> {
     let caller = CallerAuthorizer::new(seat.client.clone()).await.map_err(|error| Problem::of(&error))?;
     let subject = caller.caller();

@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_secs(24 * 3600);
 
 /// Finds everything that is wrong with the CA.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
-    // Somebody else maintains a mounted certificate.
+    // Someone else maintains a mounted certificate.
     if install.told("tls-dir").is_some() {
         return;
     }
@@ -85,7 +85,8 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     }
 }
 
-/// Whether hands off, on one or both of our configurations, keeps the next CA from the hooks.
+/// Whether the hands-off annotation, on one or both of our webhook configurations, keeps the next CA from the
+/// hooks. If so, reports it.
 fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
     let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == crate::hooks::NAME);
     let kinds: Vec<&str> =

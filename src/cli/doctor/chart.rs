@@ -38,17 +38,17 @@ enum RoleKind {
     Role,
 }
 
-/// A rule of RBAC, which may belong to some kinds of install only.
+/// An RBAC rule, which may apply only to some kinds of install.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Rule {
     when: Option<When>,
-    /// The rule is there where this kind is copied beside ConfigMaps and Secrets.
+    /// The rule exists only if Copyrator copies this kind besides ConfigMaps and Secrets.
     copies: Option<Kind>,
-    /// The rule names what the chart's value `copies.bind` has, which no flag tells.
+    /// The rule depends on the chart's value `copies.bind`, which no flag shows.
     #[serde(default)]
     bind: bool,
-    /// The rule is there once for each kind that templates are granted for this.
+    /// The rule exists once for each kind that the chart grants to templates for this use.
     templates: Option<TemplateUse>,
     api_groups: Vec<&'static str>,
     resources: Vec<&'static str>,
@@ -57,7 +57,7 @@ struct Rule {
     verbs: Vec<&'static str>,
 }
 
-/// What templates do with the objects of a kind that they are rendered for.
+/// How templates use the objects of a granted kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum TemplateUse {

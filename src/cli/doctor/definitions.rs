@@ -1,4 +1,4 @@
-//! Compares our definitions and admission policies with those that this build knows.
+//! Compares our CustomResourceDefinitions and admission policies with those that this build knows.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::{cli::operator::Install, crds::guarded, hooks::is_empty};
 /// The annotation by which Helm knows the objects of a release.
 const OF_A_RELEASE: &str = "/metadata/annotations/meta.helm.sh~1release-name";
 
-/// Finds everything of `copyrator crds` that is missing or differs.
+/// Reports objects of `copyrator crds` that are missing or differ.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let fix = fix(facts, install);
     definitions(facts, &fix, found);
@@ -89,8 +89,8 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
     }
 }
 
-/// The fix is Helm's command for objects that Helm wrote, else `copyrator crds`: each would conflict with the
-/// other's fields.
+/// The command that fixes the objects: Helm's if Helm wrote them, else `copyrator crds`, since each would
+/// conflict with the other's fields.
 fn fix(facts: &Facts, install: &Install<'_>) -> String {
     let is_helms = |object: &Value| object.pointer(OF_A_RELEASE).is_some();
     let definitions = facts.definitions.iter().filter_map(|(_, live)| live.as_ref().ok()?.as_ref());
@@ -101,7 +101,7 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
         return install.repair();
     }
     let version = facts.server.as_ref().map(|server| format!(" --kube-version {server}")).unwrap_or_default();
-    // Without them the guard would be off objects that it is over.
+    // Without these kinds, the admission policies would stop guarding their objects.
     let written = install.template_kinds().into_iter().filter(|one| one.rendered.is_some());
     let written = written.map(|one| {
         let uses: Vec<&str> = one.uses().filter(|used| ["render", "copy"].contains(used)).collect();
@@ -178,7 +178,7 @@ fn difference(live: &Value, wanted: &Value, at: String) -> Option<String> {
     }
 }
 
-/// Whether the API server writes this value where we leave the field out.
+/// Whether this value is the API server's default for a field that we leave out.
 fn is_default(key: &str, value: &Value) -> bool {
     let says = |text: &str| value == text;
     match key {

@@ -47,8 +47,8 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // Without an install, everything is missing, and need not be reported. Hooks that it has left behind
-        // may still refuse writes.
+        // Without an install, missing objects need no report. But hooks that it left behind may still
+        // refuse writes.
         hooks::answered(facts, &install, false, &mut found);
     }
     let mut found = found.0;

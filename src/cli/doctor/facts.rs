@@ -83,7 +83,7 @@ pub(super) enum Ca {
 /// The leader, according to the Lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaseFacts {
-    /// The holder's identity; empty: nobody.
+    /// The holder's identity; empty: no holder.
     pub(super) holder: String,
     /// Whether the holder was seen to renew the Lease.
     pub(super) is_renewed: bool,
@@ -93,7 +93,8 @@ pub(super) struct LeaseFacts {
     pub(super) renewed_at: Option<Timestamp>,
 }
 
-/// Orphaned objects that stay, because their rules or templates may have been deleted with the CustomResourceDefinition.
+/// Orphaned objects that stay, because their rules or templates may have been deleted with the
+/// CustomResourceDefinition.
 #[derive(Clone, Debug)]
 pub(super) struct HeldCopies {
     /// The name of the CustomResourceDefinition, of rules or of templates.
@@ -102,19 +103,19 @@ pub(super) struct HeldCopies {
     pub(super) definition: Definition,
     /// The number of objects by the missing rule or template.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
-    /// The kinds that were looked at: those that are served.
+    /// The kinds that were checked: those that the API server serves.
     pub(super) kinds: BTreeSet<Kind>,
 }
 
-/// A template whose objects Kubernetes deletes with those that they were rendered for.
+/// A template whose objects Kubernetes deletes together with the instances that they were rendered for.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedByInstances {
     pub(super) template: NamespacedName,
-    /// The name of the CustomResourceDefinition of what it is rendered for.
+    /// The name of the CustomResourceDefinition of its instances.
     pub(super) definition: String,
-    /// How many objects of that kind it is rendered for, according to its status.
+    /// The number of its instances, according to its status.
     pub(super) instances: i64,
-    /// How many objects of it are in order, according to its status.
+    /// How many of its objects are in order, according to its status.
     pub(super) objects: i64,
 }
 
@@ -125,24 +126,24 @@ pub(super) struct Pair {
     pub(super) live: Readable<Option<Value>>,
 }
 
-/// Why a ConfigPolicy judges nothing, though somebody wrote it to. (What is wrong with the hooks is found by
-/// other checks.)
+/// A ConfigPolicy that has no effect, and why. (Other checks find problems of the hooks.)
 #[derive(Clone, Debug)]
 pub(super) struct InertPolicy {
     /// Its name.
     pub(super) name: String,
     /// Whether its `failurePolicy` is `Fail`.
     pub(super) is_strict: bool,
-    /// What is wrong with it.
+    /// Why it has no effect.
     pub(super) why: String,
 }
 
-/// What cannot be read.
+/// Objects and lists that cannot be read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnreadFacts {
-    /// The objects that this command could not read, each with what to say of it.
+    /// The objects that this command could not read, each with its message.
     pub(super) objects: BTreeMap<String, String>,
-    /// What statuses say of lists that the reconciler cannot read, each with an object that says so.
+    /// Messages of statuses about lists that the reconciler cannot read, each with one object whose status
+    /// has it.
     pub(super) lists: BTreeMap<String, String>,
 }
 
@@ -151,7 +152,7 @@ pub(super) struct UnreadFacts {
 pub(super) struct Facts {
     /// The namespace that Copyrator is installed in.
     pub(super) namespace: String,
-    /// The kinds that are known at run time only.
+    /// The kinds that are known only at run time.
     pub(super) kinds: GrantedKinds,
     pub(super) now: Timestamp,
     pub(super) server: Readable<KubeVersion>,
@@ -167,29 +168,29 @@ pub(super) struct Facts {
     pub(super) endpoints: BTreeMap<(String, String), Readable<bool>>,
     /// The policies that are understood, valid or not.
     pub(super) policies: Readable<Vec<ConfigPolicy>>,
-    /// The policies that judge nothing, whatever the hooks are.
+    /// The policies that have no effect, whatever the state of the hooks.
     pub(super) inert_policies: Readable<Vec<InertPolicy>>,
-    /// Admission policies and hooks of others that decide by who writes what Copyrator copies.
+    /// Foreign admission policies and hooks that decide by the user who writes ConfigMaps or Secrets.
     pub(super) by_user: Readable<Vec<String>>,
     /// Whether a dry run reached the webhook, or what happened instead; `None` without hooks.
     pub(super) canary: Option<Readable<Result<(), String>>>,
     pub(super) ca: Readable<Ca>,
-    /// Whether the Secret exists.
+    /// Whether the Secret with the digest key exists.
     pub(super) digest_key: Readable<bool>,
     pub(super) lease: Readable<LeaseFacts>,
     /// Whether our accounts have the rights that the checks are about.
     pub(super) rights: Vec<(Right, Readable<bool>)>,
     /// The ClusterRole that our webhook configurations name as their owner.
     pub(super) owner: Readable<Option<ClusterRole>>,
-    /// Orphaned objects that are held, of each definition that is there.
+    /// Held orphaned objects, per existing definition.
     pub(super) held: Readable<Vec<HeldCopies>>,
-    /// Objects with the labels of a copy whose marks are of another object; empty where they could not be read.
+    /// Objects with the labels of a copy whose marks belong to another object; empty if they could not be
+    /// read.
     pub(super) stray: Vec<ObjectKey>,
-    /// Objects whose annotations ask for something and have no effect, since the label beside them is
-    /// missing.
+    /// Objects whose annotations have no effect, since the label that enables them is missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,
-    /// What cannot be read.
+    /// Objects and lists that cannot be read.
     pub(super) unread: Readable<UnreadFacts>,
-    /// Templates whose objects go when the definition of another kind is deleted.
+    /// Templates whose objects are deleted when the definition of their instances' kind is deleted.
     pub(super) owned: Vec<OwnedByInstances>,
 }

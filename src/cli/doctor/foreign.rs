@@ -1,4 +1,4 @@
-//! Other people's hooks that block writes of ConfigMaps, Secrets or our kinds while nobody answers them.
+//! Foreign webhooks that block writes of ConfigMaps, Secrets or our kinds while they do not answer.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::hooks::NAME;
 
-/// One such hook of somebody else.
+/// A foreign webhook with `failurePolicy: Fail`.
 struct Foreign<'v> {
     kind: &'v str,
     configuration: &'v str,
@@ -28,7 +28,7 @@ pub(super) fn services(configurations: &[Value]) -> Vec<(String, String)> {
     services
 }
 
-/// Finds all of them; the worst are those whose Service has no endpoint now.
+/// Reports foreign webhooks; as errors those whose Service has no ready endpoint now.
 pub(super) fn check(facts: &Facts, found: &mut Findings) {
     let configurations = match &facts.hooks {
         Ok(configurations) => configurations,
@@ -96,7 +96,7 @@ fn foreign<'v>(configuration: &'v Value, index: usize, hook: &'v Value) -> Optio
     })
 }
 
-/// The resources, of those that matter to us, that the API server asks a hook about.
+/// The resources that matter to us for which the API server calls a webhook.
 fn sees(hook: &Value) -> Vec<&'static str> {
     const OURS: [(&str, &str); 6] = [
         ("", "configmaps"),
@@ -118,7 +118,7 @@ fn sees(hook: &Value) -> Vec<&'static str> {
     OURS.iter().filter(is_asked).map(|(_, resource)| *resource).collect()
 }
 
-/// Whether a selector excludes objects at most, and requires nothing.
+/// Whether a selector only excludes objects, and requires nothing.
 fn excludes_only(selector: &Value) -> bool {
     let asks = selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty());
     let mut terms = selector["matchExpressions"].as_array().into_iter().flatten();

@@ -1,6 +1,6 @@
 //! Counts orphaned objects that stay, because their rules or templates may have been deleted with the
-//! CustomResourceDefinition, and finds objects with marks of another one: page by page, without content, and without the
-//! key that proves marks.
+//! CustomResourceDefinition, and finds objects whose marks belong to another object. It reads page by page,
+//! without content, and without the key that proves marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
-/// Names the objects with the labels of a copy whose marks are of another object.
+/// Reports objects with the labels of a copy whose marks belong to another object.
 pub(super) fn stray(facts: &Facts, found: &mut Findings) {
     for object in facts.stray.iter().take(MOST_NAMED) {
         let and_more = match facts.stray.len().saturating_sub(MOST_NAMED) {
@@ -87,21 +87,21 @@ pub(super) fn stray(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// What is there of the kind that a definition defines.
+/// One of our definitions: the objects that it holds, and the names of its rules or templates.
 struct There {
     held: HeldCopies,
     names: BTreeSet<NamespacedName>,
 }
 
-/// What was found on the way: how many objects each definition holds, and objects with marks of another one.
+/// Held objects per definition, and objects whose marks belong to another object.
 #[derive(Default)]
 pub(super) struct Marked {
     pub(super) held: Vec<HeldCopies>,
     pub(super) stray: Vec<ObjectKey>,
 }
 
-/// Looks at the objects, of these kinds beside ConfigMaps and Secrets, for each definition that is there; that one is not is
-/// another finding.
+/// Counts objects of ConfigMaps, Secrets and these kinds, for each definition that exists. A missing
+/// definition is another finding.
 pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Marked> {
     let mut there: Vec<There> = Vec::new();
     there.extend(
@@ -140,7 +140,8 @@ pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readab
     Ok(Marked { held, stray })
 }
 
-/// The names that a kind of ours has, as marks name them; `None` without its definition.
+/// Reads the definition of one of our kinds and the names of its objects, in the form that marks use; `None`
+/// without the definition.
 async fn names<K>(
     client: &Client,
     of: &'static str,
@@ -168,7 +169,7 @@ where
     let copies = ListParams::default().labels(RULE_LABEL);
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
         count_one(&copy.facts, there);
-        // Controllers copy labels and annotations to objects of the other kinds.
+        // Other kinds do not count: controllers copy labels and annotations onto their objects.
         if K::KIND.is_whole() && copy.facts.has_labels_of_copies() && copy.facts.marks.is_none() {
             let meta = copy.meta();
             let text = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -178,7 +179,7 @@ where
     .await
 }
 
-/// The same of a kind that is known at run time only. Returns whether the API server serves it.
+/// Counts objects of a kind that is known only at run time. Returns whether the API server serves it.
 async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<bool> {
     match list_declared(client, kind, None).await {
         Ok(objects) => {

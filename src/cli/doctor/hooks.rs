@@ -46,7 +46,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         trusted(facts, install, kind, live, found);
     }
     drifted(facts, install, validating, mutating, left_alone, found);
-    // Without the hook or the definition there is no call, which is another finding.
+    // Without the hook or the definition, the API server calls no webhook; that is another finding.
     let is_uncalled = validating.is_none() || found.has(Id::CrdMissing);
     if !is_uncalled {
         answered(facts, install, is_empty, found);
@@ -58,13 +58,13 @@ pub(super) fn is_off(live: &Value) -> bool {
     !live["metadata"]["annotations"][HANDS_OFF].is_null()
 }
 
-/// The command that makes the reconciler maintain it again.
+/// The command that makes the reconciler maintain the configuration again.
 pub(super) fn hands_on(kind: &str) -> String {
     format!("kubectl annotate {} {NAME} {HANDS_OFF}-", kind.to_lowercase())
 }
 
-/// `is_empty` is about the validating configuration. The mutating one may be empty: without defaults, where
-/// the API server stamps authors.
+/// Reports a configuration with the hands-off annotation. `is_empty` is about the validating configuration.
+/// The mutating one may be empty without defaults, if the API server stamps authors.
 fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;
@@ -113,7 +113,8 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
 }
 
-/// The command that makes the reconciler write it again. A configuration with hands off is another finding.
+/// The command that makes the reconciler write the configuration again. The hands-off annotation is another
+/// finding.
 fn renew(kind: &str) -> String {
     format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
@@ -192,8 +193,9 @@ fn differing(live: &Value, wanted: &Value) -> String {
     if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
 }
 
-/// The configuration without what other checks look at, and without the hooks for warnings: which of those
-/// exist depends on every rule, monitor and workload of the cluster, and no write fails because of them.
+/// The configuration without caBundles, which other checks look at, and without the hooks for warnings. Which
+/// of these exist depends on every rule, monitor and workload of the cluster, and no write fails because of
+/// them.
 fn bare(live: &Value) -> Value {
     let mut bare = live.clone();
     if let Some(hooks) = bare["webhooks"].as_array_mut() {
@@ -205,7 +207,7 @@ fn bare(live: &Value) -> Value {
     bare
 }
 
-/// Checks that a call arrives, or, if that cannot be tried, that there is a pod to answer it.
+/// Checks that a call reaches the webhook, or, if that cannot be tried, that a pod is ready to answer it.
 pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, found: &mut Findings) {
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);

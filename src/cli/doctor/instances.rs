@@ -1,4 +1,5 @@
-//! What goes with the definitions of the kinds that templates are rendered for. It is no fault, and told before somebody deletes one.
+//! Templates whose objects are deleted with the definition of their instances' kind. This is no fault: a note
+//! warns before somebody deletes the definition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, api::ListParams};
@@ -12,7 +13,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// A note for each template whose objects go when the definition of another kind is deleted.
+/// A note for each template whose objects are deleted with the definition of another kind.
 pub(super) fn notes(all: &[OwnedByInstances]) -> Vec<String> {
     let counted = |number: i64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
     let note = |it: &OwnedByInstances| {
@@ -28,7 +29,8 @@ pub(super) fn notes(all: &[OwnedByInstances]) -> Vec<String> {
     all.iter().filter(|it| it.objects > 0).map(note).collect()
 }
 
-/// The templates whose objects have an owner of a kind that a definition defines. What may not be read is left out: nothing is wrong.
+/// Finds templates whose objects have an owner of a custom resource kind. Skips what the caller may not read,
+/// since nothing is wrong.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<OwnedByInstances> {
     let granted = install.template_kinds();
     if granted.iter().all(|kind| !kind.for_each) {

@@ -1,4 +1,4 @@
-//! Finds objects with annotations that declare something, and without the label that makes them count.
+//! Finds objects with annotations that declare something, but without the label that enables them.
 
 use std::collections::BTreeSet;
 
@@ -45,8 +45,8 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Finds them in the namespaces that Copyrator looks at, except system namespaces: objects there belong to
-/// Kubernetes and to other operators, and nobody labels them.
+/// Finds unlabelled objects in the namespaces that Copyrator looks at, except system namespaces: their
+/// objects belong to Kubernetes and other operators, and users do not label them.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<Vec<ObjectKey>> {
     let mut unlabelled = Vec::new();
     let (places, system) = (install.namespaces(), install.system_namespaces());

@@ -1,4 +1,5 @@
-//! Finds the leader. Whether it renews the Lease is observed, not read from timestamps: clocks differ.
+//! Finds the leader. The check watches whether the leader renews the Lease, since clocks and so timestamps
+//! differ.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    // As for a candidate: another version with the same content is no sign of life.
+    // As in leader election, a new resourceVersion with the same content is no sign of life.
     let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -109,7 +109,7 @@ pub(super) struct Diagnosis {
     pub notes: Vec<String>,
 }
 
-/// Reads the install and examines it. What takes long is said to `console`.
+/// Reads the install and examines it. Announces long waits on `console`.
 ///
 /// # Errors
 /// The API server does not answer.
@@ -140,6 +140,6 @@ pub(super) async fn diagnose(
     })
 }
 
-/// What to say of an API server before 1.36.
+/// The note for an API server before 1.36.
 const UNSTAMPED: &str = "this API server does not stamp authors by itself (from Kubernetes 1.36 on it does): a hook does, and while \
                          no webhook answers, rules and monitors cannot be written";

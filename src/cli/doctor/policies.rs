@@ -1,4 +1,4 @@
-//! ConfigPolicies that are not in force, and admission policies of others that decide by who writes.
+//! ConfigPolicies that are not in force, and foreign admission policies that decide by the user who writes.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kube::{Api, Client, api::ListParams};
@@ -27,7 +27,7 @@ pub(super) fn sorted(all: Vec<AsWritten<ConfigPolicy>>) -> (Vec<ConfigPolicy>, V
                 inert.extend(invalid(&policy));
                 understood.push(policy);
             }
-            // What it says of `failurePolicy` may be part of what is not understood.
+            // Assume `Fail`: its `failurePolicy` may be part of what is not understood.
             Err((name, why)) => inert.push(InertPolicy { name, is_strict: true, why }),
         }
     }
@@ -46,7 +46,7 @@ fn invalid(policy: &ConfigPolicy) -> Option<InertPolicy> {
 
 /// Finds the policies that refuse nothing.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
-    // Without rights over the cluster, nobody may expect that policies are read.
+    // Without cluster-wide rights, the caller cannot be expected to read policies.
     let inert = match &facts.inert_policies {
         Ok(inert) => inert,
         Err(_) if install.is_namespaced() => return,
@@ -73,7 +73,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
-/// Admission policies and hooks of others, as JSON, that decide by who writes.
+/// Lists foreign admission policies and hooks that decide by the user who writes.
 pub(super) async fn look(client: &Client, hooks: &Readable<Vec<Value>>) -> Readable<Vec<String>> {
     let api = Api::all(client.clone());
     let policies: Vec<ValidatingAdmissionPolicy> = list(api, None, &ListParams::default()).await?;
@@ -81,7 +81,7 @@ pub(super) async fn look(client: &Client, hooks: &Readable<Vec<Value>>) -> Reada
     Ok(by_user(&policies.collect::<Vec<_>>(), hooks.as_deref().unwrap_or_default()))
 }
 
-/// The kinds and names of those that see what Copyrator writes, and mention who writes it.
+/// The kinds and names of those that see ConfigMaps or Secrets, and mention the user who writes them.
 fn by_user(policies: &[Value], hooks: &[Value]) -> Vec<String> {
     let ours: Vec<Value> = manifests().into_iter().map(|one| one["metadata"]["name"].clone()).collect();
     let name = |one: &Value| one["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -112,13 +112,13 @@ fn sees_copies(rules: &Value) -> bool {
     })
 }
 
-/// Whether expressions read who writes, or ask what that user may do.
+/// Whether expressions read the user who writes, or check that user's rights.
 fn mentions_user(expressions: &Value) -> bool {
     let mut all = expressions.as_array().into_iter().flatten().filter_map(|one| one["expression"].as_str());
     all.any(|expression| ["userInfo", "authorizer"].iter().any(|word| expression.contains(word)))
 }
 
-/// A note about those: they judge a copy by our account, and not by the author of its rule.
+/// A note about foreign policies: for a copy, they see our account, not the author of its rule.
 pub(super) fn notes(by_user: &Readable<Vec<String>>) -> Vec<String> {
     let text = match by_user {
         Ok(all) if all.is_empty() => return Vec::new(),

@@ -1,4 +1,4 @@
-//! Reads objects of one kind; what may not be read is noted as such.
+//! Reads objects of one kind. If the caller may not, that is recorded as [`Unread`].
 
 use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
@@ -9,7 +9,8 @@ use crate::{cli::terminal::refused::words, decoded::Decoded, observe::content::g
 /// How many objects a page has.
 const PAGE: u32 = 500;
 
-/// Lists all objects; none of a kind that is not served. One that cannot be decoded is left out: `unread.rs` names it.
+/// Lists all objects; none if the kind is not served. Skips objects that cannot be decoded: `unread.rs` names
+/// them.
 pub(super) async fn list<K>(
     api: Api<Decoded<K>>,
     namespace: Option<&str>,
@@ -25,8 +26,8 @@ where
     }
 }
 
-/// Reads all objects page by page, keeping only what `each` keeps. A list that takes longer than the API
-/// server remembers its beginning continues with the objects as they are then.
+/// Reads all objects page by page, keeping only what `each` keeps. If the continue token expires, the list
+/// continues with the objects as they are then.
 pub(super) async fn pages<K>(
     api: &Api<Decoded<K>>,
     namespace: Option<&str>,
@@ -66,7 +67,7 @@ where
         .map_err(|error| unread("get", format!("{}/{name}", plural::<K>()), namespace, error))
 }
 
-/// The resource as kubectl takes it.
+/// The resource in kubectl's notation.
 fn plural<K: Resource<DynamicType = ()>>() -> String {
     match K::group(&()) {
         group if group.is_empty() => K::plural(&()).into_owned(),

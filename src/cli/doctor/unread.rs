@@ -1,4 +1,5 @@
-//! Finds objects that cannot be read, and lists that fail: what is made of them stays as it is, and the statuses that say so may be old.
+//! Finds objects that cannot be read, and lists that fail. Copies of such objects stay as they are, and
+//! statuses about them may be old.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +54,7 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// An object as kubectl takes it, by its kind, namespace and name.
+/// An object in kubectl's notation, by its kind, namespace and name.
 fn resource(object: &str) -> String {
     match object.split_once(' ').map(|(kind, name)| (kind, name.split_once('/'))) {
         Some((kind, Some((namespace, name)))) => format!("-n {namespace} {kind} {name}"),
@@ -61,8 +62,8 @@ fn resource(object: &str) -> String {
     }
 }
 
-/// Reads everything that Copyrator reads, but for its content. Lists that the caller may not read are left out, unless the caller may
-/// read none.
+/// Reads everything that Copyrator reads, except content. Skips lists that the caller may not read, unless
+/// the caller may read none.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<UnreadFacts> {
     let mut seen = Seen {
         world: World::default(),
@@ -115,7 +116,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Only what is of our own kinds, or cannot be read, is kept.
+    /// Keeps only objects of our own kinds, and those that cannot be read.
     fn all<W: Watched>(&mut self, listed: Result<Vec<Decoded<W>>, ListError>) -> Readable<()> {
         let unread = |failure| Unread {
             verb: "list",
@@ -177,7 +178,7 @@ impl UnreadFacts {
         }
         for problem in problems.iter().filter(|one| ProblemReason::of(one) == Some(ProblemReason::Unreadable))
         {
-            // An object that this command could not read either is named once.
+            // Name an object once, if this command could not read it either.
             if !self.objects.values().any(|what| *what == problem.message) {
                 self.objects.insert(object.clone(), problem.message.clone());
             }

@@ -1,4 +1,4 @@
-//! The rows of what declares something, in a plan: rules, templates and monitors.
+//! The rows of rules, templates and monitors in a plan.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ pub(in crate::cli) enum Authority {
 }
 
 impl RuleRow {
-    /// The name that copies have of it.
+    /// The name by which copies refer to the object.
     pub(super) fn id(&self) -> NamespacedName {
         self.kind.in_world(&NamespacedName::new(self.namespace.as_str(), self.name.as_str()))
     }
@@ -92,7 +92,7 @@ fn named(kind: OurKind, rule: &NamespacedName) -> RuleRow {
     }
 }
 
-/// The row of a rule; `with_copies` are those of which copies are shown.
+/// The row of a rule; `with_copies` are the rules with copies.
 pub(super) fn rule_row(
     survey: &Survey,
     with_copies: &BTreeSet<&NamespacedName>,
@@ -109,8 +109,8 @@ pub(super) fn rule_row(
         let message = "what it copies from or to may not be listed".into();
         return RuleRow { action: Some(Course::Unknown), reason: Some(Reason::Unread), message, ..row };
     }
-    // The reconciler's message about a rule without sources or targets, or that is suspended. For other rules
-    // this would plan every slot once more.
+    // Add the reconciler's message for a rule that is suspended, or has no sources or targets. For other
+    // rules, that would plan every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
         return beyond_sight(world, rule, facts, row);
     }
@@ -126,14 +126,14 @@ pub(super) fn rule_row(
     if facts.spec.suspend { row } else { beyond_sight(world, rule, facts, row) }
 }
 
-/// The row of a rule that selects namespaces which cannot be read.
+/// The row of a rule that selects namespaces which the caller may not read.
 fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: RuleRow) -> RuleRow {
     let Ok(compiled) = &facts.compiled else { return row };
     let source = unseen_source(world, rule, compiled);
     let targets = unseen(world, compiled);
     let told: Vec<_> = source.into_iter().chain(targets).filter_map(|name| world.unseen(name)).collect();
     let Some((reason, _)) = told.first() else { return row };
-    // Nothing happens with what is not served, and that is known.
+    // Copyrator does nothing in a namespace that it does not serve, so the outcome is known.
     let action = match reason {
         Unseen::NotServed => Course::Refuse,
         Unseen::OutOfSight => Course::Unknown,
@@ -144,7 +144,7 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     RuleRow { action: Some(action), reason: Some((*reason).into()), message, ..row }
 }
 
-/// The row of a template, which is `template` among rules.
+/// The row of a template; `template` is its name among rules.
 pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRow {
     let world = &survey.world;
     let plain = NamespacedName::new(template.namespace.clone(), template.template().unwrap_or_default());
@@ -194,8 +194,8 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
     if is_settled {
         return row;
     }
-    // The reconciler's message about a monitor without workloads, or that is suspended. For other monitors
-    // this would plan every workload once more.
+    // Add the reconciler's message for a monitor that is suspended, or has no workloads. For other monitors,
+    // that would plan every workload once more.
     let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
     if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
         return row;
@@ -232,7 +232,7 @@ fn from_file(survey: &Survey, kind: OurKind, name: &NamespacedName) -> RuleRow {
     }
 }
 
-/// Whether it is valid and allowed, and whether there is nothing more to say.
+/// Sets whether the object is valid and allowed. Also returns whether the row is complete.
 fn standing<S, C, T>(
     row: RuleRow,
     facts: &Declared<S, C, T>,

@@ -88,8 +88,8 @@ impl Args {
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let drawn = |_| table(&report, self.console.is_coloured());
         let text = self.output.text("Plan", &report, drawn, || report.names());
-        // An empty output could be taken for a failure (argo-cd#27705). Other formats say in what they print
-        // that there is nothing.
+        // An empty output could be mistaken for a failure (argo-cd#27705). The other formats say that there
+        // is nothing.
         if self.output == Output::Name && text.is_empty() {
             self.console.note("nothing to do");
         }
@@ -101,7 +101,8 @@ impl Args {
     }
 }
 
-/// What documents have that is planned with, and notes about what is left out. Objects without a namespace belong to `home`.
+/// Splits documents into objects to plan with, and notes about what is left out. Objects without a namespace
+/// belong to `home`.
 pub(super) fn files(documents: Vec<Document>, home: &str) -> (Files, Vec<String>) {
     let (objects, documents) = objects_in(documents, home);
     let (declared, others) = declared_in(documents, home);

@@ -155,8 +155,8 @@ impl Report {
         output::names(copies.chain(workloads))
     }
 
-    /// Whether anything is refused or unknown. What is unknown only because another namespace cannot be read
-    /// does not count, unless it comes from a file.
+    /// Whether anything is refused or unknown. A row that is unknown only because another namespace cannot be
+    /// read does not count, unless it comes from a file.
     pub(super) fn has_refusals(&self) -> bool {
         let is_refused = |course: Course, reason: Option<Reason>| match course {
             Course::Refuse => true,
@@ -196,7 +196,7 @@ impl Summary {
     }
 }
 
-/// The policies of files: those that would be refused, and those that copies and objects are judged by.
+/// The policies of files: refused ones, and those that judge copies and objects.
 fn policy_rows(survey: &Survey) -> Vec<FileOutlook> {
     let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
         course: Course::Refuse,

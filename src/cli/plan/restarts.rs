@@ -1,5 +1,5 @@
-//! The restarts of a plan for people: a line for each workload, with a sign as in a diff; and the files that
-//! cause them.
+//! The restarts of a plan for people: a line for each workload, with a sign as in a diff, and lines for the
+//! files that cause them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub(super) fn lines(rows: &[RestartOutlook]) -> Vec<(Course, String)> {
     rows.iter().map(line).collect()
 }
 
-/// What happens to a workload, when, how, because of what, and for which monitor.
+/// Describes what happens to a workload: when, how, for which causes and for which monitor.
 fn what(row: &RestartOutlook) -> String {
     let mut words: Vec<String> = Vec::new();
     match row.course {

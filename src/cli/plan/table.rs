@@ -1,4 +1,4 @@
-//! A plan as a table for people: below each rule a line for each copy, with a sign as in a diff.
+//! A plan as a table for people: a line for each copy below its rule, with a sign as in a diff.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,7 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     for rule in report.rules.iter().chain(&report.templates).chain(&report.monitors) {
         let name = format!("{}/{}", rule.namespace, rule.name);
         let id = rule.id();
-        // A rule of a file that would be refused has no copies: copies of that name belong to the rule in the
-        // cluster.
+        // If a rule of a file would be refused, copies of that name belong to the rule in the cluster.
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_monitor = rule.kind == OurKind::Monitor;
@@ -121,7 +120,7 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     terminal::line(&words) + "\n"
 }
 
-/// A line for each copy, in columns, and below it those of the fields that change.
+/// A line for each copy, in columns, and below it a line for each field that changes.
 fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
     let place = |row: &CopyRow| row.outlook.slot.to_string();
     let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
@@ -137,7 +136,7 @@ fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
 /// What happens to a copy, and why.
 fn what(CopyRow { outlook: row, last_attempt }: &CopyRow) -> String {
     let mut words: Vec<String> = Vec::new();
-    // What a template declares comes from its text.
+    // A template is not named as the source: the content is its own text.
     let source = row.source.as_ref().filter(|source| source.template().is_none());
     let from = source.map(|source| format!("from {source}"));
     match row.course {

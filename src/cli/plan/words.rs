@@ -1,4 +1,4 @@
-//! The words that lines of a plan share: the sign of what happens, the names of what changes, and numbers.
+//! Words that lines of a plan share: signs of actions, names of changes, and counts.
 
 use crate::{
     explain::{Course, Difference},
@@ -18,7 +18,8 @@ pub(super) fn sign(course: Course) -> char {
     }
 }
 
-/// The names of changes: `keys: +new ~other -old; labels: team; type`. Nothing where the fields have lines of their own.
+/// The names of changes: `keys: +new ~other -old; labels: team; type`. Empty if the fields have lines of
+/// their own.
 pub(super) fn difference(changes: &Difference) -> String {
     if !changes.values.is_empty() {
         return String::new();
@@ -36,7 +37,7 @@ pub(super) fn difference(changes: &Difference) -> String {
     let parts = [
         ("keys: ", keys.concat()),
         ("labels: ", changes.labels.clone()),
-        // These follow from the other changes.
+        // The digest annotation follows from the other changes.
         ("annotations: ", changes.annotations.iter().filter(|key| *key != DIGEST).cloned().collect()),
         ("", changes.fields.clone()),
     ];
@@ -57,7 +58,7 @@ pub(super) fn value_lines(changes: &Difference) -> Vec<(Course, String)> {
     lines.flatten().chain(more).collect()
 }
 
-/// A number, and what is counted in the singular or the plural: `1 copy`, `2 copies`.
+/// A number with its noun in the singular or the plural: `1 copy`, `2 copies`.
 pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -1,5 +1,5 @@
-//! The state of every copy: what the plan says of its slot, and what Copyrator last reported. A row for each
-//! rule and target namespace.
+//! The state of every copy, from the plan of its slot and Copyrator's last report. A row for each rule and
+//! target namespace.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,7 +64,7 @@ impl CopyStatus {
     }
 }
 
-/// Every copy of a survey that lands in this namespace or belongs to a rule of it, the worst first.
+/// Every copy of a survey that lands in this namespace or belongs to a rule there, the worst first.
 pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyStatus> {
     let mut rows: Vec<CopyStatus> =
         survey.shown(namespace).into_iter().map(|outlook| standing(survey, outlook)).collect();
@@ -109,7 +109,7 @@ fn standing(survey: &Survey, outlook: &Outlook) -> CopyStatus {
     }
 }
 
-/// Notes about held copies and objects, with both ways out.
+/// Notes about held copies and objects, with both remedies.
 pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
     let held = rows.iter().filter(|row| row.planned == ProblemReason::Held.into());
     let of: Vec<&NamespacedName> = held.filter_map(|row| row.rule.as_ref()).collect();
@@ -131,7 +131,7 @@ pub(crate) fn held(survey: &Survey, rows: &[CopyStatus]) -> Vec<String> {
     each.into_iter().filter_map(note).collect()
 }
 
-/// A table for people, with a line for each copy; those that are as they should be only with `with_current`.
+/// A table for people, with a line for each copy; current copies only with `with_current`.
 pub(crate) fn table(rows: &[CopyStatus], with_current: bool) -> String {
     let shown: Vec<&CopyStatus> =
         rows.iter().filter(|row| with_current || row.state != State::Current).collect();

@@ -1,4 +1,4 @@
-//! Lists our kinds from the API server, and says what lets a user list them who may not.
+//! Lists objects of our kinds. If the user may not list them, the error says what would help.
 
 use jiff::Timestamp;
 use kube::{
@@ -26,11 +26,11 @@ pub(in crate::cli) enum ReadError {
     Refused {
         /// The resource to list.
         plural: String,
-        /// In which namespace, or in all, in words.
+        /// The scope of the list, in words.
         scope: String,
         /// The API server's message.
         message: String,
-        /// What may work instead.
+        /// A hint at what may work instead.
         hint: &'static str,
     },
     /// The API server did not answer.
@@ -70,7 +70,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What may work for a user who may not list in this scope.
+    /// A hint for a user who may not list in this scope.
     fn hint(&self) -> &'static str {
         match self {
             Self::One(_) => {
@@ -86,7 +86,8 @@ impl Scope<'_> {
     }
 }
 
-/// The objects in these namespaces, and whether some namespace may not be read and was left out.
+/// Lists the objects in these scopes. Also returns whether it left out a namespace that the caller may not
+/// read.
 pub(super) async fn list<K, Status>(
     client: &Client,
     read_scope: &ReadScope,
@@ -120,7 +121,7 @@ where
     }
 }
 
-/// The objects in one scope.
+/// Lists the objects in one scope.
 pub(super) async fn items<Status>(
     api: Api<Decoded<Reported<Status>>>,
     resource: &ApiResource,
@@ -149,7 +150,7 @@ where
     }
 }
 
-/// The object; of one that cannot be read, its name and that it cannot.
+/// The object. If it cannot be decoded, its metadata and a `Ready` condition that says so.
 fn reported<Status: Clone + std::fmt::Debug + DeserializeOwned>(
     object: Decoded<Reported<Status>>,
 ) -> Reported<Status> {

@@ -1,4 +1,4 @@
-//! The state of rules, templates, monitors and policies according to their statuses, read from the cluster, worst first.
+//! The state of rules, templates, monitors and policies, according to their statuses in the cluster.
 
 pub(super) mod copies;
 mod list;
@@ -23,8 +23,8 @@ use crate::api::{
     CopyratorTemplateStatus, ExistingViolation,
 };
 
-/// Reads every rule and monitor of one namespace or all, and every policy, the worst first. Also returns
-/// whether some namespace may not be read.
+/// Reads every rule, template and monitor of one namespace or all, and every policy. Also returns whether the
+/// caller may not read some namespace.
 pub(super) async fn read(
     client: &Client,
     read_scope: &ReadScope,
@@ -38,7 +38,7 @@ pub(super) async fn read(
     let (monitors, no_monitors) =
         list::<ConfigMonitor, ConfigMonitorStatus>(client, read_scope, &scopes, labels).await?;
     rows.extend(monitors.into_iter().map(of_monitor));
-    // Where Copyrator looks at some namespaces only, no policy is in force.
+    // If Copyrator looks at some namespaces only, no policy is in force.
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
@@ -48,7 +48,7 @@ pub(super) async fn read(
     Ok((rows, no_rules || no_monitors))
 }
 
-/// The violations by existing objects, each with the policy whose status has it.
+/// The violations by existing objects, each with its policy, from the policies' statuses.
 pub(super) async fn existing_violations(
     client: &Client,
 ) -> Result<Vec<(String, ExistingViolation)>, ReadError> {
@@ -62,7 +62,8 @@ pub(super) async fn existing_violations(
     Ok(policies.into_iter().flat_map(of).collect())
 }
 
-/// The templates. An operator that looks at some namespaces only serves none, and an earlier install does not know the kind.
+/// Reads the templates. There are none if Copyrator looks at some namespaces only, or if an earlier install
+/// does not have the kind.
 async fn templates(
     client: &Client,
     read_scope: &ReadScope,

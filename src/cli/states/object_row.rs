@@ -1,4 +1,4 @@
-//! The row of one of our objects, from its status; of a source that annotations declare, computed.
+//! The row of one of our objects, from its status. For a source with annotations, the row is computed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -56,12 +56,12 @@ impl ObjectRow {
             || self.workloads.iter().flatten().any(RestartOutlook::is_worrying)
     }
 
-    /// Whether a command that waits waits for it.
+    /// Whether a command that waits has to wait for this object.
     pub(in crate::cli) fn is_unsettled(&self) -> bool {
         self.is_behind || self.ready != "True" || self.degraded
     }
 
-    /// What is not as declared, in one line.
+    /// The object's state and first problem, in one line.
     pub(in crate::cli) fn in_short(&self) -> String {
         let name = [self.namespace.as_str(), self.name.as_str()].join("/");
         let state = match (self.is_behind, self.ready == "True" && self.degraded) {
@@ -172,7 +172,7 @@ pub(super) fn of_policy(policy: Reported<ConfigPolicyStatus>) -> ObjectRow {
     of_status("ConfigPolicy", &policy, summary, &status.conditions, problems.collect())
 }
 
-/// The sources with annotations that declare these rules. They have no status, so it is computed here.
+/// The rows of sources whose annotations declare these rules. They have no status, so it is computed here.
 pub(in crate::cli) fn of_annotations(
     survey: &Survey,
     is_wanted: impl Fn(&NamespacedName) -> bool,
@@ -202,7 +202,7 @@ pub(in crate::cli) fn of_annotations(
     wanted.filter_map(row).collect()
 }
 
-/// The workloads without a monitor, for machines; people find them in the table of workloads.
+/// The rows of workloads without a monitor, for machines. People find them in the table of workloads.
 pub(in crate::cli) fn of_workloads(workloads: &[RestartOutlook]) -> Vec<ObjectRow> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
     let row = |row: &RestartOutlook| ObjectRow {
@@ -249,7 +249,7 @@ fn demands(spec: &ConfigPolicySpec) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The row of an object whose conditions are these.
+/// The row of an object with these conditions.
 fn of_status<K: ResourceExt>(
     kind: &'static str,
     object: &K,

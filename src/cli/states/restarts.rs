@@ -1,4 +1,4 @@
-//! How every workload stands, and what becomes of it: a row each, for `status` and `plan`.
+//! The state and planned action of every workload, one row each, for `status` and `plan`.
 
 #[cfg(test)]
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
     plan::restart::RestartState,
 };
 
-/// Every workload of a survey that is in this namespace, or that restarts for a copy which a rule of it
-/// makes; the worst first. `None` where they may not be seen.
+/// Every workload of a survey that is in this namespace, or restarts for a copy of a rule there; the worst
+/// first. `None` if the caller may not see workloads.
 pub(crate) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<RestartOutlook>> {
     let concerns = |outlook: &&RestartOutlook| {
         namespace.is_none_or(|here| outlook.of.namespace() == here || is_spread_from(outlook, here))
@@ -37,8 +37,7 @@ fn is_spread_from(outlook: &RestartOutlook, namespace: &str) -> bool {
     rules.map(|rule| &*rule.namespace).any(|home| home == namespace)
 }
 
-/// For people: a line a workload; those that run the current content only if asked for, and then with whole
-/// digests.
+/// A table for people, with a line for each workload; current workloads only with `wide`.
 pub(crate) fn table(rows: &[RestartOutlook], wide: bool) -> String {
     let shown: Vec<&RestartOutlook> =
         rows.iter().filter(|row| wide || row.state != RestartState::Current).collect();

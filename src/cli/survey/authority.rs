@@ -1,5 +1,5 @@
-//! The rights of each rule and monitor, asked about as the reconciler does. For a caller who may not ask, the
-//! reconciler's last report counts.
+//! The rights of each rule and monitor, checked as the reconciler checks them. If the caller may not check
+//! them, the reconciler's last report counts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     reconcile::authority::{Decided, Inquiry, about_monitor, about_rule, about_template},
 };
 
-/// How many objects are asked about at once.
+/// How many objects are checked at once.
 const AT_ONCE: usize = 8;
 
 /// Where an answer about a rule's or monitor's rights comes from.
@@ -26,11 +26,11 @@ pub(in crate::cli) enum AnswerSource {
     Answered,
     /// The object's status has the answer.
     Reported,
-    /// Nobody could be asked: the plan assumes that the object is allowed. Why.
+    /// The API server could not be asked, for this reason: the plan assumes that the object is allowed.
     Assumed(String),
 }
 
-/// Finds out what every rule and template may do, and notes the answers in the world.
+/// Checks the rights of every rule and template, and stores the answers in the world.
 pub(super) async fn settle_rules(
     world: &mut World,
     authorizer: &dyn Authorizer,
@@ -57,7 +57,7 @@ pub(super) async fn settle_rules(
     asked
 }
 
-/// The same for every monitor.
+/// Checks the rights of every monitor, and stores the answers in the world.
 pub(super) async fn settle_monitors(
     world: &mut World,
     authorizer: &dyn Authorizer,
@@ -110,7 +110,7 @@ async fn settle(
     (asked, answers)
 }
 
-/// An object about whose rights nobody could be asked.
+/// An object whose rights could not be checked.
 struct Unasked<'a> {
     of: &'a NamespacedName,
     /// `metadata.uid` and `metadata.generation` of the object.
@@ -121,7 +121,8 @@ struct Unasked<'a> {
 }
 
 impl Unasked<'_> {
-    /// What the object's status says of this very spec; without it, the plan assumes that the object is allowed.
+    /// The `Authorized` condition, if it is about this generation; otherwise the plan assumes that the object
+    /// is allowed.
     fn assumed(self, trusted: &TrustedWriters, why: String, now: Timestamp) -> (Authority, AnswerSource) {
         let Self { of, version: (uid, generation), account, annotations, conditions } = self;
         let identity = Identity::of_stored(&of.namespace, account, annotations, trusted);

@@ -43,10 +43,10 @@ use crate::{
 
 /// How many objects are read at once.
 pub(super) const AT_ONCE: usize = 16;
-/// How often plans may need more; then they are shown as they are.
+/// The maximum number of rounds. Plans that then still need something are shown as they are.
 const ROUNDS: usize = 8;
 
-/// Every slot's plan, and why what it still needs could not be read.
+/// Plans every slot. Also returns why needed objects could not be read.
 pub(super) async fn plan_all(
     client: &Client,
     world: &mut World,
@@ -88,15 +88,15 @@ pub(super) async fn plan_all(
     Ok((plans, unread))
 }
 
-/// What a plan needs; and to show what a write changes, the existing content. No slot needs workloads and
-/// their pods.
+/// What a plan needs, and, to show what a write changes, the existing content. A slot never needs workloads
+/// or their pods.
 fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<Need> {
     let changes = matches!(&plan.action, Some(CopyAction::Write(write)) if write.replaces.is_some());
     let there = (changes && world.fingerprint(slot).is_none()).then(|| Need::Fingerprint(slot.clone()));
     plan.needs.iter().cloned().chain(there).collect()
 }
 
-/// Asks whether rules have the rights that plans came to need; keeps the reasons for missing answers.
+/// Checks the rights that plans turned out to need. Stores in `unread` why an answer is missing.
 async fn ask_rights(
     world: &mut World,
     lacking: &BTreeSet<Need>,
@@ -132,7 +132,7 @@ enum FetchedContent {
     Unread(String),
 }
 
-/// Reads these objects into the world; keeps why one could not be read.
+/// Reads these objects into the world. Stores in `unread` why one could not be read.
 pub(super) async fn read(
     client: &Client,
     world: &mut World,
@@ -180,8 +180,8 @@ async fn granted_facts(
     Ok(found.and_then(|found| Declared::new(kind, &found.metadata)).map(|declared| declared.facts().clone()))
 }
 
-/// Reads one object. If it has changed since it was listed, its metadata is read, too, so that the next round
-/// plans with it.
+/// Reads one object. If it has changed since it was listed, its metadata is read, too, for the plan of the
+/// next round.
 async fn fetch_content(
     client: &Client,
     contents: &Contents,

@@ -1,5 +1,5 @@
-//! Rules, templates, monitors and policies of files, as if they had just been applied: the webhook's own code judges
-//! them, with the caller as their author, and the accepted ones become part of the world.
+//! Rules, templates, monitors and policies of files, as if they had just been applied. The webhook's own code
+//! judges them, with the caller as their author, and the accepted ones become part of the world.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl OurKind {
         }
     }
 
-    /// The name of such an object among rules, or of another one its own.
+    /// The name of the object in the world, where a template has a name among rules.
     pub(in crate::cli) fn in_world(self, name: &NamespacedName) -> NamespacedName {
         match self {
             Self::Template => NamespacedName::of_template(name.namespace.clone(), &name.name),
@@ -76,7 +76,7 @@ impl OurKind {
     }
 }
 
-/// A rule, monitor or policy of a file.
+/// A rule, template, monitor or policy of a file.
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
     pub kind: OurKind,
@@ -92,23 +92,23 @@ pub(in crate::cli) struct FromFile {
 }
 
 impl FromFile {
-    /// The spec of a rule; `None` of another kind, or where it cannot be decoded.
+    /// The spec of a rule; `None` for another kind, or if the spec cannot be decoded.
     pub(super) fn rule(&self) -> Option<CopyratorRuleSpec> {
         let spec = Some(&self.object["spec"]).filter(|_| self.kind == OurKind::Rule)?;
         serde_json::from_value(spec.clone()).ok()
     }
 }
 
-/// A rule, monitor or policy of a file that the webhook would refuse.
+/// A rule, template, monitor or policy of a file that the webhook would refuse.
 #[derive(Debug)]
 pub(in crate::cli) struct Declined {
     pub kind: OurKind,
     pub name: NamespacedName,
     /// `FILE:LINE` of the document.
     pub place: String,
-    /// The word for why.
+    /// The reason in one word.
     pub reason: Reason,
-    /// What the webhook would say to the user who applies it.
+    /// The webhook's message for the user who applies it.
     pub message: String,
 }
 
@@ -137,7 +137,8 @@ impl ExistingObject {
     }
 }
 
-/// The rules, monitors and policies among the documents, and for every other document a note with its position.
+/// The rules, templates, monitors and policies among the documents, and a note with its position for every
+/// other document.
 pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> (Vec<FromFile>, Vec<String>) {
     let (mut declared, mut others) = (Vec::new(), Vec::new());
     for Document { place, value: mut object, .. } in documents {
@@ -163,7 +164,7 @@ pub(in crate::cli) fn declared_in(documents: Vec<Document>, namespace: &str) -> 
     (declared, others)
 }
 
-/// Adds the rules, monitors and policies that the webhook would accept to the world.
+/// Adds the rules, templates, monitors and policies that the webhook would accept to the world.
 pub(super) async fn take_in(
     world: &mut World,
     files: Vec<FromFile>,
@@ -189,7 +190,7 @@ pub(super) async fn take_in(
         };
         let known = known.as_ref();
         let spec = file.kind.spec(&file.object["spec"]);
-        // Neither the generation nor the author changes.
+        // Without a new spec, neither the generation nor the author changes.
         if spec.as_ref().is_some_and(|spec| known.is_some_and(|known| known.spec == *spec)) {
             file.course = Course::Current;
             taken.push(file);
@@ -260,9 +261,9 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// The warnings of the webhook, or why it refuses. If the caller may not ask a question, the object is accepted here, and the plan
-/// says that nobody was asked. Without `asks`, the verdict leaves the author's rights to the plan, which
-/// knows where copies can go.
+/// Returns the warnings of the webhook, or why it refuses. If the caller may not check rights, the object is
+/// accepted here, and the plan says that they were not checked. Without `asks`, the plan checks the author's
+/// rights, since it knows where copies can go.
 async fn judge(
     file: &FromFile,
     known: Option<&ExistingObject>,
@@ -309,7 +310,7 @@ fn stored(
     metadata["generation"] = known.map_or(1, |known| known.generation + 1).into();
     metadata["creationTimestamp"] = known.map_or(now, |known| known.created).to_string().into();
     let groups = Value::from(caller.groups.clone()).to_string();
-    // A policy acts with nobody's rights, and has no author. Decoding reports metadata that is not a map.
+    // A policy uses no rights, so it has no author. Decoding reports metadata that is not a map.
     let can_be_stamped =
         file.kind != OurKind::Policy && matches!(metadata["annotations"], Value::Null | Value::Object(_));
     let stamps = [(AUTHOR, &caller.user), (AUTHOR_GROUPS, &groups)];

@@ -10,7 +10,7 @@ use crate::{
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum SurveyError {
-    /// A right is missing without which nothing can be planned.
+    /// The caller lacks a right without which nothing can be planned.
     #[error("{0}")]
     Forbidden(String),
     #[error(transparent)]

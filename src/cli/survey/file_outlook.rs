@@ -1,4 +1,4 @@
-//! What becomes of the objects that files have and that no rule, template or monitor is.
+//! The planned actions on ConfigMaps, Secrets and ConfigPolicies of files.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ fn as_fields<S: Serializer>(of: &FileObject, serializer: S) -> Result<S::Ok, S::
 }
 
 impl FileOutlook {
-    /// The ConfigMap or Secret, where it is written.
+    /// The ConfigMap or Secret, if it is created or changed.
     pub(super) fn written(&self) -> Option<&ObjectKey> {
         match &self.of {
             FileObject::Data(object) if matches!(self.course, Course::Create | Course::Change) => {

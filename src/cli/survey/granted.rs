@@ -1,5 +1,5 @@
-//! The objects of kinds that are known at run time only, as the operator reads them: a kind that is not served, or cannot be listed,
-//! hides nothing else.
+//! Lists objects of kinds that are known only at run time, as the operator does. If a kind is not served, or
+//! its list fails, the other kinds are still read.
 
 use kube::Client;
 

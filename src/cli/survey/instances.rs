@@ -1,4 +1,4 @@
-//! The objects that templates are rendered for, with the caller's own rights.
+//! Lists the objects that templates are rendered for, with the caller's own rights.
 
 use kube::Client;
 
@@ -13,7 +13,8 @@ use crate::{
     },
 };
 
-/// Lists the objects of each kind that templates are granted into the world; returns what could not be listed, in words.
+/// Lists the objects of each kind that templates may be rendered for into the world. Returns notes on the
+/// kinds that the caller may not list.
 pub(super) async fn take(client: &Client, world: &mut World) -> Result<Vec<String>, ListError> {
     let (granted, mut notes) = (world.settings().template_kinds.clone(), Vec::new());
     for kind in granted.iter().filter(|kind| kind.for_each) {

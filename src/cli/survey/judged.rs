@@ -20,7 +20,7 @@ use crate::{
 /// Why an object would be refused: reason and message.
 pub(super) type Refusal = (Reason, String);
 
-/// What the policies warn of, or why one refuses the write: the webhook's own code judges it.
+/// Judges a write with the webhook's own code. Returns the policies' warnings, or why one refuses it.
 pub(super) fn judge(
     world: &World,
     object: &ObjectKey,

@@ -1,4 +1,5 @@
-//! Lists everything once into the world, with the caller's own rights, and notes what these do not show.
+//! Lists everything once into the world, with the caller's own rights, and notes what the caller may not
+//! read.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -41,23 +42,23 @@ use crate::{
 
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
-/// A hint for where it is not known whether Copyrator looks at all namespaces.
+/// A hint for a command that does not know whether Copyrator looks at all namespaces.
 const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
                         with --namespaces";
 
-/// A hint at what needs fewer rights.
+/// A hint at a command that needs fewer rights.
 const ONE_DOES: &str = "; of one namespace your rights in it suffice: -n NAMESPACE";
 
-/// What the caller may not read.
+/// The lists that the caller may not read.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
     /// Kinds that the caller may not list in any namespace.
     pub kinds: BTreeSet<Kind>,
-    /// Whether workloads and monitors may not be listed.
+    /// Whether the caller may not list workloads or monitors.
     pub workloads: bool,
-    /// Whether a namespace that Copyrator looks at may not be read.
+    /// Whether the caller may not read a namespace that Copyrator looks at.
     pub places: bool,
-    /// The same in words, with the way out.
+    /// Notes on them, with the missing rights.
     pub notes: Vec<String>,
 }
 
@@ -129,7 +130,7 @@ async fn take_all(
             put(world, templates, now);
             hidden.notes.extend(instances::take(client, world).await?);
         }
-        // Without the kind, or without the right to list it, what templates made stays as it is.
+        // Without the kind, or without the right to list it, plans leave the objects of templates alone.
         Err(ListError::NotServed { .. } | ListError::Refused { .. }) => {
             world.settings_mut().stores.remove(&Store::CopyratorTemplates);
         }
@@ -179,7 +180,7 @@ fn has_orphans(world: &World) -> bool {
     marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
 }
 
-/// What is not known of copies of deleted rules, if there are any, where the caller may not read definitions.
+/// A note on copies of deleted rules, if there are any, for a caller who may not read definitions.
 fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     has_orphans(world).then(|| {
         let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
@@ -190,7 +191,8 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     })
 }
 
-/// Reads the definition of rules where Copyrator does: then its copies say under which one their rules were seen.
+/// Reads the definition of rules if Copyrator does: then the marks of copies name the definition of their
+/// rules.
 async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
     let marks = |copy| world.object(copy)?.marks.as_deref();
     if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
@@ -255,8 +257,8 @@ async fn take_places(
     Ok(hidden)
 }
 
-/// Reads the one namespace where the caller has rights. What the caller may not list there is noted, and the
-/// rest is read.
+/// Reads the one namespace where the caller has rights. Notes the kinds that the caller may not list there,
+/// and reads the rest.
 async fn take_one(
     client: &Client,
     world: &mut World,
@@ -308,13 +310,13 @@ async fn take_one(
     Ok(hidden)
 }
 
-/// A missing right: the verb, and group and resource.
+/// A right: verb, group and resource.
 type Right = (&'static str, (&'static str, &'static str));
 
-/// A list, and the right that it takes.
+/// A list, and the right that it needs.
 type Part<'c> = (Right, BoxFuture<'c, Result<Put, ListError>>);
 
-/// Adds what was read to the world.
+/// Adds a list that was read to the world.
 type Put = Box<dyn FnOnce(&mut World, &Arc<str>, Timestamp) + Send>;
 
 /// The result of reading one namespace.
@@ -326,17 +328,17 @@ struct NamespaceLists {
     why: Option<String>,
 }
 
-/// The kinds to read beside ConfigMaps and Secrets.
+/// The kinds to read besides ConfigMaps and Secrets.
 fn further(world: &World) -> Vec<Kind> {
     world.settings().copy_kinds.iter().copied().collect()
 }
 
-/// The same where templates are not served.
+/// The kinds to read besides ConfigMaps and Secrets if templates are not served: those that rules copy.
 fn of_rules(world: &World) -> Vec<Kind> {
     further(world).into_iter().filter(|kind| kind.is_copied()).collect()
 }
 
-/// The kind that is copied and has these names in the API: a ConfigMap, a Secret, or one of `further`.
+/// The kind with this group and plural: ConfigMap, Secret, or one of `further`.
 fn copied(further: &[Kind], (group, plural): (&str, &str)) -> Option<Kind> {
     let is_one = |kind: &Kind| (kind.resource().group, kind.resource().plural) == (group, plural);
     [Kind::ConfigMap, Kind::Secret].into_iter().chain(further.iter().copied()).find(is_one)
@@ -422,7 +424,7 @@ async fn read(client: &Client, place: &Arc<str>, kinds: &[Kind]) -> Result<Names
     Ok(seen)
 }
 
-/// The objects of a kind that is known at run time only.
+/// Lists the objects of a kind that is known only at run time.
 async fn granted(client: &Client, kind: Kind, place: Option<&str>) -> Result<Put, ListError> {
     let (objects, read) = declared_objects(client, kind, place).await?;
     Ok(Box::new(move |world, _, now| {
@@ -470,7 +472,8 @@ fn put_unless_refused<W: Watched>(
     Ok(false)
 }
 
-/// The rights that the caller lacks, and the way out; each with its namespace, or without one for all.
+/// Returns a message on the rights that the caller lacks, and who can grant them. Each right has its
+/// namespace; an empty one means all.
 pub(super) fn lacks<'n>(
     caller: &Subject,
     rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,

@@ -1,8 +1,7 @@
-//! The cluster as it is, read once, with every copy and every restart planned. Nothing is written; plans are
-//! only shown.
+//! A survey: the cluster, read once, with every copy and every restart planned. It writes nothing.
 //!
-//! Everything is listed once, metadata only, into the same [`World`] that the reconciler keeps. What the
-//! planner needs is fetched, and it plans again, until it needs nothing more.
+//! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. Then it
+//! plans and fetches what the plans need, until they need nothing more.
 
 mod authority;
 mod content;
@@ -49,26 +48,26 @@ use crate::{
     reconcile::{rendering::render_everything, typed::judge_all},
 };
 
-/// The cluster, read once, and what will happen to every copy and workload.
+/// The cluster, read once, and the planned action on every copy and workload.
 pub(super) struct Survey {
     /// Everything that was read.
     pub world: World,
-    /// What will happen to each copy.
+    /// The planned action on each copy.
     pub outlooks: Vec<Outlook>,
     /// Where the answer about each rule's rights comes from.
     pub asked: BTreeMap<NamespacedName, AnswerSource>,
-    /// Rules about which nothing can be said, since the caller may not read what they copy.
+    /// Rules that cannot be planned, since the caller may not read what they copy.
     pub blind: BTreeSet<NamespacedName>,
-    /// What will happen to every workload that a monitor or annotation is about, the worst first; `None`
-    /// where the caller may not read them.
+    /// The planned action on every workload that a monitor or annotation is about, the worst first; `None` if
+    /// the caller may not read workloads.
     pub restarts: Option<Vec<RestartOutlook>>,
     /// Where the answer about each monitor's rights comes from.
     pub asked_of_monitors: BTreeMap<NamespacedName, AnswerSource>,
-    /// Rules, monitors and policies of files that would be accepted.
+    /// Rules, templates, monitors and policies of files that would be accepted.
     pub from_files: Vec<FromFile>,
-    /// Rules, monitors and policies of files that would be refused.
+    /// Rules, templates, monitors and policies of files that would be refused.
     pub declined: Vec<Declined>,
-    /// ConfigMaps and Secrets of files, and what becomes of them.
+    /// ConfigMaps and Secrets of files, with the planned actions.
     pub applied: Vec<FileOutlook>,
     /// Whether marks were verified.
     pub verified: bool,
@@ -76,22 +75,22 @@ pub(super) struct Survey {
     pub notes: Vec<String>,
     /// The time of the survey.
     pub now: Timestamp,
-    /// Whether the caller may not read something that could change any of this.
+    /// Whether the caller may not read something that could change the survey.
     pub is_partial: bool,
     /// The rules and monitors to show, where the command has a label selector.
     selected: Option<Selected>,
 }
 
-/// The files that are planned with as if they had just been applied.
+/// The files to plan with, as if they had just been applied.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Rules, monitors and policies of the files.
+    /// Rules, templates, monitors and policies of the files.
     pub declared: Vec<FromFile>,
     /// ConfigMaps and Secrets of the files.
     pub objects: Vec<ObjectFile>,
 }
 
-/// Whether the cluster is surveyed as it is, or with files applied.
+/// Whether to survey the cluster as it is, or with files applied.
 pub(super) enum SurveyMode<'a> {
     /// The cluster as it is; workloads in one namespace only, if given.
     Current(Option<&'a str>),
@@ -120,7 +119,7 @@ pub(super) async fn survey(
     world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
-    // Where Copyrator looks at some namespaces only, it copies no custom resource.
+    // If Copyrator looks at some namespaces only, it copies no custom resource.
     if told.is_none() && read_scope.namespaces().is_none() {
         notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
     }
@@ -210,7 +209,7 @@ pub(super) async fn survey(
     })
 }
 
-/// What is needed to plan restarts, before and after a change.
+/// The input for planning restarts, before and after a change.
 struct Restarting<'a> {
     unread: BTreeMap<Need, String>,
     unseen: &'a BTreeSet<Kind>,
@@ -222,7 +221,7 @@ struct Restarting<'a> {
 type Before = (BTreeMap<WorkloadKey, String>, trust::Believed);
 
 impl Restarting<'_> {
-    /// What everything runs with before the change.
+    /// Reads what every workload runs with before the change.
     async fn before(
         &mut self,
         client: &Client,
@@ -236,7 +235,7 @@ impl Restarting<'_> {
         Ok((before, believed))
     }
 
-    /// What becomes of it once files and copies are written.
+    /// Plans restarts as they are once files and copies are written.
     async fn after<'p>(
         &mut self,
         client: &Client,
@@ -261,12 +260,12 @@ impl Restarting<'_> {
 }
 
 impl Survey {
-    /// The same, limited to these rules and monitors.
+    /// Limits the survey to these rules and monitors.
     pub(super) fn only(self, selected: Option<Selected>) -> Self {
         Self { selected, ..self }
     }
 
-    /// The same, with notes about one namespace. If that one can be read, others do not matter.
+    /// Adds notes about one namespace. If the caller can read that namespace, others do not matter.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
         if let Some(name) = namespace.filter(|_| self.world.namespace_scope().is_none())
             && !self.world.namespaces().contains_key(name)
@@ -299,7 +298,7 @@ impl Survey {
             || outlook.causes.iter().filter_map(|cause| cause.rule.as_ref()).any(|it| self.selects_rule(it))
     }
 
-    /// The copies that concern a namespace, or all: those that land there, and those of the rules there.
+    /// The copies that land in a namespace or belong to its rules; without a namespace, all copies.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
         let is_selected = |outlook: &&Outlook| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),
@@ -309,8 +308,8 @@ impl Survey {
         all.filter(|outlook| policies::concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
     }
 
-    /// What the reconciler last reported about a slot in the status of its rule, if that is about this very
-    /// spec.
+    /// The problem that the reconciler last reported for a slot, from the status of its rule, if the status
+    /// is about the current spec.
     pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
         let declared = self.world.declaration(outlook.rule.as_ref()?)?;
         let (_, generation) = declared.version();

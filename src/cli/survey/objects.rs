@@ -1,5 +1,5 @@
-//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them: the existing object is read,
-//! the file merged into it, and the result taken in by the code of the watches. No value is ever shown:
+//! ConfigMaps and Secrets of files, as if `kubectl apply` had just written them. The file is merged into the
+//! existing object, and the code of the watches adds the result to the world. No value is ever shown:
 //! differences are named by key.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +112,7 @@ fn exists(world: &World, file: &ObjectFile) -> Result<(), Refusal> {
     }
 }
 
-/// Reads the whole object; only keys and digests of it are kept.
+/// Reads the whole object, to compare the file with it.
 async fn fetch(client: &Client, object: &ObjectKey) -> Result<Option<Value>, Refusal> {
     let path = format!("{}/{}", object.kind.resource().path(Some(&object.namespace)), object.name);
     let unread = |why: String| (Reason::Unread, format!("cannot read {object}, to compare: {why}"));
@@ -274,7 +274,7 @@ fn as_map(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Makes the user who changes the annotations their author, as the API server does.
+/// Stamps the user who changes the annotations as their author, as the API server does.
 fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[String])) {
     let asks = |object: &Value| marks::ASKING.map(|key| object["metadata"]["annotations"][key].clone());
     let declares = |object: &Value| marks::declares(|key| object["metadata"]["labels"][key].as_str());
@@ -286,7 +286,7 @@ fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[Stri
     }
 }
 
-/// The names of what changes.
+/// The names of the keys and fields that change.
 fn difference(before: Option<&Fingerprint>, after: &Fingerprint) -> Difference {
     let none = BTreeMap::new();
     let old = before.map_or(&none, |print| &print.keys);

@@ -29,7 +29,7 @@ use crate::{
 /// The content of files that are not applied yet. It has no `Debug`, so it cannot reach a formatter.
 pub(super) type FileContents = BTreeMap<ObjectKey, Content>;
 
-/// Reads the policies, where Copyrator judges by them. Returns a note where the caller may not read them.
+/// Reads the policies, if Copyrator judges by them. Returns a note if the caller may not read them.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
@@ -53,7 +53,7 @@ pub(super) async fn take(
     }
 }
 
-/// The copies that are about to be written, so that policies matter, in one namespace or all.
+/// The copies that are about to be written, in one namespace or all. Policies judge only these.
 pub(super) fn writes<'a>(
     plans: &'a BTreeMap<ObjectKey, SlotPlan>,
     namespace: Option<&'a str>,
@@ -67,7 +67,7 @@ pub(super) fn writes<'a>(
 }
 
 /// Judges every copy that `account` would write, in one namespace or all, and plans the refused ones again.
-/// Keeps why one could not be judged.
+/// Stores in `unread` why one could not be judged.
 pub(super) async fn judge(
     client: &Client,
     world: &mut World,

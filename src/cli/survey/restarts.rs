@@ -21,7 +21,7 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// How often plans may need more; then they are shown as they are.
+/// The maximum number of rounds. Plans that then still need something are shown as they are.
 const ROUNDS: usize = 8;
 
 /// The workloads that a monitor or annotation is about, or that use one of these objects.
@@ -48,7 +48,7 @@ pub(super) fn workloads(
     all
 }
 
-/// The workloads about which nothing can be said, since the caller may not list what they use.
+/// The workloads that cannot be planned, since the caller may not list what they use.
 pub(super) fn blind(
     world: &World,
     keys: &BTreeSet<WorkloadKey>,
@@ -99,7 +99,7 @@ pub(super) async fn read_inputs(
     read(client, world, objects.collect(), unread).await
 }
 
-/// The state of everything that may restart, and what becomes of it.
+/// The state and planned action of everything that may restart.
 pub(super) async fn outlooks(
     client: &Client,
     world: &mut World,
@@ -152,12 +152,12 @@ pub(super) async fn outlooks(
     Ok(all)
 }
 
-/// What plans need and nobody has tried to read in vain.
+/// The needs of plans, except those that could not be read before.
 fn lacks(now: &[Need], then: &[Need], unread: &BTreeMap<Need, String>) -> BTreeSet<Need> {
     now.iter().chain(then).filter(|need| !unread.contains_key(need)).cloned().collect()
 }
 
-/// Adds the API server's message to what could not be read.
+/// Marks an outlook as unknown if something that it needs could not be read, with the reason.
 fn explained<'n>(
     mut outlook: RestartOutlook,
     mut needs: impl Iterator<Item = &'n Need>,
@@ -209,8 +209,7 @@ async fn fetch(
     read(client, world, objects, unread).await
 }
 
-/// Restores the records that were made to agree under the temporary key: digests by that key mean nothing to
-/// anybody.
+/// Restores the original records. Digests under the temporary key mean nothing outside this command.
 pub(super) fn unbelieve(outlooks: &mut [RestartOutlook], originals: &BTreeMap<Restartable, String>) {
     for outlook in outlooks {
         outlook.wanted = None;

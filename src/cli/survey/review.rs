@@ -1,4 +1,4 @@
-//! The question that the API server would ask the webhook about an object of a file.
+//! The AdmissionReview that the API server would send to the webhook for an object of a file.
 
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use crate::{
     authority::Subject,
 };
 
-/// The review of a write by `caller`; an update where there is an `old` object.
+/// The review of a write by `caller`; an update if there is an `old` object.
 pub(super) fn review<'a>(
     kind: GroupVersionKind<'a>,
     (namespace, name): (&'a str, &'a str),

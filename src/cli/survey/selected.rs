@@ -1,5 +1,5 @@
-//! The rules, monitors and annotated sources with the selected labels. Plans do not use their labels, so they
-//! are read separately.
+//! The rules, monitors and annotated sources with the selected labels. Plans do not use the labels of rules
+//! and monitors, so these are listed separately.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) struct Selected {
     selector: Selector,
 }
 
-/// Why it is not known which objects have the labels.
+/// Why the objects with the labels could not be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot list {plural} by label")]
 pub(crate) struct SelectError {
@@ -44,7 +44,7 @@ impl SelectError {
 }
 
 impl Selected {
-    /// Reads the cluster, if there is a selector.
+    /// Lists the objects with the labels, if there is a selector.
     pub(crate) async fn find_if(
         client: &Client,
         read_scope: &ReadScope,

@@ -1,4 +1,4 @@
-//! What every command does first: find the namespaces to read, survey them, and select by labels.
+//! The first step of every command: find the namespaces to read, survey them, and select by labels.
 
 use kube::Client;
 

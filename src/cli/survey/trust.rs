@@ -1,5 +1,5 @@
-//! The key for marks and digests. A caller who may not read it gets a plan all the same: marks are trusted,
-//! and copies are compared by their content.
+//! The key for marks and digests. A caller who may not read the key still gets a plan: it trusts marks, and
+//! compares copies by content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub(super) struct PlanKey {
     pub key: DigestKey,
     /// Whether marks are trusted instead of verified.
     pub is_believed: bool,
-    /// What that means, for a reader of the plan.
+    /// The note on trusted marks, or on a missing key, for a reader of the plan.
     pub note: Option<String>,
 }
 
@@ -71,7 +71,8 @@ pub(super) async fn digest_key(
     }
 }
 
-/// Makes marks verify that have the labels which the admission policy for copies guards.
+/// Makes the marks of objects verify under the temporary key, if they have the labels that the admission
+/// policy for copies guards.
 pub(super) fn believe_marks(world: &mut World) {
     let Some(key) = world.key().cloned() else { return };
     let copies: Vec<ObjectKey> = world.copies().cloned().collect();
@@ -89,7 +90,7 @@ pub(super) fn believe_marks(world: &mut World) {
     }
 }
 
-/// Makes the digests of copies agree whose content was read and is as it should be. Returns whether there
+/// Makes the digest of a copy agree if its content was read and is as it should be. Returns whether there
 /// were any.
 pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> bool {
     let mut any = false;
@@ -112,17 +113,17 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
     any
 }
 
-/// The records of workloads, where the caller may not read the key.
+/// The records of workloads, for a caller who may not read the key.
 #[derive(Debug, Default)]
 pub(super) struct Believed {
     /// The records as they were, by workload or monitor.
     pub originals: BTreeMap<Restartable, String>,
-    /// Those whose record cannot be trusted, and why.
+    /// The workloads and monitors whose record cannot be trusted, and why.
     pub doubtful: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// Makes the records agree for everything that uses nothing written after them. For the rest it cannot be
-/// told, without the key, whether it runs the current content.
+/// Makes a record agree if nothing that its workload uses was written after it. For the others, only the key
+/// could show whether they run the current content.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
     let Some(key) = world.key().cloned() else { return believed };
@@ -155,8 +156,8 @@ pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -
 }
 
 impl Believed {
-    /// The record under the temporary key, if it can be trusted; `None` where content is not watched or could
-    /// not be read, which the plan finds out by itself.
+    /// The record under the temporary key, if it can be trusted; `None` also if content is not watched or
+    /// could not be read, which the plan itself notices.
     fn record(
         &mut self,
         of: Restartable,
@@ -166,7 +167,7 @@ impl Believed {
     ) -> Option<String> {
         self.originals.insert(of.clone(), original);
         let content = content?;
-        // Within the same second, it may have been before or after.
+        // Within the same second, the order of the write and the record is unknown.
         if content.touched_at < recorded {
             return Some(content.label());
         }

@@ -1,5 +1,5 @@
-//! What a command leaves out where it does not know which kinds Copyrator copies: it cannot read Copyrator's Deployment, and no flag
-//! says so.
+//! Rules that a command leaves out if it does not know which kinds Copyrator copies: it cannot read
+//! Copyrator's Deployment, and no flag names the kinds.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,16 @@ use crate::{
     validate::{CompiledRule, SpecFault},
 };
 
-/// The kinds to read: each, but where a refusal would hide a whole namespace.
+/// The kinds to read: all, or none where a refused list would hide a whole namespace.
 pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
     let each =
         Kind::ALL.into_iter().filter(|kind| kind.data().is_none() && read_scope.namespaces().is_none());
     each.collect()
 }
 
-/// Leaves out the rules that are invalid only where their kinds are not granted, of the cluster and of files; returns a note about
-/// them. `namespace` is Copyrator's own. None of their copies are known either, since only granted kinds are listed.
+/// Removes rules of the cluster and of files whose only fault is that their kinds are not granted, and
+/// returns a note about them. `namespace` is Copyrator's own. Their copies are unknown, too, since only
+/// granted kinds are listed.
 pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace: &str) -> Option<String> {
     let is_untold = |problems: &Vec<Problem>| {
         problems.iter().all(|problem| SpecFault::of(problem) == Some(SpecFault::KindNotGranted))

@@ -1,4 +1,5 @@
-//! The values of the fields that planned writes change: each object is read as it is, and held against what would be applied.
+//! The values of the fields that planned writes change: each object is read, and compared with what would be
+//! applied.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,8 @@ use crate::{
     plan::copy::{CopyWrite, SlotPlan},
 };
 
-/// Adds to the rows of objects that are changed, in one namespace or all, what changes of them. Of an object that cannot be read
-/// nothing is added.
+/// Adds the changes of fields to the rows of objects that are changed, in one namespace or all. Skips objects
+/// that cannot be read.
 pub(super) async fn compare(
     client: &Client,
     (plans, namespace): (&BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
@@ -37,7 +38,7 @@ pub(super) async fn compare(
         .collect()
         .await;
     for outlook in outlooks {
-        // A slot has a row for each rule that wants it, and one of them is written for.
+        // A slot has a row for each rule that wants it, but only one of these rules writes it.
         if let Some(difference) = &mut outlook.difference
             && let Some((values, has_more)) = found.remove(&outlook.slot)
         {

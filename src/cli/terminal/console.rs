@@ -58,7 +58,7 @@ fn is_coloured(wish: Colour, is_terminal: bool, is_declined: bool) -> bool {
 
 /// Prints a line on standard error.
 pub(crate) fn say(text: &str) {
-    // If standard error is closed, there is nobody left to tell.
+    // A closed standard error leaves no place to report this.
     let _ = writeln!(std::io::stderr(), "copyrator: {}", harmless(text));
 }
 

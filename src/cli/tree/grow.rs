@@ -20,7 +20,7 @@ use crate::{
 /// The input of trees.
 pub(in crate::cli) struct Seen<'s> {
     pub world: &'s World,
-    /// What becomes of each copy to show.
+    /// The planned action on each copy to show.
     pub outlooks: Vec<&'s Outlook>,
     /// The state of each workload; empty where the caller may not read them.
     pub restarts: &'s [RestartOutlook],
@@ -64,13 +64,13 @@ pub(in crate::cli) struct Node {
     pub children: Vec<Node>,
 }
 
-/// How a node stands; as JSON the word for it.
+/// The state of a node; as JSON, one word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(in crate::cli) enum NodeState {
-    /// What becomes of a copy.
+    /// The planned action on a copy.
     Copy(Course),
-    /// How a workload stands.
+    /// The state of a workload.
     Workload(RestartState),
 }
 
@@ -104,7 +104,7 @@ impl Forest {
         all
     }
 
-    /// These trees and those of another namespace, each once, with the notes of both.
+    /// Merges the trees of another namespace into these. Trees of the same root become one.
     pub(in crate::cli) fn and(mut self, other: Self) -> Self {
         let numbers: BTreeMap<usize, usize> =
             other.notes.iter().map(|note| (note.number, self.note(&note.reason, &note.message))).collect();
@@ -135,7 +135,8 @@ impl Forest {
         number
     }
 
-    /// Adds a source with these copies of it, and with what uses the source itself; or a template with what it declares.
+    /// Adds a source with these copies and with its own users, or a template with the objects that it
+    /// declares.
     fn plant(&mut self, seen: &Seen<'_>, origin: &Origin, copies: &[&Outlook]) {
         let (mut root, is_there) = match origin {
             Origin::Object(source) => (node(source), seen.world.object(source).is_some()),
@@ -157,9 +158,9 @@ impl Forest {
             Course::Current => Vec::new(),
             _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
         };
-        // What a template declares stands below it.
+        // The object is shown below its template, so the rule is not named.
         let rule = outlook.rule.as_ref().filter(|rule| rule.template().is_none()).map(ToString::to_string);
-        // The users of an object that blocks a copy's slot do not belong to the source.
+        // The users of an object that blocks the slot do not belong to the source.
         let children =
             if outlook.course == Course::Refuse { Vec::new() } else { self.users(seen, &outlook.slot) };
         Node { rule, state, notes, children, ..node(&outlook.slot) }
@@ -269,7 +270,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The origin of a copy: a source of the kind that its rule says or, if the rule is gone, of the copy's own kind.
+/// The origin of a copy: a source of the kind that its rule names or, if the rule is gone, of the copy's own
+/// kind.
 pub(in crate::cli) fn origin_of(world: &World, outlook: &Outlook) -> Option<Origin> {
     let source = outlook.source.as_ref()?;
     if source.template().is_some() {

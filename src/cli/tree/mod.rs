@@ -102,8 +102,8 @@ impl Args {
     }
 }
 
-/// The trees of an object, which belongs to namespace `home` where it is named without one; without an object those that concern
-/// a namespace, or all. `None` where there is no such object.
+/// The trees of an object in namespace `home`. Without an object, the trees that concern namespace `about`,
+/// or all. `None` if the object does not exist.
 pub(super) fn forest(
     survey: &Survey,
     object: Option<&Named>,

@@ -1,4 +1,4 @@
-//! Why an object is there, and what hangs on it: from plans and facts. Pure, and decides nothing.
+//! Why an object exists, and what depends on it, from plans and facts. Pure: it decides nothing.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -187,7 +187,7 @@ impl Why {
     }
 }
 
-/// The answer; `None` where there is no such object, nor is there to be.
+/// The answer; `None` if the object does not exist and is not planned.
 pub(super) fn why(seen: &Seen<'_>, named: &Named, namespace: &str) -> Option<Why> {
     let name = named.name.as_str();
     match named.known_in(seen.world).sort {
@@ -223,7 +223,7 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     })
 }
 
-/// What makes an object, or would; what it belongs to first.
+/// The rules or templates that make an object, or would; the one that it belongs to first.
 fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     let of_it = seen.outlooks.iter().filter(|outlook| outlook.slot == *object);
     let mut made_by: Vec<Made> = of_it.map(|outlook| made(seen.world, outlook)).collect();
@@ -231,7 +231,7 @@ fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     made_by
 }
 
-/// Who may edit it, and where that is best done; `None` where Copyrator did not make it.
+/// Who may edit the object, and where that is best done; `None` if Copyrator did not make it.
 fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     let made = made_by.first().filter(|made| made.digest.is_some())?;
     let origin = made.source.as_ref()?;
@@ -259,8 +259,8 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
-    // What is refused for something in the way is not a copy of this rule, and a source that another one keeps from the place has no
-    // copy there.
+    // An object that blocks the slot is not a copy of this rule. A source that lost the slot to another one
+    // (`DuplicateName`) has no copy there.
     let has_it = rule.is_some_and(is_its) && outlook.reason != ProblemReason::DuplicateName.into();
     let digest = marks.filter(|_| has_it).map(|marks| marks.digest.to_string());
     let declared = rule.and_then(|rule| world.declaration(rule));
@@ -280,7 +280,8 @@ fn made(world: &World, outlook: &Outlook) -> Made {
     }
 }
 
-/// The kind of the instance with which Kubernetes deletes this object: none where the object has no owner (any more).
+/// The kind of the instance with which Kubernetes deletes this object; `None` if the object has no owner (any
+/// more).
 fn goes_with(world: &World, template: &NamespacedName, slot: &ObjectKey) -> Option<String> {
     let compiled = world.templates().get(template)?.compiled.as_deref().ok()?;
     let is_owned = world.object(slot).is_none_or(|facts| facts.owners != Owner::NONE);

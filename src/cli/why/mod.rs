@@ -84,7 +84,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// The rule, or what restarts when the object changes.
+    /// The names for `-o name`: the rule, or what restarts when the object changes.
     fn names(&self, named: &Named) -> String {
         match self {
             Self::Rule(_) => output::names([(named.sort.to_string(), &*named.name)]),
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// The answer about an object of this namespace; `None` where there is no such object, nor is there to be.
+/// The answer about an object of this namespace; `None` if the object does not exist and is not planned.
 pub(super) fn answer(survey: &Survey, named: &Named, namespace: &str) -> Option<Answer> {
     match named.declared_in(namespace) {
         Some(rule) => why_rule(survey, &rule).map(Answer::Rule),

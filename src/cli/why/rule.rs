@@ -1,5 +1,5 @@
-//! Why a rule does what it does, or does nothing: whose rights it acts with, what its status says, and how
-//! its copies stand.
+//! Why a rule does what it does, or does nothing: whose rights it acts with, what its status says, and the
+//! states of its copies.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(in crate::cli) struct RuleWhy {
     pub problems: Vec<Problem>,
 }
 
-/// What is known of a rule or template; `None` where there is none such.
+/// Explains a rule or template; `None` if it does not exist.
 pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
     let declared = survey.world.declaration(rule)?;
     let (_, generation) = declared.version();
@@ -73,7 +73,7 @@ fn word(course: Course) -> &'static str {
     }
 }
 
-/// The answer in words: a line a fact.
+/// The answer as text, one fact per line.
 pub(super) fn told(why: &RuleWhy) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     lines.extend(why.identity.clone().map(|identity| ("acts as".to_owned(), identity)));

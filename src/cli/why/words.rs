@@ -1,4 +1,4 @@
-//! The answer for people: a line a fact.
+//! The answer for people, one fact per line.
 
 use super::answer::{Made, Used, User, Why};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     plan::restart::RestartState,
 };
 
-/// This many characters of a digest tell two apart.
+/// How many characters of a digest are shown: enough to tell two apart.
 const SHORT: usize = 8;
 
 /// The answer in words; `wide` with whole digests.

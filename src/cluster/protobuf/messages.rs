@@ -1,11 +1,12 @@
-//! The messages of `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto` that answers about metadata consist of, as JSON. Their
-//! tags are those of that file.
+//! The protobuf messages of answers about metadata, converted to JSON. Their tags are those of
+//! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`.
 //!
-//! The API server takes objects that these messages do not: a text that is no UTF-8 (a Go client that cuts one in the middle of a
-//! character writes such an annotation), a time after the year 9999. So texts are decoded as they are, the items of a list one by one,
-//! and an item that cannot be decoded is passed on as [`Item::Broken`].
+//! The API server accepts objects that do not fit these messages: text that is not UTF-8 (a Go client that
+//! cuts an annotation in the middle of a character writes such text), or a time after the year 9999. So text
+//! is decoded as bytes, each item of a list separately, and an item that cannot be decoded becomes
+//! [`Item::Broken`].
 //!
-//! None has a `Debug`: annotations can contain a whole Secret.
+//! No message implements `Debug`: annotations can contain a whole Secret.
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -13,39 +14,39 @@ use prost::Message;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// What an encoded object begins with
+/// The first bytes of an encoded object
 /// (<https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding>).
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Why an answer in protobuf is of no use.
+/// Why an answer in protobuf cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProtobufError {
-    /// It does not begin as Kubernetes' protobuf does.
+    /// The answer does not begin with Kubernetes' magic bytes.
     #[error("the API server's protobuf does not begin with k8s\\0")]
     Magic,
-    /// Its bytes are not what the message consists of.
+    /// The bytes do not form the expected message.
     #[error("the API server's protobuf cannot be decoded")]
     Decode(#[from] prost::DecodeError),
-    /// It is neither metadata nor a status.
+    /// The answer is neither metadata nor a status.
     #[error("the API server answered with {0:?} where metadata was asked for")]
     Kind(String),
-    /// It cannot be said in JSON.
+    /// The answer cannot be expressed in JSON.
     #[error("the API server's protobuf cannot be said in JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// An encoded object as JSON.
+/// Converts an encoded object to JSON.
 ///
 /// # Errors
-/// It is not encoded as the API server encodes metadata.
+/// Returns an error if the encoding is not the API server's encoding of metadata.
 pub(super) fn json(encoded: Bytes) -> Result<Vec<u8>, ProtobufError> {
     Ok(serde_json::to_vec(&decoded(encoded)?)?)
 }
 
-/// An event of a watch as JSON. An event with an object that cannot be decoded has a broken one.
+/// Converts an event of a watch to JSON. An object that cannot be decoded becomes [`Item::Broken`].
 ///
 /// # Errors
-/// It is not encoded as the API server encodes events.
+/// Returns an error if the encoding is not the API server's encoding of events.
 pub(super) fn event_json(encoded: Bytes) -> Result<Vec<u8>, ProtobufError> {
     let WatchEvent { r#type, object } = WatchEvent::decode(encoded)?;
     let broken = |_| Object { r#type: TypeMeta::default(), body: Body::One(Item::Broken(Names::default())) };
@@ -160,7 +161,8 @@ struct List {
 #[serde(untagged)]
 enum Item {
     Whole(PartialObjectMetadata),
-    /// It could not be decoded. Its labels are none that a decoder takes, so that nobody takes it for a whole object.
+    /// An object that could not be decoded. Its `labels` are a number, so no decoder accepts it as a whole
+    /// object.
     Broken(Names),
 }
 
@@ -169,13 +171,13 @@ impl Item {
         let mut object = PartialObjectMetadata::default();
         match object.merge(encoded) {
             Ok(()) => Self::Whole(object),
-            // What was decoded before the fault is there.
+            // The fields before the fault are decoded.
             Err(_) => Self::Broken(Names::of(object.metadata.unwrap_or_default())),
         }
     }
 }
 
-/// What can be told of an object that cannot be decoded.
+/// The metadata of an object that cannot be decoded.
 #[derive(Default, Serialize)]
 struct Names {
     metadata: BrokenMeta,
@@ -326,7 +328,7 @@ struct ManagedFieldsEntry {
     subresource: Bytes,
 }
 
-/// Names of fields, in JSON already. If they are not in JSON, none is known.
+/// Names of fields, encoded as JSON. If the JSON is invalid, no field is known.
 #[derive(Message)]
 #[prost(skip_debug)]
 struct FieldsV1 {
@@ -344,7 +346,7 @@ impl Serialize for FieldsV1 {
     }
 }
 
-/// In seconds since 1970; 0 for none.
+/// Seconds since 1970; 0 for no time.
 #[derive(Message)]
 #[prost(skip_debug)]
 struct Time {
@@ -352,7 +354,7 @@ struct Time {
     seconds: i64,
 }
 
-/// A time that we cannot express becomes the nearest one.
+/// Writes the nearest time that we can express.
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let nearest = if self.seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
@@ -427,12 +429,12 @@ fn is_no_time(time: &Option<Time>) -> bool {
     time.as_ref().is_none_or(|time| time.seconds == 0)
 }
 
-/// Whether a time says nothing: a manager may name any, and one that we cannot express tells nobody when something was written.
+/// Whether to omit the time. A manager may write any time, and one that we cannot express has no meaning.
 fn is_out_of_range(time: &Option<Time>) -> bool {
     is_no_time(time) || time.as_ref().is_some_and(|time| Timestamp::from_second(time.seconds).is_err())
 }
 
-/// A text. What is no UTF-8 in it is replaced.
+/// Writes text, and replaces bytes that are not UTF-8.
 fn text<S: Serializer>(text: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&String::from_utf8_lossy(text))
 }

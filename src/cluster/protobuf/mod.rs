@@ -1,7 +1,9 @@
-//! Asks for metadata in protobuf, and hands it on as the JSON that was asked for.
+//! Client layers that request metadata in protobuf, and convert the answers to the JSON that the caller asked
+//! for.
 //!
-//! A watch of every Secret costs the API server most where it encodes metadata as JSON, for each write of anybody. In protobuf that is
-//! several times cheaper, and kube does not speak it. An API server (or a proxy) without it answers with JSON, which passes unchanged.
+//! A watch of every Secret costs the API server most when it encodes metadata as JSON for each write.
+//! Protobuf is several times cheaper, but kube does not support it. An API server (or a proxy) without
+//! protobuf answers with JSON, which passes unchanged.
 
 use futures::{TryStreamExt as _, stream};
 use http::{
@@ -25,7 +27,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The largest event of a watch, in bytes; client-go has the same limit.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The request; if it asks for metadata as JSON, it asks for protobuf first.
+/// Makes a request for metadata as JSON ask for protobuf first. Other requests pass unchanged.
 pub(super) fn preferring_protobuf<B>(mut request: Request<B>) -> Request<B> {
     if let Some(accepted) = accepting_protobuf(request.headers()) {
         request.headers_mut().insert(ACCEPT, accepted);
@@ -33,7 +35,7 @@ pub(super) fn preferring_protobuf<B>(mut request: Request<B>) -> Request<B> {
     request
 }
 
-/// What to accept instead, where a request asks for metadata as JSON.
+/// Returns the new `Accept` header; `None` if the request does not ask for metadata as JSON.
 fn accepting_protobuf(headers: &HeaderMap) -> Option<HeaderValue> {
     let accepted = headers.get(ACCEPT)?.to_str().ok()?;
     let parameters =
@@ -41,7 +43,7 @@ fn accepting_protobuf(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("{PROTOBUF}{parameters},{accepted}")).ok()
 }
 
-/// The answer in JSON, whether it came in JSON or in protobuf.
+/// Converts the answer to JSON if it is protobuf.
 pub(super) fn as_json(answer: Response<Answer>) -> Response<Answer> {
     let form = answer.headers().get(CONTENT_TYPE).and_then(|form| form.to_str().ok()).unwrap_or_default();
     let Some(parameters) = form.strip_prefix(PROTOBUF) else { return answer };
@@ -52,13 +54,13 @@ pub(super) fn as_json(answer: Response<Answer>) -> Response<Answer> {
     Response::from_parts(head, if is_watch { events(body) } else { whole(body) })
 }
 
-/// One object, one list or one status.
+/// Converts one object, one list or one status.
 fn whole(body: Answer) -> Answer {
     let json = async move { Ok(Frame::data(messages::json(body.collect().await?.to_bytes())?.into())) };
     StreamBody::new(stream::once(json)).boxed_unsync()
 }
 
-/// Events as they come, a line each. Each has its length in four bytes before it.
+/// Converts a stream of events, each after its length in four bytes, to JSON lines.
 fn events(body: Answer) -> Answer {
     let bytes = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
     let codec = LengthDelimitedCodec::builder().max_frame_length(MOST_BYTES).new_codec();
@@ -70,10 +72,10 @@ fn events(body: Answer) -> Answer {
     StreamBody::new(lines).boxed_unsync()
 }
 
-/// An answer about metadata in protobuf, or an event of a watch, as JSON: for tests that feed it anything.
+/// Converts an answer about metadata in protobuf, or an event of a watch, to JSON: for fuzz tests.
 ///
 /// # Errors
-/// It is not encoded as the API server encodes such answers.
+/// Returns an error if the encoding is not the API server's encoding of such answers.
 pub fn metadata_as_json(encoded: Vec<u8>, is_event: bool) -> Result<Vec<u8>, String> {
     let json = if is_event { messages::event_json } else { messages::json };
     json(encoded.into()).map_err(|error| error.to_string())

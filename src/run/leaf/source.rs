@@ -1,4 +1,4 @@
-//! Finds what to serve with, and which CAs the hooks make their callers trust.
+//! Sources of the leaf: the CA in the Secret or a mounted leaf, and the CA bundles of the hooks.
 
 use copyrator_certs::{CaSecret, Carried, Certificate};
 use kube::Client;
@@ -13,22 +13,22 @@ use crate::{
     run::logging::with_all_causes,
 };
 
-/// What the webhook's certificate is made from.
+/// A CA, or a mounted leaf.
 pub(in crate::run) enum LeafSource {
     /// A CA to issue a leaf with.
     Ca(Box<CaSecret>),
-    /// A mounted leaf, and which CAs callers trust, if that was asked.
+    /// A mounted leaf, and the CA bundles of the hooks if they were needed.
     Mounted(Box<Mounted>, Carriers),
 }
 
 /// The CA bundles of the hooks.
 #[derive(Clone, Debug)]
 pub(in crate::run) enum Carriers {
-    /// They were not needed.
+    /// The bundles were not needed.
     NotAsked,
-    /// They cannot be read, for this reason.
+    /// The bundles cannot be read, for this reason.
     Unread(String),
-    /// By hook; empty where there is no hook.
+    /// The bundles by hook; empty if there is no hook.
     Hooks(Vec<Carrier>),
 }
 
@@ -41,10 +41,10 @@ pub(in crate::run) struct Carrier {
     pub(super) bundle: Vec<Certificate>,
 }
 
-/// What there is now: mounted, or in the Secret.
+/// Reads the mounted leaf if the configuration names a directory, or else the CA in the Secret.
 ///
 /// # Errors
-/// Why there is nothing usable.
+/// Returns the reason why neither is usable.
 pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<LeafSource, String> {
     if let Some(dir) = &config.tls_dir {
         return mounted::pair(dir)
@@ -64,8 +64,8 @@ pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
 }
 
 impl Carriers {
-    /// A bundle that cannot be decoded vouches for no leaf. Without a bundle, the API server's own trust
-    /// store decides.
+    /// Collects the bundles. A bundle that cannot be decoded accepts no leaf. For a hook without a bundle,
+    /// the API server's own trust store decides, so the result is `Unread`.
     fn of(carried: Vec<Carried>) -> Self {
         if let Some(without) = carried.iter().find(|it| it.bundle.is_empty()) {
             let hook = &without.hook;

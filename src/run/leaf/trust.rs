@@ -1,6 +1,6 @@
-//! Whether callers trust a mounted leaf: according to the CA bundles of the hooks, or to the clock where
-//! these cannot be read. The reconciler adds a CA that the hooks lack; its volume may change some minutes
-//! after ours.
+//! Whether callers trust a mounted leaf. The CA bundles of the hooks decide; if they cannot be read, a
+//! waiting time does. The reconciler adds a CA that the hooks lack; its volume may change some minutes after
+//! ours.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,10 @@ use copyrator_certs::{Certificate, validity::rfc3339};
 use super::source::{Carrier, Carriers};
 use crate::observe::mounted::{self, Mounted};
 
-/// For this many propagation times a leaf waits if the CA bundles of the hooks cannot be read.
+/// Number of propagation times that a leaf waits if the CA bundles of the hooks cannot be read.
 const BY_CLOCK: u32 = 3;
 
-/// What is known about the trust in mounted leaves.
+/// The state of trust in mounted leaves.
 pub(super) struct Trust {
     /// The name that callers look for in a leaf.
     name: String,
@@ -21,13 +21,14 @@ pub(super) struct Trust {
     writes_hooks: bool,
     settled: Option<Settled>,
     waiting: Option<Waiting>,
-    /// Whether hooks were seen that lacked what was mounted.
+    /// Whether hooks have lacked the CA of a mounted leaf.
     has_lacked: bool,
 }
 
-/// The authorities and bundles by which a leaf was found to be trusted; valid until they change.
+/// The mounted authorities and hook bundles with which a leaf became trusted; valid while the mounted
+/// authorities stay the same.
 struct Settled {
-    /// The authorities that were mounted.
+    /// The authorities in the mounted `ca.crt`.
     authorities: Vec<Certificate>,
     /// The CA bundle of each hook.
     bundles: Vec<Vec<Certificate>>,
@@ -49,7 +50,8 @@ enum HookTrust {
 }
 
 impl Trust {
-    /// For leaves with this `name`. `writes_hooks` says whether this process writes the hooks, once it leads.
+    /// Creates a trust for leaves with this `name`. `writes_hooks`: whether this process writes the hooks
+    /// once it leads.
     pub(super) fn new(name: String, propagation: Duration, writes_hooks: bool) -> Self {
         Self { name, propagation, writes_hooks, settled: None, waiting: None, has_lacked: false }
     }
@@ -57,7 +59,7 @@ impl Trust {
     /// Checks that the mounted authorities vouch for the mounted leaf.
     ///
     /// # Errors
-    /// Why they do not.
+    /// Returns the reason why they do not.
     pub(super) fn own(&self, mounted: &Mounted, now: SystemTime) -> Result<(), String> {
         self.accepts(&mounted.authorities, mounted, now).map_err(|why| {
             let name = &self.name;
@@ -65,7 +67,7 @@ impl Trust {
         })
     }
 
-    /// Whether this leaf is known to be trusted, so that nothing needs to be read.
+    /// Whether callers are known to trust this leaf; then no bundles need to be read.
     pub(super) fn is_settled(&self, mounted: &Mounted, now: SystemTime) -> bool {
         self.settled.as_ref().is_some_and(|settled| {
             settled.authorities == mounted.authorities
@@ -73,10 +75,10 @@ impl Trust {
         })
     }
 
-    /// Whether callers trust the mounted leaf, as far as can be said at `now`; remembers the result.
+    /// Checks whether callers trust the mounted leaf, as far as is known at `now`; remembers the result.
     ///
     /// # Errors
-    /// What the leaf waits for.
+    /// Returns the reason why the leaf must wait.
     pub(super) fn judge(
         &mut self,
         mounted: &Mounted,
@@ -104,14 +106,14 @@ impl Trust {
         }
         let is_start = self.settled.is_none();
         let propagations = match seen {
-            // Bundles that carry the CA at the first look have probably done so for long: usually a process
-            // restarts while nothing changes.
+            // If the bundles have the CA at the first look, they have probably had it for long: usually a
+            // process restarts while nothing changes.
             HookTrust::Carried | HookTrust::NoHooks if is_start && !self.has_lacked => 0,
             HookTrust::Carried | HookTrust::NoHooks => 1,
             HookTrust::Lacking | HookTrust::Unread => BY_CLOCK,
         };
-        // A rollout waits for this process to be ready, and this process for a leader that only the rollout
-        // ends.
+        // Without a bound, a rollout would deadlock: it waits for this process to be ready, while this
+        // process would wait for a leader that only the rollout ends.
         let is_bounded = seen != HookTrust::Lacking || (self.writes_hooks && is_start);
         let due = since + self.propagation * propagations;
         if is_bounded && due <= now {
@@ -141,7 +143,8 @@ impl Trust {
         })
     }
 
-    /// The state of the hooks, and since when. While they cannot be read, the last known state counts.
+    /// Returns the state of the hooks, and since when. If the hooks had the CA and cannot be read now, they
+    /// count as having it.
     fn wait(&mut self, leaf: &Certificate, seen: HookTrust, now: SystemTime) -> (HookTrust, SystemTime) {
         let before = self.waiting.take().filter(|it| it.leaf == *leaf);
         let was = before.as_ref().map(|it| it.seen);
@@ -150,14 +153,14 @@ impl Trust {
         } else {
             seen
         };
-        // A clock that was set back starts the wait again.
+        // If the clock was set back, the wait starts again.
         let since = before.filter(|it| it.seen == seen && it.since <= now).map_or(now, |it| it.since);
         self.has_lacked |= seen == HookTrust::Lacking;
         self.waiting = Some(Waiting { leaf: leaf.clone(), seen, since });
         (seen, since)
     }
 
-    /// The hooks whose callers would refuse the leaf, in words; empty if none would.
+    /// Names the hooks whose callers would refuse the leaf; empty if there is none.
     fn lacking(&self, hooks: &[Carrier], mounted: &Mounted, now: SystemTime) -> String {
         let is_lacking = |it: &&Carrier| self.accepts(&it.bundle, mounted, now).is_err();
         let mut names = hooks.iter().filter(is_lacking).map(|it| it.hook.as_str());
@@ -173,7 +176,7 @@ impl Trust {
     }
 }
 
-/// The distinct bundles: usually all hooks have the same.
+/// Returns the distinct bundles: usually all hooks have the same.
 fn bundles(hooks: &[Carrier]) -> Vec<Vec<Certificate>> {
     let mut bundles: Vec<Vec<Certificate>> = Vec::new();
     for hook in hooks {

@@ -1,9 +1,9 @@
-//! When a candidate may lead: pure, with the clock as an argument.
+//! The decision when a candidate may lead: a pure function, with the clock as an argument.
 //!
-//! Another candidate's lease has expired when *we* have not seen it change for its duration; timestamps of
-//! others are never compared with our clock. What we saw may be outdated. But every write carries the version
-//! that we saw, so it is then refused, and we read the Lease again: a wrong guess costs a request, and never
-//! makes a second leader.
+//! Another candidate's lease has expired when *we* have not seen it change for its duration; we never compare
+//! timestamps of others with our clock. Our knowledge may be outdated, but every write carries the resource
+//! version that we saw. The API server then refuses the write, and we read the Lease again: a wrong guess
+//! costs a request, and never makes a second leader.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use tokio::time::Instant;
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTimings {
-    /// How long other candidates wait after the last change that they saw, before they take over.
+    /// How long other candidates wait after the last change that they saw before they take over.
     pub lease: Duration,
     /// The time from one renewal to the next.
     pub renew: Duration,
-    /// How long without a successful renewal until the holder stops leading.
+    /// Time without a successful renewal after which the holder stops leading.
     pub give_up: Duration,
     /// The longest time that one call may take.
     pub call: Duration,
@@ -40,18 +40,18 @@ impl Default for LeaseTimings {
 /// The candidate's own state, according to its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// While leading: when the last successful write was *begun*. The API server counts from later.
+    /// While leading: when the last successful write was *begun*. Other candidates count from a later time.
     pub renewed: Option<Instant>,
-    /// No call before this time: the pause after a failed one.
+    /// No call before this time: the pause after a failed call.
     pub not_before: Instant,
-    /// Whether our knowledge may be outdated: nothing was read yet, or a write was refused as a conflict.
+    /// Whether our knowledge may be outdated: the Lease was not read yet, or a write failed as a conflict.
     pub stale: bool,
 }
 
-/// What the candidate knows of the Lease.
+/// The candidate's knowledge of the Lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ObservedLease {
-    /// There is none, since this time (`None` if there has not been one yet).
+    /// No Lease exists, since this time (`None` if it had no holder that may still lead).
     Absent(Option<Instant>),
     /// This Lease, unchanged since this time.
     Present(Box<Lease>, Instant),
@@ -72,8 +72,8 @@ pub(crate) enum Step {
     Wait(Instant),
 }
 
-/// The next step of the candidate `me`. `jitter` is how long it waits before taking a released Lease, so that
-/// not all candidates write at the same moment.
+/// Returns the next step of the candidate `me`. `jitter` is how long it waits before taking a released Lease,
+/// so that not all candidates write at the same moment.
 pub(crate) fn next(
     me: &str,
     terms: &LeaseTimings,
@@ -91,7 +91,7 @@ pub(crate) fn next(
     let (step, due) = match seen {
         _ if state.stale => (Step::Read, now),
         ObservedLease::Absent(None) => (Step::Create, now),
-        // The holder may not know yet that the Lease is gone, and goes on until it expires.
+        // The Lease is gone, but its holder may not know yet and leads until the Lease would have expired.
         ObservedLease::Absent(Some(gone)) => (Step::Create, *gone + terms.lease),
         ObservedLease::Present(..) if ours => (Step::Take, state.renewed.map_or(now, |at| at + terms.renew)),
         ObservedLease::Present(lease, changed) => match holder(lease) {
@@ -108,14 +108,14 @@ pub(crate) fn next(
 }
 
 impl ObservedLease {
-    /// What is known after reading the Lease at `now`. Another version with the same content (such as a new
-    /// label) does not count as a change; otherwise writes by others could keep a dead holder in office.
+    /// Returns the knowledge after reading the Lease at `now`. Another version with the same spec (such as a
+    /// new label) does not count as a change; otherwise writes by others could prolong a dead holder's lease.
     #[must_use]
     pub(crate) fn after(&self, read: Option<Lease>, now: Instant) -> Self {
         match (read, self) {
             (None, Self::Present(lease, _)) if holder(lease).is_some() => Self::Absent(Some(now)),
             (None, Self::Absent(gone)) => Self::Absent(*gone),
-            (None, Self::Present(..)) => Self::Absent(None), // it was released before
+            (None, Self::Present(..)) => Self::Absent(None), // the holder had released it
             (Some(lease), Self::Present(before, changed)) if lease.spec == before.spec => {
                 Self::Present(Box::new(lease), *changed)
             }
@@ -123,15 +123,15 @@ impl ObservedLease {
         }
     }
 
-    /// Whether an `event` of the watch is older than what we know, as when our own write was answered before
-    /// its event arrived. Versions that are not numbers count as newer.
+    /// Whether an `event` of the watch is older than our knowledge, for example if our own write was answered
+    /// before its event arrived. Versions that are not numbers count as newer.
     pub(crate) fn is_newer_than(&self, event: &Lease) -> bool {
         let Self::Present(known, _) = self else { return false };
         version(known).zip(version(event)).is_some_and(|(known, event)| event < known)
     }
 }
 
-/// The holder of a Lease; `None` if it was released.
+/// Returns the holder of a Lease; `None` if the Lease is released.
 pub(crate) fn holder(lease: &Lease) -> Option<&str> {
     let holder = lease.spec.as_ref().and_then(|spec: &LeaseSpec| spec.holder_identity.as_deref());
     holder.filter(|name| !name.is_empty())

@@ -6,16 +6,16 @@ use tokio::time::Instant;
 use crate::act::leader::IsLeader;
 
 /// The right to write, until a time of the monotonic clock. A process that was paused wakes up with an
-/// expired token, so nobody has to revoke it.
+/// expired token, so the token needs no revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leadership {
-    /// Counts the terms. Within a term, the right was never gone, not even for a moment.
+    /// The number of the term. Within a term, the right was valid without interruption.
     pub term: u64,
-    /// When the right expires, unless it is renewed before.
+    /// When the right expires, unless the elector renews it.
     pub valid_until: Instant,
 }
 
-/// Another replica may be the leader: do not write.
+/// The error of a check: another replica may be the leader, so do not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the leader")]
 pub(crate) struct NotLeader;
@@ -45,20 +45,20 @@ impl Leader {
         (sender, Self(receiver))
     }
 
-    /// The token, if it is valid now. Ask immediately before every write, and let no write take longer
-    /// than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
+    /// Returns the token if it is valid now. Check it immediately before every write; a write must not take
+    /// longer than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
     ///
     /// # Errors
     /// [`NotLeader`].
     pub(crate) fn check(&self) -> Result<Leadership, NotLeader> {
-        // Held until the clock is read: otherwise a no could come after the next token, without the end of a
-        // term.
+        // Keep the borrow until the clock is read. Otherwise the elector could renew the token in between,
+        // and this would return `NotLeader` although no term has ended.
         let token = self.0.borrow();
         token.as_ref().ok_or(NotLeader)?.check()?;
         token.ok_or(NotLeader)
     }
 
-    /// Waits until this process leads; for ever, if the elector ends before.
+    /// Waits until this process leads; never returns if the elector ends first.
     pub(crate) async fn acquired(&self) -> Leadership {
         let mut receiver = self.0.clone();
         loop {
@@ -71,7 +71,7 @@ impl Leader {
         }
     }
 
-    /// Waits until the term of this token is over: it was given up or has expired. A right that is back by
+    /// Waits until the term of this token has ended, by resignation or expiry. A right that is valid again by
     /// then belongs to another term, since a check in between would have failed.
     pub(crate) async fn lost(&self, of: Leadership) {
         let mut receiver = self.0.clone();
@@ -79,7 +79,7 @@ impl Leader {
             tokio::select! {
                 () = tokio::time::sleep_until(token.valid_until) => {}
                 gone = receiver.changed() => if gone.is_err() {
-                    // There will be no renewal; the rest of the token still counts.
+                    // The elector is gone: no renewal follows, but the token stays valid until it expires.
                     tokio::time::sleep_until(token.valid_until).await;
                 }
             }

@@ -1,6 +1,6 @@
-//! Annotations that ask for copies of their object, or for restarts when it changes. The one validator reads
-//! them, and their author needs every right that the object asks for, since Copyrator acts with the author's
-//! rights from then on. Only the metadata of the object is read.
+//! Decides writes of annotations that ask for copies of their object, or for restarts when the object
+//! changes. `validate` reads the annotations. Their author needs every right that the annotations use, since
+//! Copyrator acts with the author's rights from then on. Only the object's metadata is decoded.
 
 use std::collections::BTreeMap;
 
@@ -30,15 +30,15 @@ struct Metadata {
     labels: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// The annotations of [`ASKING`] on one version of an object, and whether its label makes them count.
+/// The annotations of [`ASKING`] on one version of an object, and whether the object's label enables them.
 #[derive(Default, PartialEq)]
 struct Declarations {
     declared: bool,
     values: [Option<String>; ASKING.len()],
 }
 
-/// The verdict, with a warning for each annotation that looks like one of ours and is misspelt: without the
-/// warning, it would be ignored silently.
+/// Returns the verdict, with a warning for each misspelt annotation of ours: without the warning, the
+/// annotation would be ignored silently.
 pub(super) fn decide(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError> {
     let mut decision = judge(review, parties)?;
     let verdict = match &mut decision {

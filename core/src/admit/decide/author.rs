@@ -1,6 +1,6 @@
-//! Stamps the author on an object where the API server has no policy of ours that does it. The stamps are the
-//! same as those that `author.yaml` and `annotations.yaml` of `webhook-config/policies` make;
-//! `author-honest.yaml` and `annotations-honest.yaml` check the outcome of either.
+//! Stamps the author on an object if the API server has no MutatingAdmissionPolicy of ours for that. The
+//! stamps equal those of `author.yaml` and `annotations.yaml` in `webhook-config/policies`.
+//! `author-honest.yaml` and `annotations-honest.yaml` check either kind of stamp.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::{
 
 type Annotations = BTreeMap<String, String>;
 
-/// The part of an object that a stamp depends on: the spec of our own kinds, the asking annotations of any
-/// other object.
+/// The part of an object that a stamp depends on: the spec of our own kinds, the annotations of [`ASKING`] on
+/// other objects.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Object {
@@ -38,7 +38,7 @@ impl Metadata {
     }
 }
 
-/// The edits that stamp an object of our own kinds.
+/// Returns the edits that stamp an object of our own kinds, or an object with annotations of [`ASKING`].
 ///
 /// # Errors
 /// The review lacks an object that its operation needs, or one cannot be read.
@@ -79,15 +79,15 @@ pub(super) fn edits(review: &Review<'_>) -> Result<Vec<Edit>, DecideError> {
     }
 }
 
-/// Removes a stamp that was not there before.
+/// Returns the edits that remove a stamp that the stored object lacks.
 fn unstamp(annotations: &Annotations, before: &Annotations) -> Vec<Edit> {
     let stamped = [AUTHOR, AUTHOR_GROUPS].into_iter();
     let extra = stamped.filter(|key| annotations.contains_key(*key) && !before.contains_key(*key));
     extra.map(|key| Edit::Remove(MetaMap::Annotations, key.into())).collect()
 }
 
-/// The edits that put the right stamp on an object with these annotations: the writer's stamp where the
-/// stamped part was written `anew`, otherwise the stamp that was there `before`.
+/// Returns the edits that put the right stamp on an object with these annotations. If the stamped part is
+/// written `anew`, that is the writer's stamp; otherwise the stamp of the stored object, `before`.
 fn stamp(
     before: &Annotations,
     annotations: Option<&Annotations>,
@@ -111,15 +111,15 @@ fn stamp(
     edits
 }
 
-/// Whether a spec has a new author: it changed by more than being suspended.
+/// Whether the writer becomes the spec's author: the spec changed by more than `suspend: true`.
 fn is_written_anew(spec: &Map<String, Value>, old: &Map<String, Value>) -> bool {
     let suspended = spec.get("suspend") == Some(&Value::Bool(true));
     let same = |field: &String| field == "suspend" || spec.get(field) == old.get(field);
     spec != old && !(suspended && spec.keys().chain(old.keys()).all(same))
 }
 
-/// A JSON list. Groups with control characters, which the policy cannot escape, are left out: that takes
-/// rights away and never adds any.
+/// Returns the writer's groups as a JSON list. It omits groups with control characters, which the policy
+/// cannot escape: omitting a group can only take rights away.
 fn groups(writer: &UserInfo) -> String {
     let plain = |group: &&String| !group.bytes().any(|byte| byte.is_ascii_control());
     Value::from(writer.groups.iter().filter(plain).map(String::as_str).collect::<Vec<_>>()).to_string()

@@ -1,4 +1,5 @@
-//! A dry run that shows whether the API server's calls arrive, without an object that anyone else would see.
+//! The canary: a dry-run write that shows whether the API server's calls reach the webhook. No object is
+//! stored.
 
 use serde::Deserialize;
 
@@ -19,17 +20,18 @@ struct Meta {
     annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
 }
 
-/// Annotation of a canary that no hook of ours stamps: if the object has an author nevertheless, the API
-/// server stamps by itself. `webhook-config/mutating.yaml` exempts it.
+/// Annotation of a canary that our mutating hook does not stamp: `webhook-config/mutating.yaml` exempts the
+/// annotation. If the object has an author nevertheless, a policy in the API server has stamped it.
 pub const STAMP_PROBE: &str = "copyrator.dev/stamp-probe";
-/// Follows the token in the answer to a canary without an author.
+/// Suffix of the token in the answer to a canary without an author.
 pub const UNSTAMPED: &str = ", unstamped";
 
-/// Follows, with a time in seconds, where a write passed policies without a verdict at that time.
+/// Suffix of the answer, followed by a Unix time in seconds: when a write last passed policies without a
+/// verdict.
 pub const UNJUDGED: &str = ", unjudged ";
 
 /// The answer to a canary: its token, and whether it came without an author's stamp. `None` for any other
-/// request. Only a dry run is a canary, no matter which user sends it, so nothing is stored.
+/// request. Any user may send a canary, but only as a dry run, which stores nothing.
 pub fn canary_answer(review: &Review<'_>) -> Option<String> {
     if !review.is_dry_run() {
         return None;

@@ -1,4 +1,5 @@
-//! What is decided about: the part of a review that a hook asks for, and a write with both versions of its object.
+//! The input of a decision: the part of a review that a hook asks for, and a write with both versions of its
+//! object.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,14 +14,14 @@ use crate::{
     validate::Candidate,
 };
 
-/// The part of a review that is decided: each hook asks for one part.
+/// The part of a review that a hook decides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Every part that applies, for calls by hand or from the command line.
     All,
-    /// Writes of our own kinds: valid, and allowed to their author.
+    /// Writes of our own kinds: the spec must be valid, and its author must have the rights that it uses.
     OwnKinds,
-    /// The same for files, which may also have what the operator does not act on yet.
+    /// Like `OwnKinds`, for files, which may also use features that the operator does not support yet.
     Files,
     /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
     Annotations,
@@ -34,10 +35,11 @@ pub enum Purpose {
     Author,
 }
 
-/// Our own accounts, the accounts that we trust, and other settings of the installation that a decision needs.
+/// Our own accounts, the accounts that we trust, and other settings that a decision needs.
 #[derive(Clone, Debug, Default)]
 pub struct Parties {
-    /// The user names that Copyrator's own processes write with. Copies that they write were judged before.
+    /// The user names that Copyrator's own processes write with. The webhook does not judge their copies
+    /// again.
     pub own: BTreeSet<String>,
     /// Accounts of other namespaces whose rules and monitors act without `serviceAccountName`.
     pub trusted: TrustedWriters,
@@ -59,7 +61,7 @@ pub struct WriteCase<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The object as it would be and as it is; one of them is missing on CREATE and DELETE.
+/// The object after and before the write; one of the two is missing on CREATE and DELETE.
 pub(super) struct Versions<'a> {
     pub(super) new: Option<Candidate<'a>>,
     pub(super) old: Option<Candidate<'a>>,

@@ -1,5 +1,6 @@
-//! What a new spec of a rule or template deletes and creates, in words. The webhook watches no ConfigMaps and Secrets, and no objects that
-//! templates are rendered for: what it cannot count, it takes from the object's status, or gives as an upper bound.
+//! Messages about the objects that a new spec of a rule or template deletes and creates. The webhook watches
+//! no ConfigMaps, no Secrets and no objects that templates are rendered for. Where it cannot count, it uses
+//! the numbers in the status of the rule or template, or gives an upper bound.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,7 +19,7 @@ use crate::{
     validate::{CompiledObject, CompiledRule, CompiledTemplate, Globs, Instances, keeps_data},
 };
 
-/// What the status of the spec before counts, where it speaks of that spec.
+/// The numbers in the status of the stored object, if the status belongs to the stored spec.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     sources: usize,
@@ -26,16 +27,16 @@ pub(super) struct Counted {
     current: usize,
 }
 
-/// What is to be told to the author of a spec.
+/// Messages for the author of a spec.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// To every author: it comes from the spec and from the status of the one before.
+    /// For every author: these messages derive from the specs and from the stored status.
     pub(super) always: Vec<String>,
-    /// To an author who may list namespaces: it counts those that exist.
+    /// For an author who may list namespaces: these messages count existing namespaces.
     pub(super) of_namespaces: Vec<String>,
-    /// What appears, to the same.
+    /// For an author who may list namespaces: the objects that will appear.
     pub(super) created: Option<String>,
-    /// To the other authors, in place of what is deleted.
+    /// For other authors, instead of `of_namespaces`.
     pub(super) instead: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Told {
 struct Change {
     deleted: Amount,
     left: Amount,
-    /// Objects, and in how many namespaces or for how many objects; `None`: what is selected is not known here.
+    /// The number of objects, and of the namespaces or instances that they are for; `None` if unknown.
     created: Option<(Amount, usize)>,
     /// How the objects are removed.
     word: Option<OnRemoval>,
@@ -55,7 +56,7 @@ struct Nouns {
     one: &'static str,
     many: &'static str,
     whose: &'static str,
-    /// How to keep what would be deleted.
+    /// How to keep objects that would be deleted.
     keep: &'static str,
 }
 
@@ -72,14 +73,14 @@ impl From<&CopyratorRuleStatus> for Counted {
 }
 
 impl Counted {
-    /// Bounds a number by what there can be: each object that there is was wanted.
+    /// Limits a number to the objects that can exist: the old spec wanted each of them (`desired`).
     fn bound(counted: Option<Self>, most: usize, all: usize, is_sure: bool) -> Amount {
         let Some(Self { desired, current, .. }) = counted else { return Amount { most, is_exact: false } };
         Amount { most: most.min(desired), is_exact: is_sure && current == desired && desired == all }
     }
 }
 
-/// What the new spec of a rule deletes and creates.
+/// Returns the messages about copies that the new spec of a rule deletes and creates.
 pub(super) fn of_rule(
     world: &World,
     name: &NamespacedName,
@@ -127,7 +128,8 @@ pub(super) fn of_rule(
     Told { always: Vec::new(), of_namespaces: change.lost(&OF_RULE), created, instead }
 }
 
-/// The sources cannot be told from the spec, and are others than before: what the status counts is the bound.
+/// Returns the messages for a rule whose sources are unknown and may differ from the old ones. The number of
+/// copies in the status is the upper bound of deletions.
 fn of_unknown_sources(
     world: &World,
     name: &NamespacedName,
@@ -149,7 +151,8 @@ fn of_unknown_sources(
     Told { always: change.lost(&OF_RULE), created, ..Told::default() }
 }
 
-/// What the new annotations of a source delete. `new` is `None` where the source asks for no copies any more.
+/// Returns the message about copies that new annotations of a source delete. `new` is `None` if the source no
+/// longer asks for copies.
 pub(super) fn lost_by_source(
     world: &World,
     name: &NamespacedName,
@@ -167,7 +170,7 @@ pub(super) fn lost_by_source(
     change.lost(&nouns).pop()
 }
 
-/// What new annotations of a source create.
+/// Returns the message about copies that new annotations of a source create.
 pub(super) fn created_by_source(
     world: &World,
     name: &NamespacedName,
@@ -181,7 +184,7 @@ pub(super) fn created_by_source(
     Change { created, ..Change::default() }.created(&nouns, "namespace")
 }
 
-/// The copies of a source that it asks for itself.
+/// The copies that a source requests by its own annotations.
 fn of_source(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Declared {
     Declared {
         places: targets(world, rule).map(InstanceName::from).collect(),
@@ -189,7 +192,7 @@ fn of_source(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Decla
     }
 }
 
-/// What the new spec of a template deletes and creates.
+/// Returns the messages about objects that the new spec of a template deletes and creates.
 pub(super) fn of_template(
     world: &World,
     name: &NamespacedName,
@@ -200,7 +203,7 @@ pub(super) fn of_template(
     let same_or_new = |object: &CompiledObject, other: Option<&CompiledTemplate>| {
         let others = other.into_iter().flat_map(|template| &template.objects);
         let mut same = others.filter(|one| one.written_key() == object.written_key());
-        // With another condition it may be left out.
+        // An object with another condition may be left out.
         object.condition().is_none() || same.any(|one| one.condition() == object.condition())
     };
     let things = |template: Option<&CompiledTemplate>, keep: &dyn Fn(&CompiledObject) -> bool| -> Things {
@@ -255,9 +258,9 @@ enum Places {
         before: BTreeSet<InstanceName>,
         after: BTreeSet<InstanceName>,
     },
-    /// So many, and each of before is among those of after.
+    /// The number of instances before the write; all of them are instances after it, too.
     Alike(usize),
-    /// So many before.
+    /// The number of instances before the write.
     Unknown(usize),
 }
 
@@ -296,7 +299,7 @@ impl Places {
         }
     }
 
-    /// How many objects come, and in how many places.
+    /// Returns the number of new objects, and of the places that they appear in.
     fn come(&self, before: &Things, things: Things) -> Option<(usize, usize)> {
         match self {
             Self::Known { before: places, after } => {
@@ -313,7 +316,8 @@ impl Places {
     }
 }
 
-/// Whether a template is still rendered for every object that it was rendered for, whatever objects there are.
+/// Whether the new template is rendered for every object that the old one was rendered for, no matter which
+/// objects exist.
 fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &CompiledTemplate) -> bool {
     let (
         Instances::Objects { kind: was, names: old_names, selector: old_selector, .. },
@@ -337,15 +341,15 @@ fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &
         && before.is_subset(&after)
 }
 
-/// Whether names and globs match all that others match, as far as their texts tell. `None` matches any.
+/// Whether `new` contains every entry of `old`, compared as text. `None` matches every name.
 fn has_all(old: Option<&Globs>, new: Option<&Globs>) -> bool {
     let Some(new) = new else { return true };
     let entries: BTreeSet<&str> = new.entries().collect();
     old.is_some_and(|old| old.entries().all(|entry| entries.contains(entry)))
 }
 
-/// What a rule copies, and whether that is sure: this process sees the sources. Else those that the spec names may be missing. `None`
-/// where it names none.
+/// Returns the copies that a rule declares, and whether they are certain. They are if this process sees the
+/// sources; otherwise sources that the spec names may be missing. `None` if the spec names none.
 fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Option<(Things, bool)> {
     let mut things = Things::new();
     let mut add = |source: &ObjectKey| {
@@ -363,7 +367,7 @@ fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> 
     Some((things, false))
 }
 
-/// So many sources of unknown names.
+/// Placeholders for sources of unknown names.
 fn anonymous(name: &NamespacedName, rule: &CompiledRule, sources: usize) -> Things {
     let homes: BTreeSet<Arc<str>> = source_namespaces(name, rule).map(Arc::from).collect();
     (0..sources).map(|source| (source.to_string(), homes.clone())).collect()
@@ -387,13 +391,13 @@ fn has_wider_sources(name: &NamespacedName, old: &CompiledRule, new: &CompiledRu
         && source_namespaces(name, old).all(|namespace| namespaces.contains(namespace))
 }
 
-/// Whether copies have the same kind and names.
+/// Whether both rules give copies the same kind and names.
 fn has_same_shape(old: &CompiledRule, new: &CompiledRule) -> bool {
     old.kind == new.kind && old.shape.kind == new.shape.kind && old.shape.name == new.shape.name
 }
 
-/// What happens to the copies that a rule no longer wants: where its identity is not asked about deleting them, the gentler of the two
-/// specs.
+/// Returns what happens to copies that a rule no longer wants. If all targets are literal, Copyrator does not
+/// check the identity's right to delete them, so the gentler of the two specs applies.
 fn word(world: &World, new: &CompiledRule, old: Option<&CompiledRule>) -> OnRemoval {
     let default = world.settings().default_grace;
     let of = |rule: &CompiledRule| OnRemoval::new(rule.deletion, rule.grace.unwrap_or(default));
@@ -404,7 +408,8 @@ fn word(world: &World, new: &CompiledRule, old: Option<&CompiledRule>) -> OnRemo
 }
 
 impl Change {
-    /// What is deleted, and what stays without being declared.
+    /// Returns the messages about objects that are deleted, and about objects that stay although no spec
+    /// declares them.
     fn lost(&self, nouns: &Nouns) -> Vec<String> {
         let deleted = self.word.filter(|_| self.deleted.most > 0).map(|word| match word {
             OnRemoval::Delete(grace) => format!(
@@ -428,7 +433,7 @@ impl Change {
         deleted.into_iter().chain(left).collect()
     }
 
-    /// What appears; `place` is what the objects are declared for.
+    /// Returns the message about objects that appear. `place` is the noun for what they are declared for.
     fn created(&self, nouns: &Nouns, place: &str) -> Option<String> {
         let (amount, places) = self.created.filter(|(amount, _)| amount.most > 0)?;
         let plural = if places == 1 { "" } else { "s" };

@@ -1,4 +1,5 @@
-//! Counts the objects that a new spec deletes and creates: each thing that a spec declares in each place, before and after.
+//! Counts the objects that a new spec deletes and creates. A spec declares each of its things in each of its
+//! places.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,8 +9,8 @@ use std::{
 
 use crate::names::InstanceName;
 
-/// What a spec declares in each place, by what tells it from the other objects there; with the namespaces of its sources, since no copy
-/// goes where its source is.
+/// The things that a spec declares in each place, by a key that is unique there. The value is the namespaces
+/// of their sources: a source's own namespace gets no copy.
 pub(super) type Things = BTreeMap<String, BTreeSet<Arc<str>>>;
 
 /// The objects that a spec declares: each thing in each place.
@@ -19,7 +20,7 @@ pub(super) struct Declared {
     pub(super) things: Things,
 }
 
-/// How many objects, and in how many places.
+/// A number of objects, and of the places that they are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beyond {
     pub(super) objects: usize,
@@ -73,7 +74,7 @@ impl Amount {
         format!("{self} {}", if self.most == 1 { one } else { many })
     }
 
-    /// That they are not deleted.
+    /// The words for objects that are not deleted.
     pub(super) fn stay(self) -> &'static str {
         if self.most == 1 { "stays, as an ordinary object" } else { "stay, as ordinary objects" }
     }

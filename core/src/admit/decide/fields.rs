@@ -10,7 +10,7 @@ use crate::{
     validate::{did_you_mean, invalid},
 };
 
-/// All fields that were given and that the kind's definition lacks.
+/// Returns a problem for each given field that the kind's CRD lacks.
 pub(super) fn unknown(raw: &str, definition: &CustomResourceDefinition) -> Vec<Problem> {
     let Ok(given) = serde_json::from_str::<Value>(raw) else { return Vec::new() };
     let version = definition.spec.versions.first();
@@ -56,7 +56,7 @@ pub(super) fn undecodable(raw: &str, error: &serde_json::Error) -> Problem {
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let offset = offset_of(raw, error.line(), error.column());
     let mut path = path_at(raw, offset);
-    // A missing field is missing in the structure that ends there, not in that structure's last field.
+    // The parser reports a missing field at the end of its structure: name the structure, not its last field.
     if message.starts_with("missing field") {
         path.truncate(path.rfind('.').unwrap_or(0));
     }
@@ -88,7 +88,8 @@ fn path_at(raw: &str, offset: usize) -> String {
                 key_follows = true;
             }
             b'[' => steps.push(Step::Index(0)),
-            // The parser complains of a structure as a whole once it has ended: then it is the innermost one.
+            // The parser reports a fault of a whole structure at its closing bracket: keep that structure
+            // innermost.
             b'}' | b']' if at + 1 == bytes.len() => {}
             b'}' | b']' => {
                 steps.pop();

@@ -1,5 +1,6 @@
-//! Warns the author of a rule, a template or annotations of what the write deletes and creates, and that a rule will copy nothing for now:
-//! no namespace matches its targets, or its sources do not exist. The write is accepted all the same, for both may appear later.
+//! Warns the author of a rule, a template or annotations about objects that the write deletes and creates.
+//! Also warns if a rule will copy nothing for now, because no namespace matches its targets or its sources do
+//! not exist. The write is accepted anyway: both may appear later.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -20,7 +21,7 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// A spec that a write is about to store, and the one before it.
+/// A spec that a write is about to store, and the stored one.
 #[derive(Debug)]
 pub(super) enum Written {
     Rule(Box<WrittenRule>),
@@ -50,16 +51,15 @@ pub(super) struct WrittenTemplate {
     old: Option<(CompiledTemplate, Option<Counted>)>,
 }
 
-/// Warnings for the author of a spec, given only once the API server has said that the author may write it
-/// and it may act.
+/// Warnings for the author of a spec. The webhook gives them only after the API server has confirmed all
+/// rights that the spec needs.
 #[derive(Debug, Default)]
 pub struct Foresight {
     /// Warnings for any author.
     pub told: Vec<String>,
-    /// Warnings for an author who may list namespaces, and for no other author: they tell which namespaces
-    /// exist.
+    /// Warnings only for an author who may list namespaces: they reveal which namespaces exist.
     pub of_namespaces: Vec<String>,
-    /// Warnings for an author who may not, in place of those.
+    /// Warnings for other authors, instead of `of_namespaces`.
     pub instead: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Written {
         Self::Template(Box::new(WrittenTemplate { name, new, old }))
     }
 
-    /// The warnings from what is known of the cluster; none before every store is complete.
+    /// Returns the warnings that follow from the model of the cluster; none until every store is complete.
     pub(super) fn look(&self, world: &World) -> Foresight {
         if !world.is_listed() || world.namespace_scope().is_some() {
             return Foresight::default();
@@ -99,7 +99,8 @@ impl Written {
                 of_template(world, name, new, old.as_ref().map(|(old, counted)| (old, *counted))).into()
             }
             Self::Annotations { name, new, old } => {
-                // The hook for warnings tells what goes, since it is asked about the annotation's removal, too.
+                // The warnings hook reports deletions, since the API server calls it for the annotation's
+                // removal, too.
                 let created = created_by_source(world, name, new, old.as_deref());
                 Foresight { of_namespaces: created.into_iter().collect(), ..Foresight::default() }
             }
@@ -117,7 +118,7 @@ impl From<Told> for Foresight {
 impl WrittenRule {
     fn look(&self, world: &World) -> Foresight {
         let Self { name, new, old, said } = self;
-        // A process that watches sources knows better than an earlier status.
+        // A process that watches the sources does not need the stored status.
         let said = said
             .as_ref()
             .filter(|(reason, _)| *reason != Reason::NoSource || !sees_sources(world, name, new));
@@ -140,7 +141,7 @@ impl WrittenRule {
     }
 }
 
-/// The version of an object that is stored.
+/// The stored version of an object.
 #[derive(Deserialize)]
 #[serde(bound = "Spec: DeserializeOwned, Status: DeserializeOwned + Default")]
 struct Before<Spec, Status> {
@@ -157,7 +158,7 @@ impl<Spec: DeserializeOwned, Status: DeserializeOwned + Default> Before<Spec, St
 }
 
 impl<Spec> Before<Spec, CopyratorRuleStatus> {
-    /// What the status counts, where it speaks of this spec.
+    /// Returns the numbers in the status, if the status belongs to this spec.
     fn counted(&self) -> Option<Counted> {
         let speaks = self.status.observed_generation == Some(self.metadata.generation);
         speaks.then(|| Counted::from(&self.status))
@@ -169,8 +170,8 @@ struct Metadata {
     generation: i64,
 }
 
-/// What the reconciler said of the rule's previous version, as far as the new spec leaves it true: missing
-/// sources, and rights that our own account lacks. Rights that the author lacks are asked about anew.
+/// Returns the reason and message of the stored rule's `Ready` condition, if they hold for the new spec, too:
+/// missing sources, or rights that our own account lacks. The webhook checks the author's rights anew.
 fn said_before(
     old: &Before<CopyratorRuleSpec, CopyratorRuleStatus>,
     spec: &CopyratorRuleSpec,

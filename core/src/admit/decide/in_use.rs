@@ -1,5 +1,5 @@
-//! Refuses a write that removes an object or key from workloads that use it, where a policy says so. The
-//! webhook knows workloads by their pod templates; it does not see pods without a workload.
+//! Refuses a write that removes an object or key that workloads use, if a policy forbids that. The webhook
+//! knows workloads by their pod templates; it does not see bare pods.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::{
     validate::{Candidate, Violation},
 };
 
-/// How many workloads, and how many keys, a message names.
+/// The maximum number of workloads, and of keys, that a message names.
 const MOST_NAMED: usize = 3;
 
-/// What a write would take from workloads that use it. Nothing where the namespace is being deleted, or the
-/// object is already.
+/// Returns the violation by a write that removes the object or keys from workloads that use them. `None` if
+/// the namespace or the object is already being deleted.
 pub(super) fn look(
     world: &World,
     kind: Kind,
@@ -55,7 +55,7 @@ pub(super) fn look(
     Ok(Some(Violation::by_change("whileInUse", keys, what, fix)))
 }
 
-/// The keys, of these, that a workload uses; `None` where it does not use the object.
+/// Returns which of these keys a workload uses; `None` if the workload does not use the object.
 fn used_keys<'k>(
     facts: &WorkloadFacts,
     kind: Kind,

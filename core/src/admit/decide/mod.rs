@@ -1,6 +1,6 @@
-//! Answers a review from memory alone, in three steps: `read` the review, `look` at the world, `judge`. Only
-//! the second step, which is short, blocks the writers of the world; judging may take its time. Pure: no
-//! async, client, clock or logging.
+//! Decides a review from memory alone, in three steps: `read` decodes the review, `look` copies facts out of
+//! the world, `judge` decides. Only `look`, which is short, blocks the writers of the world; `judge` may take
+//! its time. Pure: no async, client, clock or logging.
 
 mod annotations;
 mod author;
@@ -37,7 +37,7 @@ use crate::{
     model::World,
 };
 
-/// A review that was read, and whether deciding it needs the world.
+/// A decoded review, by what its decision needs from the world.
 pub enum Case<'a> {
     /// The decision needs nothing from the world.
     Settled(Decision),
@@ -47,7 +47,7 @@ pub enum Case<'a> {
     Instance(Box<InstanceCase<'a>>),
 }
 
-/// What a verdict about a write needs from the world, copied out of it.
+/// The facts that a verdict about a write needs, copied out of the world.
 #[derive(Default)]
 pub struct Snapshot {
     covering: Vec<policies::Covering>,
@@ -55,10 +55,11 @@ pub struct Snapshot {
     edits: Vec<Edit>,
 }
 
-/// Reads a review: decodes its objects, and understands our own kinds. `now` is the time of judgement.
+/// Reads a review: decodes its objects, and decides what needs no facts from the world. `now` is the time of
+/// judgement.
 ///
 /// # Errors
-/// The fault lies in the review, so the hook's failure policy decides.
+/// The review is faulty, so the hook's `failurePolicy` decides.
 pub fn read<'a>(
     review: &'a Review<'a>,
     purpose: &'a Purpose,
@@ -67,8 +68,8 @@ pub fn read<'a>(
 ) -> Result<Case<'a>, DecideError> {
     let allowed = Ok(Case::Settled(Decision::Now(Verdict::allow())));
     let is_part = review.sub_resource.as_ref().is_some_and(|part| !part.0.is_empty());
-    // The status or the finalizers of a Namespace are written with its labels and annotations. A subresource of
-    // our own kinds stores no spec. (The kind of a scale or a token is not one that policies judge.)
+    // A write of a Namespace's status or finalizers also stores its labels and annotations. A write of a
+    // subresource of our own kinds stores no spec. (Policies judge no scale and no token.)
     if is_part && (review.kind.group == GROUP || !matches!(purpose, Purpose::All | Purpose::Policies)) {
         return allowed;
     }
@@ -99,7 +100,7 @@ pub fn read<'a>(
 }
 
 impl Snapshot {
-    /// Whether judging may take many times the review's size in memory.
+    /// Whether judging may need many times the review's size in memory.
     pub fn is_heavy(&self) -> bool {
         policies::is_heavy(&self.covering)
     }
@@ -115,7 +116,7 @@ impl WriteCase<'_> {
     /// Copies out of the world what the verdict needs.
     ///
     /// # Errors
-    /// The fault is ours, so the hook's failure policy decides.
+    /// The world lacks facts that the verdict needs, so the hook's `failurePolicy` decides.
     pub fn look(&self, world: &World) -> Result<Snapshot, DecideError> {
         if !world.is_listed() {
             return Err(DecideError::NotReady);
@@ -139,12 +140,12 @@ impl WriteCase<'_> {
         policies::breaches(self, &known.covering)
     }
 
-    /// Allows, refuses or warns, by every policy that speaks of the write.
+    /// Allows, refuses or warns, by every policy that covers the write.
     pub fn judge(&self, known: Snapshot) -> Verdict {
         known.verdict(&self.breaches(&known))
     }
 
-    /// The same verdict, or `None` where judging would keep other requests waiting for too long.
+    /// Like [`Self::judge`], but `None` if judging would delay other requests for too long.
     pub fn judge_briefly(&self, known: Snapshot) -> Option<Verdict> {
         policies::breaches_briefly(self, &known.covering).map(|breaches| known.verdict(&breaches))
     }

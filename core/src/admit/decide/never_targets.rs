@@ -1,9 +1,10 @@
-//! Warns of targets that never take copies, named by a rule, a template or an annotation.
+//! Warns if a rule, a template or an annotation names target namespaces that never get copies.
 
 use super::{Decision, Parties};
 use crate::{names::OF_KUBERNETES, validate::CompiledTarget};
 
-/// Adds a warning to the verdict. `home` is the only namespace of a rule's sources, which take no copies of themselves there.
+/// Adds the warnings to the verdict. `home` is the namespace of a rule's sources if they have only one: it
+/// gets no copies of them.
 pub(super) fn warn(decision: &mut Decision, terms: &[CompiledTarget], home: Option<&str>, parties: &Parties) {
     let Decision::Ask(inquiry) = decision else { return };
     let named = terms.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());

@@ -1,5 +1,5 @@
-//! Writes of our own kinds: the one validator must understand the spec, and its author needs every right that
-//! it declares.
+//! Decides writes of our own kinds: `validate` must accept the spec, and its author needs every right that
+//! the spec uses.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
@@ -183,7 +183,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
         let unknown = fields::unknown(raw.get(), &definition());
         unknown.into_iter().chain([fields::undecodable(raw.get(), &error)]).collect::<Vec<_>>()
     })?;
-    // Decoding and encoding rarely loses anything, and the definition is large.
+    // The CRD is large: build it only if decoding has lost a field, which is rare.
     let mut problems =
         if loses(raw.get(), &spec) { fields::unknown(raw.get(), &definition()) } else { Vec::new() };
     let compiled = compile(&spec).map_err(|more| problems.extend(more));
@@ -193,7 +193,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
     }
 }
 
-/// Whether a field that was given is not part of the spec.
+/// Whether decoding has lost a given field.
 fn loses(raw: &str, spec: &impl serde::Serialize) -> bool {
     let (Ok(given), Ok(known)) = (serde_json::from_str(raw), serde_json::to_value(spec)) else {
         return false;
@@ -235,8 +235,8 @@ pub(super) fn authorized(
     }))
 }
 
-/// The write is accepted, but the object will do nothing. The reconciler explains it at length in the
-/// object's status.
+/// Accepts the write, with a warning that the object will do nothing. The reconciler explains the reason in
+/// the object's status.
 fn inert(required: &IdentityRequired) -> Verdict {
     let mut verdict = Verdict::allow();
     verdict.warn(format!("copyrator: {}", required.in_short()));

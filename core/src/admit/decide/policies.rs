@@ -1,4 +1,4 @@
-//! Policies on ConfigMaps, Secrets and Namespaces.
+//! Decides writes of ConfigMaps, Secrets and Namespaces by the policies that cover them.
 
 use std::sync::Arc;
 
@@ -17,35 +17,35 @@ use crate::{
     },
 };
 
-/// For how many policies that cover an object there is room from the start.
+/// The maximum number of covering policies to reserve memory for in advance.
 const MOST_RESERVED: usize = 64;
-/// How many violations a refusal names.
+/// The maximum number of violations that a refusal names.
 const MOST_NAMED: usize = 10;
 /// The longest list of violations in the audit log, in bytes.
 const LONGEST_AUDIT: usize = 1024;
 /// The longest warning about a write's reach, in bytes: kubectl shows this much of a warning.
 const LONGEST_WARNING: usize = 120;
-/// The rule that a finding about a write's reach names: such a write breaks no rule of a policy.
+/// The rule name in a finding about a write's reach, which breaks no rule of a policy.
 const REACH: &str = "warnAbove";
 
-/// A policy that selects the object as it would be, or as it is.
+/// A policy that covers the object after or before the write.
 pub(super) struct Covering {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
     before: bool,
-    /// Absent for nearly every write, and boxed: a write may be covered by many policies.
+    /// `None` for nearly every write, and boxed to be small: many policies may cover a write.
     consequences: Option<Box<Consequences>>,
 }
 
-/// What a write would do to workloads and copies, where a policy speaks of that.
+/// The consequences of a write that a policy refuses or warns about.
 struct Consequences {
-    /// What the write would take from workloads that use the object, where the policy forbids that.
+    /// The violation if the write removes data that workloads use, and the policy forbids that.
     in_use: Option<Violation>,
-    /// The warning about a write that reaches more copies or workloads than `warnAbove` says.
+    /// The warning about a write that reaches more copies or workloads than `warnAbove` allows.
     far: Option<String>,
 }
 
-/// The policies that judge a write.
+/// Returns the policies that judge a write.
 pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>, DecideError> {
     let (new, old) = match (case.review.operation, &case.versions.new, &case.versions.old) {
         (Operation::Create, Some(new), _) => (Some(new), None),
@@ -59,9 +59,11 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         return Ok(Vec::new());
     }
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
-    // A vector that grows moves what it has four times for two dozen policies, of which most cover what we are asked about.
+    // Reserve memory for all policies: most of them cover the object, and a growing vector would move its
+    // content four times for two dozen policies.
     let mut covering = Vec::with_capacity(world.policies().len().min(MOST_RESERVED));
-    // Reach is the same for each policy, and the most costly thing done under the world's lock.
+    // Compute the reach only once: it is the same for each policy, and the most expensive step under the
+    // world's lock.
     let mut reach = None;
     for (name, facts) in world.policies() {
         let Ok(policy) = &facts.compiled else { continue };
@@ -92,7 +94,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
     Ok(covering)
 }
 
-/// Whether judging by one of these policies may take many times the review's size in memory.
+/// Whether judging by one of these policies may need many times the review's size in memory.
 pub(super) fn is_heavy(covering: &[Covering]) -> bool {
     covering.iter().any(|one| one.policy.is_heavy())
 }
@@ -102,9 +104,9 @@ pub(super) fn is_heavy(covering: &[Covering]) -> bool {
 pub struct Breach {
     /// Name of the policy.
     pub policy: Arc<str>,
-    /// What is wrong, by which rule of the policy and in which key.
+    /// The fault, the rule of the policy and the key.
     pub violation: Violation,
-    /// What `validationActions` says of it.
+    /// The effect, by the policy's `validationActions`.
     pub effect: Effect,
     /// The sentence that the writer reads.
     pub message: String,
@@ -126,7 +128,7 @@ pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breac
     judged(case, covering, Judgement::new).0
 }
 
-/// The same, or `None` where judging would keep other requests waiting for too long.
+/// Like [`breaches`], but `None` if judging would delay other requests for too long.
 pub(super) fn breaches_briefly(case: &WriteCase<'_>, covering: &[Covering]) -> Option<Vec<Breach>> {
     let (breaches, fell_short) = judged(case, covering, Judgement::brief);
     (!fell_short).then_some(breaches)
@@ -179,7 +181,7 @@ fn told(policy: &CompiledPolicy) -> Effect {
     }
 }
 
-/// One verdict from all violations.
+/// Combines all violations into one verdict.
 pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     let mut verdict = Verdict::allow();
     let with = |effect: Effect| breaches.iter().filter(move |breach| breach.effect == effect);
@@ -209,8 +211,8 @@ pub(super) fn verdict(breaches: &[Breach]) -> Verdict {
     verdict
 }
 
-/// Whether one of our own accounts writes a copy, which it has judged already. The same write by another
-/// account is not exempt, whatever marks it carries.
+/// Whether one of our own accounts writes a copy, which Copyrator has judged already. Other accounts are not
+/// exempt, even if their object carries the marks.
 fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
     case.parties.own.contains(&case.review.user_info.username) && object.marks().is_some()
 }
@@ -227,7 +229,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
-/// As many refusals as fit into a message, ten at most, and the number of those left out.
+/// Joins as many refusals as fit into a message, ten at most, and the number of omitted ones.
 fn listed(refusals: &[&str]) -> String {
     let mut text = String::new();
     for (index, refusal) in refusals.iter().enumerate() {

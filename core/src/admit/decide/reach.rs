@@ -1,5 +1,5 @@
-//! How far a change reaches: counts only, from what the webhook knows, which watches no ConfigMaps and
-//! Secrets.
+//! The reach of a change: the numbers of copies and restarts. The webhook watches no ConfigMaps and Secrets,
+//! so it derives the numbers from rules, monitors and workloads.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
     validate::{Candidate, CompiledMonitor, CompiledRule, CompiledTemplate, WorkloadChoice},
 };
 
-/// How far a change of one object reaches.
+/// The reach of a change of one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) copies: usize,
-    /// Workloads that restart for it.
+    /// Workloads that restart because of the change.
     pub(super) restarts: usize,
     /// Bytes in all copies of one rule; the largest sum of any rule.
     pub(super) bytes: u64,
 }
 
-/// The copies of an object, and the workloads that restart, when these of its keys change. For a new object,
-/// the API server has not been asked yet what its own annotations may declare.
+/// Counts the copies of an object, and the workloads that restart, when these of its keys change. For a new
+/// object, its own annotations do not count: Copyrator has not checked their author's rights yet.
 pub(super) fn of_change(
     world: &World,
     kind: Kind,
@@ -60,11 +60,11 @@ pub(super) fn of_change(
     reach
 }
 
-/// A rule's spec where the rule acts: the API server has allowed the spec as it is written now. Rules whose
-/// authors have not been checked are left out, for a warning about their sources would tell those authors
-/// which objects exist. A user who can write statuses could claim that a rule is allowed, so the proof counts
-/// as well where we hold the key of digests. For annotations, the reconciler's index says whether they are
-/// allowed; no text on the object does.
+/// Returns a rule's spec if the rule acts: the API server has confirmed the rights for the current spec.
+/// Rules of unchecked authors do not act here, since a warning about their sources would reveal which objects
+/// exist. A user who can write statuses could forge an `Authorized` condition, so a process that holds the
+/// key of digests verifies the proof as well. For annotations, only the reconciler's index counts, and no
+/// text on the object.
 pub(super) fn acting<'w>(
     world: &World,
     name: &NamespacedName,
@@ -76,8 +76,8 @@ pub(super) fn acting<'w>(
     may(conditions, rule.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
-/// A template's spec where the template acts. A process that does not watch templates has those of the reconciler's index, which lists no
-/// others.
+/// Returns a template's spec if the template acts. A process that does not watch templates knows them from
+/// the reconciler's index, which lists only templates that act.
 pub(super) fn acting_template<'w>(
     world: &World,
     name: &NamespacedName,
@@ -89,7 +89,7 @@ pub(super) fn acting_template<'w>(
     may(conditions, template.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
-/// A monitor's spec where the monitor acts.
+/// Returns a monitor's spec if the monitor acts.
 fn watching<'w>(
     world: &World,
     name: &NamespacedName,
@@ -101,8 +101,8 @@ fn watching<'w>(
     may(conditions, monitor.generation, name, is_proven).then_some(compiled)
 }
 
-/// Whether the status says that this generation is allowed, and proves it as far as this process can check.
-/// The status of annotations is only in the leader's memory.
+/// Whether the status has `Authorized` for this generation, with a valid proof if this process can verify
+/// proofs. For annotations, the status is only in the leader's memory, so the proof alone counts.
 fn may(conditions: &[Condition], generation: i64, name: &NamespacedName, is_proven: Option<bool>) -> bool {
     let speaks = |one: &&Condition| one.type_ == "Authorized" && one.observed_generation == Some(generation);
     match conditions.iter().find(speaks) {

@@ -1,5 +1,5 @@
-//! The verdict about a write whose review is not read whole: policies that refuse must not be gone around by
-//! size.
+//! The verdict about a write whose review the webhook does not read completely. Its size must not let a write
+//! bypass policies that refuse.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::{
     validate::Candidate,
 };
 
-/// How many policies a refusal names.
+/// The maximum number of policies that a refusal names.
 const MOST_NAMED: usize = 10;
 
-/// Why a review is not read whole.
+/// The reason why the webhook does not read a review completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is larger than [`BODY_LIMIT`].
+    /// The review is larger than [`BODY_LIMIT`].
     TooLarge,
-    /// As many large reviews as fit into memory are under way.
+    /// Other large reviews take all memory that is reserved for them.
     NoRoom,
-    /// As many reviews about its namespace as may be are judged.
+    /// The webhook already judges the maximum number of reviews about the namespace.
     NoTurn,
 }
 
@@ -44,11 +44,11 @@ impl fmt::Display for Unread {
     }
 }
 
-/// Refuses a write that a policy with `Deny` may cover. `review` has what the API server sends before the
-/// objects, so their labels are not known: they exempt nothing.
+/// Refuses a write that a policy with `Deny` may cover. `review` lacks the objects, so their labels are
+/// unknown and exempt no object.
 ///
 /// # Errors
-/// The fault is ours, so the hook's failure policy decides.
+/// The webhook does not know the cluster yet, so the hook's `failurePolicy` decides.
 pub fn unread(
     review: &Review<'_>,
     parties: &Parties,
@@ -58,12 +58,12 @@ pub fn unread(
     if !world.is_listed() {
         return Err(DecideError::NotReady);
     }
-    // Copies that our own accounts write were judged before.
+    // Copyrator has judged the copies that its own accounts write.
     let is_ours = parties.own.contains(&review.user_info.username);
     let Some(kind) = policy_kind(review).filter(|_| !is_ours) else { return Ok(Verdict::allow()) };
     let object = Candidate::of_metadata(kind, &review.namespace, &review.name, Default::default());
     let labels = world.namespaces().get(&*review.namespace).map(|facts| &facts.labels);
-    // The API server has yet to make the name of such an object.
+    // The API server generates the name of such an object later.
     let is_unnamed = review.name.is_empty();
     let refuses = |facts: &PolicyFacts| {
         let Ok(policy) = &facts.compiled else { return false };
@@ -96,7 +96,7 @@ pub fn unread(
     Ok(verdict)
 }
 
-/// Whether a policy judges such an operation.
+/// Whether a policy judges this operation on this kind.
 fn judges(facts: &PolicyFacts, kind: PolicyKind, operation: Operation) -> bool {
     let keeps = facts.spec.while_in_use == WhileInUse::Refuse && kind != PolicyKind::Namespace;
     match operation {

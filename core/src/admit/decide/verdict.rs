@@ -1,4 +1,4 @@
-//! What a decision about a review consists of.
+//! Decisions about a review: verdicts, questions to the API server, and errors.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::{
 
 /// The longest message of a refusal, in bytes.
 pub const LONGEST_MESSAGE: usize = 1024;
-/// How many warnings an answer carries.
+/// The maximum number of warnings in an answer.
 const MOST_WARNINGS: usize = 10;
 
 /// The answer to a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why the write is refused, where it is.
+    /// The reason for a refusal; `None` if the write is allowed.
     pub denial: Option<Denial>,
     /// The message of a refusal; empty where the write is allowed.
     pub message: String,
@@ -31,14 +31,14 @@ pub struct Verdict {
     pub edits: Vec<Edit>,
 }
 
-/// Why a write is refused: the code and the `reason` of the Status that the API server shows.
+/// The reason for a refusal: the code and the `reason` of the Status that the API server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// It is the canary, which is refused to show that the webhook is asked.
+    /// The write is the canary. Its refusal shows that the API server calls the webhook.
     Canary,
-    /// The user, or the account that would act, may not do that, or a policy does not allow it.
+    /// The user, or the account that would act, lacks a right, or a policy forbids the write.
     Forbidden,
-    /// The object makes no sense.
+    /// The object is not valid.
     Invalid,
     /// The user should try again in a moment.
     TooManyRequests,
@@ -55,7 +55,7 @@ impl Denial {
         }
     }
 
-    /// The word for the API server.
+    /// The `reason` of the Status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Canary => "Canary",
@@ -66,7 +66,7 @@ impl Denial {
     }
 }
 
-/// As a plan says that the webhook would refuse.
+/// The reason in a plan that predicts the webhook's refusal.
 impl From<Denial> for Reason {
     fn from(denial: Denial) -> Self {
         match denial {
@@ -94,7 +94,7 @@ pub enum Edit {
 pub enum MetaMap {
     /// `metadata.labels`, in which policies set defaults.
     Labels,
-    /// `metadata.annotations`, in which policies set defaults and a hook the stamp.
+    /// `metadata.annotations`, in which policies set defaults and a hook sets the author's stamp.
     Annotations,
 }
 
@@ -139,13 +139,13 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    /// Takes the warnings for the author out of the world.
+    /// Computes the warnings for the author from the world.
     pub fn look(&mut self, world: &World) {
         self.foresight = self.written.as_ref().map(|written| written.look(world)).unwrap_or_default();
     }
 }
 
-/// Why there is no verdict. The fault is ours, so the hook's failure policy decides.
+/// The reason why there is no verdict. The hook's `failurePolicy` decides.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
     /// The first lists of the watches are not complete.
@@ -159,7 +159,7 @@ pub enum DecideError {
     Unreadable {
         /// The part that cannot be read: `object` or `oldObject`.
         what: &'static str,
-        /// What the decoder found.
+        /// The decoder's error.
         source: crate::validate::CandidateError,
     },
     /// The review lacks the object that its operation needs: `object` or `oldObject`.
@@ -189,7 +189,7 @@ impl Verdict {
         self.denial.is_none()
     }
 
-    /// Adds a warning, unless the answer carries as many as it can.
+    /// Adds a warning, unless the answer has it already or has the maximum number.
     pub fn warn(&mut self, warning: String) {
         if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);

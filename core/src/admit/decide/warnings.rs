@@ -1,4 +1,5 @@
-//! Warnings about the consequences of a write: counts only, never whether a certain object exists.
+//! Warnings about the consequences of a write. They contain counts only, and never reveal whether a certain
+//! object exists.
 
 use serde::Deserialize;
 
@@ -32,7 +33,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Vec<String> {
     of_change(world, kind.into(), old, new).into_iter().chain(narrowed).collect()
 }
 
-/// What goes when annotations ask for fewer copies than before, or for none.
+/// Returns the warning about copies that are deleted when annotations ask for fewer copies, or for none.
 fn of_annotations(world: &World, kind: DataKind, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
     let declared = |object: &Candidate<'_>| {
         let annotations = object.annotations.as_ref().filter(|_| declares(|key| object.label(key)))?;
@@ -47,7 +48,7 @@ fn of_annotations(world: &World, kind: DataKind, old: &Candidate<'_>, new: &Cand
     change::lost_by_source(world, &name, &before.1, after.as_ref().map(|(_, compiled)| compiled))
 }
 
-/// The fields that are read of a rule or template that is deleted.
+/// The fields of a deleted rule or template that the warnings need.
 #[derive(Deserialize)]
 struct Deleted {
     spec: Removal,
@@ -62,7 +63,7 @@ struct Removal {
     deletion_policy: DeletionPolicy,
     #[serde(default)]
     deletion_grace: Option<Span>,
-    /// Of a template.
+    /// The objects of a template; a rule has none.
     #[serde(default)]
     objects: Vec<TemplateObject>,
 }
@@ -76,7 +77,7 @@ struct Counts {
 }
 
 impl Removal {
-    /// How many of a template's objects stay when it is deleted, for each instance.
+    /// Returns how many of a template's objects stay for each instance when the template is deleted.
     fn left(&self) -> usize {
         let stays = |object: &&TemplateObject| {
             let kind = object.template["kind"].as_str().unwrap_or_default();
@@ -87,7 +88,8 @@ impl Removal {
     }
 }
 
-/// Warns a user who deletes a rule or a template of what becomes of its objects. Nothing prevents the deletion.
+/// Warns a user who deletes a rule or a template about the fate of its objects. The deletion is always
+/// allowed.
 pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     let mut verdict = Verdict::allow();
     let (one, many, whose) = match (review.operation, &*review.kind.kind) {
@@ -160,7 +162,7 @@ pub(super) struct Reached {
     restarts: usize,
 }
 
-/// How far a write reaches. A new object restarts nothing.
+/// Counts the copies and restarts that a write reaches. A new object causes no restarts.
 pub(super) fn reached(
     world: &World,
     kind: Kind,
@@ -179,7 +181,7 @@ pub(super) fn reached(
 }
 
 impl Reached {
-    /// The warning where the reach is above a policy's limit.
+    /// Returns the warning if the reach is above a policy's limit.
     pub(super) fn above(&self, limits: &WarnAbove) -> Option<String> {
         let beyond = |number: usize, limit: Option<i64>, one, many| {
             let limit = limit.filter(|limit| i64::try_from(number).is_ok_and(|number| number > *limit))?;

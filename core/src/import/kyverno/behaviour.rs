@@ -1,9 +1,9 @@
-//! How what is made of a rule of Kyverno behaves otherwise than the rule.
+//! Differences in behaviour between a Kyverno rule and the objects that replace it.
 
 use super::{read::GenerateRule, trigger::Trigger};
 use crate::import::finding::{Finding, differs};
 
-/// The differences of a rule that something is made of. `is_owned` is whether what it makes has what triggers it as its owner.
+/// Returns the differences of an imported rule. `is_owned`: the trigger owns the objects that the rule makes.
 pub(super) fn behaviour(
     rule: &GenerateRule,
     trigger: &Trigger,

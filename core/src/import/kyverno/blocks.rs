@@ -1,4 +1,4 @@
-//! The blocks of `match` and `exclude`, and what stands in each.
+//! The blocks of `match` and `exclude` in a Kyverno rule, and their fields.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::{
     import::finding::{Finding, differs, none},
 };
 
-/// The blocks of `match` or `exclude`, and whether all of them must hold.
+/// Returns the blocks of `match` or `exclude`, and whether all of them must hold.
 pub(super) fn blocks(of: &Value) -> (bool, Vec<Value>) {
     let several = |field: &str| of[field].as_array().filter(|blocks| !blocks.is_empty());
     let is_block = |fields: &Map<String, Value>| fields.keys().any(|field| field != "any" && field != "all");
@@ -20,7 +20,7 @@ pub(super) fn blocks(of: &Value) -> (bool, Vec<Value>) {
     }
 }
 
-/// Names and globs at a field, which may be one text; what else stands there is told.
+/// Returns the names and globs of a field, which may be one text. Any other value becomes a finding.
 pub(super) fn texts(of: &Value, field: &str, lost: &mut Vec<Finding>) -> Vec<String> {
     let all = match &of[field] {
         Value::Array(all) => all.as_slice(),
@@ -44,7 +44,7 @@ pub(super) fn names_users(block: &Value) -> bool {
         .any(|field| block[*field].as_array().is_some_and(|list| !list.is_empty()))
 }
 
-/// What is told of such a block, which chooses among `several`.
+/// Returns the message about a block that chooses among `several` by the user of the request.
 pub(super) fn by_user(several: &str) -> String {
     format!(
         "chooses {several} by the user who makes them (subjects, roles, clusterRoles), which is not seen here, so nothing is made: have \
@@ -52,12 +52,12 @@ pub(super) fn by_user(several: &str) -> String {
     )
 }
 
-/// The term of namespaces, or of objects, with these labels.
+/// Returns the term for namespaces, or for objects, with these labels.
 pub(super) fn labelled(selector: LabelSelector) -> TargetTerm {
     TargetTerm { namespace_selector: Some(selector), names: None }
 }
 
-/// A selector of labels. Kyverno takes wildcards in it, which have no equivalent.
+/// Returns a label selector. Kyverno accepts wildcards in it, which have no equivalent.
 pub(super) fn selector(value: &Value, about: &str, lost: &mut Vec<Finding>) -> Option<LabelSelector> {
     let is_wild = is_wild(value);
     match serde_json::from_value(value.clone()) {
@@ -69,7 +69,7 @@ pub(super) fn selector(value: &Value, about: &str, lost: &mut Vec<Finding>) -> O
     }
 }
 
-/// Whether a text in it has a wildcard or a variable.
+/// Whether a text in the value has a wildcard or a variable.
 pub(super) fn is_wild(value: &Value) -> bool {
     let is_marked = |text: &str| text.contains(['*', '?', '{']);
     match value {
@@ -80,7 +80,7 @@ pub(super) fn is_wild(value: &Value) -> bool {
     }
 }
 
-/// When the rule acts on `one` of what triggers it. Here an object is wanted as long as what it is for is chosen.
+/// Reports the operations on `one` that trigger the rule. Here, an object stays while its trigger is chosen.
 pub(super) fn operations(value: &Value, one: &str, lost: &mut Vec<Finding>) {
     let all: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     lost.push(match all.contains(&"CREATE") {
@@ -92,7 +92,7 @@ pub(super) fn operations(value: &Value, one: &str, lost: &mut Vec<Finding>) {
     });
 }
 
-/// What is told of a rule that acts at another time.
+/// Returns the message about a rule that does not act on CREATE.
 pub(super) fn when_changed(one: &str) -> String {
     format!("which is when the {one} is changed or deleted, and nothing is made here because of that")
 }

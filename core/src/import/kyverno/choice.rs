@@ -1,4 +1,5 @@
-//! Which namespaces or objects a rule of Kyverno chooses: `match`, with what `exclude` and `preconditions` leave of it.
+//! Namespaces or objects that a Kyverno rule chooses: those of `match` without those that `exclude` and
+//! `preconditions` rule out.
 
 use serde_json::Value;
 
@@ -19,18 +20,18 @@ use crate::{
     },
 };
 
-/// What one block, or several, of `match` choose.
+/// The choice of one or more blocks of `match`.
 #[derive(Clone, Debug, PartialEq)]
 struct Matched {
-    /// Names and labels of what triggers the rule.
+    /// Names and labels of the trigger.
     chosen: Vec<TargetTerm>,
-    /// The namespaces of objects.
+    /// Names and labels of the objects' namespaces.
     within: Vec<TargetTerm>,
     conditions: Vec<String>,
 }
 
-/// What a rule chooses of what triggers it. `home` is the namespace of a Policy, whose objects alone it sees. `None`
-/// where that cannot be said, which a finding tells.
+/// Returns the resources that a rule's `match`, `exclude` and preconditions select; `None`, with a finding,
+/// where they have no equivalent. `home` is the namespace of a Policy, which sees only the objects there.
 pub(super) fn choice(
     rule: &Value,
     trigger: &Trigger,
@@ -81,7 +82,7 @@ pub(super) fn choice(
     can_be_said.then_some(choice)
 }
 
-/// The one term for all of these, if there is one: a template has one list of names, and one selector, of its objects.
+/// Merges the terms into one, if possible: a template has one list of names, and one selector, for objects.
 fn one_term(terms: &[TargetTerm]) -> Option<TargetTerm> {
     if terms.contains(&everywhere()) {
         return Some(TargetTerm::default());
@@ -95,7 +96,7 @@ fn one_term(terms: &[TargetTerm]) -> Option<TargetTerm> {
     Some(TargetTerm { names: Some(names), namespace_selector: None })
 }
 
-/// A list with another entry, if that is new.
+/// Appends an entry to a list, unless the list has it already.
 fn with<T: PartialEq>(mut list: Vec<T>, one: T) -> Vec<T> {
     if !list.contains(&one) {
         list.push(one);
@@ -103,7 +104,7 @@ fn with<T: PartialEq>(mut list: Vec<T>, one: T) -> Vec<T> {
     list
 }
 
-/// What any of the blocks chooses, by names and labels; `None` where these cannot say it.
+/// Merges blocks of which any must match, by names and labels; `None` where these cannot express the result.
 fn either(all: &[Matched], trigger: &Trigger) -> Option<Matched> {
     let first = all.first()?;
     if all.len() == 1 {
@@ -121,7 +122,7 @@ fn either(all: &[Matched], trigger: &Trigger) -> Option<Matched> {
 }
 
 impl Matched {
-    /// What both choose.
+    /// Merges two choices that must both match.
     fn and(self, other: Self, lost: &mut Vec<Finding>) -> Self {
         Self {
             chosen: both(Some(self.chosen), Some(other.chosen), lost),
@@ -131,7 +132,7 @@ impl Matched {
     }
 }
 
-/// What one block of `match` chooses.
+/// Returns the choice of one block of `match`.
 fn matched(block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Matched {
     let resources = &block["resources"];
     if names_users(block) {

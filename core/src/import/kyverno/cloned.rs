@@ -1,4 +1,4 @@
-//! What `clone` and `cloneList` of a rule of Kyverno copy.
+//! Rules that copy the sources of a Kyverno rule's `clone` and `cloneList`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
     names::Kind,
 };
 
-/// The rules that copy what is cloned: one for each kind of a list.
+/// Returns the rules that copy the cloned objects: one for each kind of a list.
 pub(super) fn cloned(
     rule: &GenerateRule,
     trigger: &Trigger,

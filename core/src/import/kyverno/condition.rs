@@ -1,4 +1,4 @@
-//! A block of `match` or `exclude` as one condition in CEL.
+//! Translation of a block of `match` or `exclude` to one CEL condition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use serde_json::{Map, Value};
@@ -13,14 +13,14 @@ use crate::import::{
     targets::requirements,
 };
 
-/// The fields of a block beside its kinds.
+/// Returns the fields of a block except its kinds.
 pub(super) fn fields(block: &Value) -> Map<String, Value> {
     let mut fields = block["resources"].as_object().cloned().unwrap_or_default();
     fields.remove("kinds");
     fields
 }
 
-/// What must hold for a block of `of` to match; `None` where that cannot be said, which a finding tells.
+/// Returns the CEL condition for a block of `of` to match; `None`, with a finding, if it has no equivalent.
 pub(super) fn holds(of: &str, block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<String> {
     if names_users(block) {
         lost.push(none(of, by_user(&trigger.several())));
@@ -38,7 +38,7 @@ pub(super) fn holds(of: &str, block: &Value, trigger: &Trigger, lost: &mut Vec<F
             selector.iter().flat_map(requirements).map(|one| required(of, "labels", &one)).collect()
         };
         match field.as_str() {
-            // When the rule acts is told elsewhere.
+            // `choice::matched` reports `operations`.
             "operations" if of == "match" => {}
             "name" | "names" | "namespaces" => {
                 let names = texts(resources, &field, lost);

@@ -1,4 +1,4 @@
-//! What `exclude` takes from what a rule of Kyverno chooses.
+//! `exclude` of a Kyverno rule, which removes namespaces and objects from the rule's choice.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use serde_json::Value;
@@ -14,17 +14,18 @@ use crate::import::{
     targets::{both, matches, requirements},
 };
 
-/// What Kyverno leaves out by default beside Kubernetes' own namespaces, which nothing is made in here either.
+/// Kyverno's own namespace. Kyverno leaves it out by default, besides the system namespaces, which get no
+/// objects here either.
 const OWN: &str = "kyverno";
-/// The label by which the API server says each namespace's name.
+/// The label that the API server sets to each namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Leaves out what `exclude` matches, and Kyverno's own namespace.
+/// Removes the resources that `exclude` matches, and Kyverno's own namespace.
 pub(super) fn excluded(exclude: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec<Finding>) {
     let (is_all, blocks) = blocks(exclude);
     let meant: Vec<&Value> = blocks.iter().filter(|block| trigger.is_meant(block)).collect();
     match meant.as_slice() {
-        // Nothing is left out by blocks that never hold together.
+        // Blocks that never match together exclude nothing.
         several if is_all && several.len() < blocks.len() => {}
         several if is_all && several.len() > 1 => {
             let all: Option<Vec<String>> =
@@ -38,7 +39,8 @@ pub(super) fn excluded(exclude: &Value, trigger: &Trigger, choice: &mut Choice, 
     }
 }
 
-/// Of a rule on objects, says what namespaces are left out as terms, or as a condition: a template of objects has no list of these.
+/// Expresses the excluded namespaces of a rule on objects as terms, or as a condition: a template for objects
+/// has no list of excluded namespaces.
 pub(super) fn left_out(trigger: &Trigger, choice: &mut Choice) {
     if *trigger == Trigger::Namespace {
         return;
@@ -77,10 +79,10 @@ pub(super) fn left_out(trigger: &Trigger, choice: &mut Choice) {
     }
 }
 
-/// What is told of an exclusion that cannot be said.
+/// The end of a message about an exclusion that has no equivalent.
 const NARROWED: &str = "so nothing is made: without it, more would be chosen than today";
 
-/// Leaves out what one block matches: by names and labels, where that can be said, else by a condition.
+/// Excludes the resources that one block matches: by names and labels where possible, else by a condition.
 fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec<Finding>) {
     let mut fields = fields(block);
     if let Some(operations) = fields.remove("operations") {
@@ -140,12 +142,12 @@ fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec
     }
 }
 
-/// The selector with one requirement.
+/// Returns the selector with one requirement.
 fn of(one: LabelSelectorRequirement) -> LabelSelector {
     LabelSelector { match_expressions: Some(vec![one]), match_labels: None }
 }
 
-/// What holds where a requirement does not.
+/// Returns the opposite of a requirement; `None` where the operator is not known.
 fn negated(one: &LabelSelectorRequirement) -> Option<LabelSelectorRequirement> {
     let operator = match one.operator.as_str() {
         "In" => "NotIn",

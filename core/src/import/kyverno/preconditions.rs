@@ -1,4 +1,4 @@
-//! What `preconditions` of a rule of Kyverno ask for, as conditions in CEL.
+//! Translation of a Kyverno rule's `preconditions` to CEL conditions.
 
 use serde_json::Value;
 
@@ -11,16 +11,16 @@ use crate::import::{
     finding::{Finding, differs, none},
 };
 
-/// What one precondition comes to.
+/// The translation of one precondition.
 enum Precondition {
-    /// It holds when what triggers the rule is made, and so for all that is there.
+    /// The precondition allows CREATE, and so holds for every object that exists.
     Holds,
-    /// It holds where this is true.
+    /// The precondition holds where this expression is true.
     Cel(String),
 }
 
-/// Preconditions that compare an expression with texts become conditions; those on the operation hold when what triggers
-/// the rule is made, or nothing is.
+/// Translates preconditions that compare an expression with texts to conditions. Preconditions on the
+/// operation must allow CREATE; otherwise the import makes no object.
 pub(super) fn preconditions(
     of: &Value,
     trigger: &Trigger,
@@ -46,7 +46,7 @@ pub(super) fn preconditions(
     conditions.extend(any_of(&alternatives));
 }
 
-/// What one precondition asks for; `None` where that cannot be said, which a finding tells.
+/// Translates one precondition; `None`, with a finding, where it has no equivalent.
 fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Precondition> {
     let (key, operator) =
         (one["key"].as_str().unwrap_or_default(), one["operator"].as_str().unwrap_or_default());
@@ -78,7 +78,7 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
         Value::String(text) => is_text || is_word(text),
         _ => false,
     };
-    // A field may hold a wildcard, and the operators of lists match by it.
+    // A field may contain a wildcard, and Kyverno's list operators match by it.
     let is_said = |values: &Vec<Value>| {
         values.iter().all(is_certain) && (is_text || wanted != Some(false) || !is_of_list)
     };
@@ -111,8 +111,8 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
     }
 }
 
-/// What is compared with. In reads a text that begins otherwise than with a letter as a list in JSON or a range; Equals is never
-/// true of a list.
+/// Returns the values of a comparison; `None` where their meaning is not certain. `In` reads a text that does
+/// not begin with a letter as a JSON list or a range; `Equals` is never true of a list.
 fn values(value: &Value, is_of_list: bool) -> Option<Vec<Value>> {
     let is_one = |text: &str| !is_of_list || text.starts_with(|one: char| one.is_ascii_alphabetic());
     let values = match value {
@@ -124,8 +124,8 @@ fn values(value: &Value, is_of_list: bool) -> Option<Vec<Value>> {
     (!is_wild(value)).then_some(values)
 }
 
-/// Whether what an expression gives is a text: of metadata all is, and so are texts that stand for what is missing. A field may hold
-/// anything, and Kyverno compares a text like 3 with the number.
+/// Whether an expression always gives a text: all metadata and all text defaults do. Other fields may hold
+/// anything, and Kyverno compares a text like 3 as a number.
 fn is_text(expression: &str) -> bool {
     expression.split("||").map(str::trim).all(|one| {
         ["request.object.metadata.", "'", "`\""].iter().any(|start| one.starts_with(start))
@@ -133,8 +133,8 @@ fn is_text(expression: &str) -> bool {
     })
 }
 
-/// The values, where what is compared has a default: Kyverno takes that for an empty text, too, which is left as it is here. So the
-/// empty text is never chosen.
+/// Adjusts the values for an expression with a default. Kyverno also uses the default for an empty text, and
+/// CEL does not. So the empty text is never chosen; `None` where the values ask for it.
 fn with_default(expression: &str, is_wanted: bool, mut values: Vec<Value>) -> Option<Vec<Value>> {
     let empty = Value::from("");
     let default = expression.split_once("||").map(|(_, default)| default.trim());
@@ -149,7 +149,7 @@ fn with_default(expression: &str, is_wanted: bool, mut values: Vec<Value>) -> Op
     Some(values)
 }
 
-/// Whether a text is a word that nothing but a text equals.
+/// Whether a text can only equal another text, not a number or a boolean.
 fn is_word(text: &str) -> bool {
     text.is_empty()
         || text.starts_with(|one: char| one.is_ascii_alphabetic()) && !["true", "false"].contains(&text)

@@ -1,4 +1,4 @@
-//! The rules of a ClusterPolicy or Policy that generate objects; values of Secrets are dropped here.
+//! Parser of the generate rules in a ClusterPolicy or Policy. It drops the values of Secrets.
 
 use serde_json::Value;
 
@@ -12,20 +12,20 @@ use crate::{
 pub struct GenerateRule {
     /// The name of the policy.
     pub(super) policy: String,
-    /// The namespace of a Policy, for whose objects alone it generates; `None` for a ClusterPolicy.
+    /// The namespace of a Policy, which sees only the objects there; `None` for a ClusterPolicy.
     pub(super) namespace: Option<String>,
     /// The name of the rule.
     pub(super) name: String,
-    /// Whether what is there when the policy comes gets the object, too.
+    /// Whether resources that are older than the policy trigger the rule, too.
     pub(super) existing: bool,
-    /// What its policy says that keeps the rule from being imported.
+    /// Findings about settings of the policy that keep the rule from being imported.
     pub(super) lost: Vec<Finding>,
     /// The rule: match, exclude, preconditions, generate.
     pub(super) body: Value,
 }
 
 impl GenerateRule {
-    /// All of a policy. `namespace` is that of a Policy.
+    /// Reads all generate rules of a policy. `namespace` is the namespace of a Policy.
     pub(in super::super) fn all(document: &Value, namespace: Option<&str>, policy: &str) -> Vec<Self> {
         let spec = &document["spec"];
         let rules = spec["rules"].as_array().into_iter().flatten();
@@ -43,7 +43,7 @@ impl GenerateRule {
             if [&generate["kind"], &generate["data"]["kind"]].iter().any(|kind| **kind == "Secret") {
                 body["generate"]["data"] = Value::Null;
             }
-            // It is not translated, and may hold Secrets.
+            // `foreach` is not translated, and may contain Secrets.
             if let Some(each) = body["generate"].get_mut("foreach") {
                 *each = Value::Null;
             }
@@ -61,24 +61,24 @@ impl GenerateRule {
         generating.iter().map(read).collect()
     }
 
-    /// The kind of its policy.
+    /// The kind of the rule's policy.
     pub(super) fn policy_kind(&self) -> &'static str {
         if self.namespace.is_some() { "Policy" } else { "ClusterPolicy" }
     }
 
-    /// The namespace of its policy; empty for a ClusterPolicy.
+    /// The namespace of the rule's policy; empty for a ClusterPolicy.
     pub(super) fn home(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// What policy and rule are called in the name of what they become.
+    /// Returns the names of policy and rule, as part of the name of an imported object.
     pub(super) fn stem(&self) -> String {
         let letter = |one: char| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' };
         let name = self.name.chars().map(letter).collect::<String>();
         format!("{}-{}", self.policy, name).trim_matches('-').to_owned()
     }
 
-    /// What happens to an object that is no longer wanted. `is_owned` is whether it has what triggers the rule as its owner.
+    /// Returns the deletion policy for the rule's objects. `is_owned`: the trigger owns them.
     pub(super) fn kept(&self, is_owned: bool) -> DeletionPolicy {
         let generate = &self.body["generate"];
         let is_synchronized = generate["synchronize"] == true;
@@ -90,7 +90,7 @@ impl GenerateRule {
     }
 }
 
-/// What a policy says of all its rules that has no equivalent.
+/// Returns findings about settings of a policy that affect all its rules and have no equivalent.
 fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     let mut lost = Vec::new();
     if spec["applyRules"] == "One" && generating > 1 {
@@ -110,19 +110,19 @@ fn lost(spec: &Value, generating: usize) -> Vec<Finding> {
     lost
 }
 
-/// Rules that a PolicyException names.
+/// Rules of one policy that a PolicyException names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyException {
     /// The namespace and name of the PolicyException.
     by: String,
     /// The name of the policy.
     policy: String,
-    /// Names of its rules, and globs.
+    /// Names of the policy's rules, and globs.
     rules: Vec<String>,
 }
 
 impl PolicyException {
-    /// All that a document names.
+    /// Reads all exceptions of a PolicyException.
     pub(in super::super) fn all(document: &Value, namespace: &str, name: &str) -> Vec<Self> {
         let read = |one: &Value| Self {
             by: format!("{namespace}/{name}"),
@@ -132,10 +132,10 @@ impl PolicyException {
         document["spec"]["exceptions"].as_array().into_iter().flatten().map(read).collect()
     }
 
-    /// What it takes from a rule, if it names it. A glob is taken to mean every name.
+    /// Returns a finding if the exception names the rule. A glob counts as every name.
     pub(super) fn lost(&self, rule: &GenerateRule) -> Option<Finding> {
         let means = |written: &String, name: &str| written == name || written.contains(['*', '?']);
-        // That of a Policy is named with its namespace.
+        // A PolicyException names a Policy with its namespace.
         let policy = match &rule.namespace {
             Some(namespace) => format!("{namespace}/{}", rule.policy),
             None => rule.policy.clone(),

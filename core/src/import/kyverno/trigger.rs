@@ -1,4 +1,4 @@
-//! What triggers a rule: Namespaces, or the objects of a kind in namespaces; and which of these it chooses.
+//! Triggers of a Kyverno rule: Namespaces, or the objects of a kind in namespaces.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::{
     names::InstanceKind,
 };
 
-/// What a rule makes something for each of.
+/// The resources for each of which a rule makes an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// Each Namespace.
@@ -24,7 +24,7 @@ pub(super) enum Trigger {
 }
 
 impl Trigger {
-    /// The variable of CEL that holds it.
+    /// The CEL variable of the trigger.
     pub(super) fn variable(&self) -> &'static str {
         match self {
             Self::Namespace => NAMESPACE,
@@ -32,7 +32,7 @@ impl Trigger {
         }
     }
 
-    /// How an expression of the rule is said in CEL.
+    /// Returns the function that translates an expression of the rule to CEL.
     pub(super) fn cel(&self) -> fn(&str) -> Option<String> {
         match self {
             Self::Namespace => of_namespace,
@@ -40,7 +40,7 @@ impl Trigger {
         }
     }
 
-    /// The kind, as people are told.
+    /// The kind of the trigger.
     pub(super) fn kind(&self) -> &str {
         match self {
             Self::Namespace => "Namespace",
@@ -48,7 +48,7 @@ impl Trigger {
         }
     }
 
-    /// One of them, as people are told.
+    /// The trigger in the singular, for messages.
     pub(super) fn one(&self) -> &str {
         match self {
             Self::Namespace => "namespace",
@@ -56,7 +56,7 @@ impl Trigger {
         }
     }
 
-    /// Several of them, as people are told.
+    /// The trigger in the plural, for messages.
     pub(super) fn several(&self) -> String {
         match self {
             Self::Namespace => "namespaces".into(),
@@ -64,14 +64,15 @@ impl Trigger {
         }
     }
 
-    /// Whether a block of `match` or `exclude` is for it, or for every kind.
+    /// Whether a block of `match` or `exclude` is for this trigger, or for every kind.
     pub(super) fn is_meant(&self, block: &Value) -> bool {
         let kinds = block["resources"]["kinds"].as_array().filter(|kinds| !kinds.is_empty());
         let is_meant = |kind: &Value| kind.as_str().is_none_or(|kind| self.is_written_as(kind));
         kinds.is_none_or(|kinds| kinds.iter().any(is_meant))
     }
 
-    /// Whether a kind as Kyverno writes it may mean this one, in whatever version: an object is the same in each.
+    /// Whether a kind in Kyverno's notation may mean the trigger's kind, in whatever version: an object is
+    /// the same in each.
     fn is_written_as(&self, written: &str) -> bool {
         let (of_group, of_kind) = match self {
             Self::Namespace => ("", "Namespace"),
@@ -86,27 +87,28 @@ impl Trigger {
     }
 }
 
-/// What a rule chooses of what triggers it.
+/// The resources that a rule's `match`, `exclude` and preconditions select.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Choice {
-    /// The namespaces: one of these must match.
+    /// Terms on namespaces, one of which must match.
     pub(super) terms: Vec<TargetTerm>,
-    /// Names and globs of namespaces that are left out, of a rule on Namespaces.
+    /// Names and globs of excluded namespaces, for a rule on Namespaces.
     pub(super) exclude: Vec<String>,
-    /// The objects in them, of a rule on objects: names and globs, and labels.
+    /// Names, globs and labels of the objects in the namespaces, for a rule on objects.
     pub(super) objects: TargetTerm,
-    /// What else must hold, in CEL.
+    /// Further conditions, in CEL.
     pub(super) conditions: Vec<String>,
 }
 
-/// An owner that the rule gives to what it makes, if that is what triggers it: then the kind's group and version are known.
+/// The owner reference that a rule sets on its objects, if the owner is the trigger: it gives the group
+/// and version of the trigger's kind.
 pub(super) struct Owner {
     api_version: String,
     kind: String,
 }
 
 impl Owner {
-    /// The owner that metadata names, where that is the object that triggers the rule, and no other.
+    /// Returns the owner in metadata, if it is the only one and is the object that triggers the rule.
     pub(super) fn of(metadata: &Value) -> Option<Self> {
         let [owner] = metadata["ownerReferences"].as_array()?.as_slice() else { return None };
         let is = |field: &str, path: &str| {
@@ -120,13 +122,13 @@ impl Owner {
         Some(Self { api_version: text("apiVersion")?, kind: text("kind")? }).filter(|_| is_trigger)
     }
 
-    /// Whether it is an object of this kind.
+    /// Whether the owner is of the trigger's kind.
     pub(super) fn is_of(&self, trigger: &Trigger) -> bool {
         matches!(trigger, Trigger::Objects(kind) if *kind.kind == *self.kind)
     }
 }
 
-/// Everything that triggers a rule by the blocks of its `match`, each once, and what else is named and cannot be said.
+/// Returns each trigger in the blocks of `match`, once, and findings about kinds without an equivalent.
 pub(super) fn triggers(of: &Value, owner: Option<&Owner>) -> (Vec<Trigger>, Vec<Finding>) {
     let (is_all, blocks) = blocks(of);
     let (mut all, mut findings) = (Vec::new(), Vec::new());
@@ -157,7 +159,7 @@ pub(super) fn triggers(of: &Value, owner: Option<&Owner>) -> (Vec<Trigger>, Vec<
     (all, findings)
 }
 
-/// What a kind means, as Kyverno writes it: `Kind`, `version/Kind` or `group/version/Kind`.
+/// Parses a kind in Kyverno's notation: `Kind`, `version/Kind` or `group/version/Kind`.
 fn read(written: &str, owner: Option<&Owner>) -> Result<Trigger, String> {
     let parts: Vec<&str> = written.split('/').collect();
     let is_version = |part: &str| {

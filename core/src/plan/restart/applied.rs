@@ -1,14 +1,14 @@
-//! What is recorded of the content that something runs with, in a workload's label or in a monitor's status,
-//! and what follows where it is another one than now.
+//! The record of the content that something runs with, in a workload's label or in a monitor's status, and
+//! how it differs from the current content.
 
 use jiff::Timestamp;
 
 use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
-/// A record: `<key id>.<digest>.<scope>`; and `.<seconds>` behind it while pods that began before that time
-/// are still to be replaced one by one. A new leader goes on by that time, and for its sake content that
-/// changes back half-way does not count as content that all pods run.
+/// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>` while pods that began before that time are
+/// still to be replaced one by one. A new leader continues by that time. Because of it, content that changes
+/// back half-way does not count as content that all pods run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applied<'a> {
     digest: &'a str,
@@ -19,21 +19,22 @@ pub(super) struct Applied<'a> {
     at: Option<Timestamp>,
 }
 
-/// How a record differs from what is there now.
+/// How a record differs from the current content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordDiff {
-    /// The record says what is there now.
+    /// The record matches the current content.
     Nothing,
-    /// In what counts. Whether content has changed too cannot be told, and no time speaks for it: it is
-    /// recorded anew, and nobody restarts because somebody has edited a monitor.
+    /// The scope differs: other objects or keys count now. Content may have changed too, but no timestamp
+    /// shows that. The record is written anew without a restart: editing a monitor must not restart
+    /// workloads.
     Scope,
-    /// In content; pods that began before this time may run other content.
+    /// The content differs; pods that began before this time may run other content.
     Content(Timestamp),
 }
 
 impl<'a> Applied<'a> {
-    /// Reads a record that was made with our key. Another key's says nothing about the content: what it is of
-    /// is adopted again, never restarted (a lost key must not be a storm).
+    /// Reads a record that was made with our key. A record of another key says nothing about the content: its
+    /// workload is adopted again, never restarted (a lost key must not cause a restart storm).
     pub(super) fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| key.is_named_in(text))?;
         let digest = digest_of(text);
@@ -45,15 +46,15 @@ impl<'a> Applied<'a> {
         Some(Self { digest, scope, pending, at })
     }
 
-    /// What of this content the record does not say.
+    /// Compares the record with this content.
     pub(super) fn differs(&self, content: &InputDigest) -> RecordDiff {
         let is_scope = self.scope == Some(&content.scope);
         if self.digest == content.digest {
             return if is_scope { RecordDiff::Nothing } else { RecordDiff::Scope };
         }
         let since = if is_scope {
-            // The same counts, so it is content that has changed, after it was recorded. Where no time is
-            // later than the record, keys have gone, of which no managedFields time tells.
+            // The scope is the same, so the content has changed after the record was written. If no time is
+            // later than the record, keys have gone: managedFields give no time for that.
             content.touched_at.max(self.at)
         } else {
             content.changed_at.filter(|changed| self.at.is_none_or(|at| *changed > at))

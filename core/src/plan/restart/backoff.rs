@@ -1,5 +1,5 @@
-//! Restarts that follow one another soon follow ever more slowly, and a workload that does not become ready
-//! stops being restarted.
+//! Backoff and circuit breaker. Each restart that follows soon upon another waits longer, and a workload that
+//! does not become ready is restarted only once an hour.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::{
     plan::at_after,
 };
 
-/// The interval grows to this, or to `minInterval` where that is longer.
+/// The longest interval, unless `minInterval` is longer.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// The circuit opens after this many restarts in a row that did not become ready.
 const FAILURES: u32 = 3;
-/// While it is open one restart is tried so often.
+/// How often one restart is tried while the circuit is open.
 const HALF_OPEN: Duration = Duration::from_secs(3600);
 
-/// How restarts have gone, the last one included: became ready, or stuck. One under way is not judged yet.
+/// The track record with the result of the last restart: ready, or stuck. A restart under way is not judged
+/// yet.
 pub(super) fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
     let mut track = facts.restarts.track.clone();
     track.last_good = facts.last_good().map(str::to_owned);
@@ -31,8 +32,8 @@ pub(super) fn track(facts: &WorkloadFacts, now: Timestamp) -> TrackRecord {
     track
 }
 
-/// The same once one more has been made. The streak ends when twice the interval has passed since the `last`
-/// one.
+/// The track record after one more restart. The streak ends when twice the interval has passed since the
+/// `last` restart.
 pub(super) fn one_more(
     track: TrackRecord,
     pace: &Pace,
@@ -45,8 +46,8 @@ pub(super) fn one_more(
     TrackRecord { streak, ..track }
 }
 
-/// The same where all pods are found to run this content. Where they were replaced one by one, recording that
-/// is the only write that can say so.
+/// The track record once all pods are found to run this content. If the pods were replaced one by one, only
+/// this write can record whether the content is good.
 pub(super) fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> TrackRecord {
     let track = facts.restarts.track.clone();
     if pace.strategy == StrategyType::Rollout && !facts.is_being_replaced() {
@@ -56,7 +57,8 @@ pub(super) fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> Tra
     TrackRecord { last_good: good.or_else(|| track.last_good.clone()), ..track }
 }
 
-/// Whether the `last` restart was a moment ago; a longer one for each that followed soon upon another.
+/// Waits until the interval since the `last` restart has passed. It doubles with each restart that followed
+/// soon upon another.
 pub(super) fn interval(
     pace: &Pace,
     streak: u32,
@@ -72,7 +74,7 @@ pub(super) fn is_open(track: &TrackRecord) -> bool {
     track.failures >= FAILURES
 }
 
-/// The circuit: closed, or open until one is tried again.
+/// Waits while the circuit is open, until the next restart is tried.
 pub(super) fn circuit(track: &TrackRecord, last: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
     if is_open(track) { not_before(WaitReason::CircuitOpen, last, HALF_OPEN, now) } else { Ok(()) }
 }

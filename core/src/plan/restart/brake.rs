@@ -1,5 +1,5 @@
-//! The brake: what keeps a restart that is due from happening now. Every wait names its reason and, where the
-//! clock ends it, its end; nobody sleeps inside a decision.
+//! The brake: waits that delay a due restart. Every wait names its reason and, if the clock ends it, its end.
+//! No decision sleeps.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// How long a decision waits for an object that pods cannot start without: long enough for
-/// `kubectl replace --force` and for an operator that deletes and creates. Not for ever: a service-account
-/// token is not watched, and so looks missing.
+/// `kubectl replace --force` and for an operator that deletes and creates. The wait must end: a
+/// service-account token is not watched, and so looks missing.
 pub(super) const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
-/// How exactly the API server tells times.
+/// The resolution of the API server's timestamps.
 const RESOLUTION: Duration = Duration::from_secs(1);
 
-/// How, and how fast.
+/// The waits before a restart, and its strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// How long content must stay unchanged first.
@@ -43,8 +43,8 @@ impl Pace {
         Self { quiet_period, min_interval, strategy }
     }
 
-    /// Several ask for restarts of one workload: the longest waits and the gentlest way win
-    /// (Rollout before Evict before Delete).
+    /// Combines the paces of all that ask for restarts of one workload: the longest waits and the gentlest
+    /// strategy win (Rollout before Evict before Delete).
     pub fn tighten(one: &mut Option<Self>, other: Self) {
         let gentleness = |strategy| match strategy {
             StrategyType::Rollout => 0,
@@ -66,41 +66,41 @@ impl Pace {
 /// A reason to wait, and when it ends by itself; `None`: an event ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// What is waited for.
+    /// The reason for the wait.
     pub reason: WaitReason,
-    /// Until when, where the clock ends it.
+    /// When the clock ends the wait, or when to plan again.
     pub until: Option<Timestamp>,
 }
 
 impl Wait {
-    /// An event ends it.
+    /// A wait that an event ends.
     pub fn for_event(reason: WaitReason) -> Self {
         Self { reason, until: None }
     }
 
-    /// The clock ends it, or it is looked at again then.
+    /// A wait that the clock ends at `until`, or that is looked at again then.
     pub fn until(reason: WaitReason, until: Timestamp) -> Self {
         Self { reason, until: Some(until) }
     }
 
-    /// When it ends by itself.
+    /// When the wait ends by itself.
     pub fn ends_at(&self) -> Option<Timestamp> {
         self.until.filter(|_| self.reason.ended_by() == Ending::Clock)
     }
 
-    /// It ends when a person has done something, or after an hour.
+    /// Whether the wait ends only when a person acts, or after an hour.
     pub fn is_stopped(&self) -> bool {
         matches!(self.reason, WaitReason::CircuitOpen | WaitReason::StageStopped)
     }
 }
 
-/// How many quiet periods a restart waits for content that never rests: a writer who changes it again and
-/// again must not keep its users from ever seeing any of it.
+/// How many quiet periods a restart waits for content that never rests: frequent writes must not keep new
+/// content from its users for ever.
 const QUIET_PERIODS: u32 = 10;
 
-/// Whether the content may still be changing; `unsettled` is since when it has been waited for to rest. The
-/// time of a change tells only its second, so the quiet period begins when that is over: else it would be up
-/// to a second short, and a workload applied within it would roll twice.
+/// Waits while the content may still be changing; `unsettled` is when this wait began. A change is dated by
+/// its second, so the quiet period begins when that second is over. Otherwise it would be up to a second
+/// short, and a workload applied within it would roll twice.
 pub(super) fn quiet(
     pace: &Pace,
     changed_at: Timestamp,
@@ -115,19 +115,19 @@ pub(super) fn quiet(
     let Some(unsettled) = unsettled else { return rest };
     let patience = pace.quiet_period.saturating_mul(QUIET_PERIODS);
     let patience = not_before(WaitReason::QuietPeriod, Some(unsettled), patience, now);
-    // Whatever ends first.
+    // The wait that ends first.
     rest.or_else(|rest| {
         patience.map_err(|patience| if patience.until < rest.until { patience } else { rest })
     })
 }
 
-/// Whether the last restart was a moment ago.
+/// Waits until `minInterval` has passed since the last restart.
 pub(super) fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timestamp) -> Result<(), Wait> {
     not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
 }
 
-/// Whether something that pods use may still come back. Since when it has been missing, only the process that restarts
-/// remembers, from its first look on: no other one can say when the wait ends.
+/// Waits for a missing object that may still come back. Only the process that restarts remembers since when
+/// the object has been missing (from its first look on), so no other process knows when the wait ends.
 pub(super) fn patience(
     reason: WaitReason,
     missing_since: Option<Timestamp>,
@@ -144,7 +144,7 @@ pub(super) fn not_before(
     span: Duration,
     now: Timestamp,
 ) -> Result<(), Wait> {
-    // A time too far ahead to be written is as good as never: a monitor with an interval of a million years.
+    // An end too far ahead for a timestamp means never: a monitor with an interval of a million years.
     let until = since.map(|since| since.checked_add(span).unwrap_or(Timestamp::MAX));
     match until {
         Some(until) if until > now => Err(Wait::until(reason, until)),

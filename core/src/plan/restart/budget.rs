@@ -1,6 +1,6 @@
-//! The places for restarts in the whole cluster: how many are under way, who waits for a place, and who gets
-//! the next one. Fair between namespaces, so that five hundred workloads of one do not hold up the only one
-//! of another.
+//! The places for restarts in the whole cluster: how many restarts are under way, which workloads wait for a
+//! place, and which gets the next one. Places are fair between namespaces: five hundred workloads of one
+//! namespace do not delay the only workload of another.
 
 use std::{
     cmp::Reverse,
@@ -14,8 +14,8 @@ use crate::{
     names::WorkloadKey,
 };
 
-/// The restarts of ours under way: rollouts that are unfinished and not stuck, and what was decided a moment
-/// ago and no watch has told of yet.
+/// Our restarts under way: rollouts that are unfinished and not stuck, and restarts that were decided a
+/// moment ago and that no watch has shown yet.
 pub fn under_way(world: &World, now: Timestamp) -> BTreeSet<&WorkloadKey> {
     world.memory().under_way().at(Some(now), world.key())
 }
@@ -25,13 +25,13 @@ struct RolloutBudget<'w> {
     holders: BTreeSet<&'w WorkloadKey>,
     held: BTreeMap<&'w str, usize>,
     free: usize,
-    /// How many of them one namespace holds at most: half, so that one whose restarts do not end, or are
-    /// none, leaves as many to all others.
+    /// The most places for one namespace: half, so that a namespace whose restarts do not end, or are not
+    /// real, leaves as many to all others.
     share: usize,
 }
 
 impl<'w> RolloutBudget<'w> {
-    /// Without a time no restart counts as stuck, and so perhaps no place is free.
+    /// Without a time no restart counts as stuck, so perhaps no place is free.
     fn of(world: &'w World, now: Option<Timestamp>) -> Self {
         let share = world.settings().max_rollouts.div_ceil(2);
         let holders = world.memory().under_way().at(now, world.key());
@@ -52,8 +52,8 @@ impl<'w> RolloutBudget<'w> {
     }
 }
 
-/// Whether this workload may restart now, as far as places are concerned. One that is under way has a place
-/// already: the next pod of a workload whose pods are replaced one by one.
+/// Whether the places let this workload restart now. A workload under way has a place already, such as for
+/// its next pod if its pods are replaced one by one.
 pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> bool {
     if world.settings().max_rollouts == 0 {
         return true;
@@ -64,8 +64,8 @@ pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> boo
             && line(world, &budget, Some(key), now).contains(&key))
 }
 
-/// Whether fewer than so many wait longer in its own namespace: asked first, since a status asks for
-/// thousands.
+/// Whether fewer than `places` workloads of its own namespace have waited longer. This cheap check comes
+/// first, since a status asks for thousands of workloads.
 fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
     let reason = WaitReason::Budget;
     let since = world.memory().workload(key).waits_since(reason).unwrap_or(now);
@@ -76,8 +76,8 @@ fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Times
     before.take(places).count() < places
 }
 
-/// Which of the workloads that wait for a place get one now. Without a time no restart counts as stuck, and
-/// so perhaps none of them gets one.
+/// The waiting workloads that get a place now. Without a time no restart counts as stuck, so perhaps none
+/// gets one.
 pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     let time = now.unwrap_or(Timestamp::MIN);
     if world.memory().waiting_for(WaitReason::Budget, time).next().is_none() {
@@ -86,8 +86,8 @@ pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     line(world, &RolloutBudget::of(world, now), None, time).into_iter().cloned().collect()
 }
 
-/// Those in line who get the free places: the next one always goes to the namespace with the fewest, there to
-/// the workload that has waited longest.
+/// The waiting workloads that get the free places. The next place always goes to the namespace with the
+/// fewest places, and there to the workload that has waited longest.
 fn line<'w>(
     world: &'w World,
     budget: &RolloutBudget<'w>,

@@ -1,5 +1,5 @@
-//! One workload, and everything that has to be known of it to decide whether it restarts: facts, and questions that they
-//! answer. What follows from the answers is decided in `restarts.rs`, and by the gates.
+//! One workload with the facts that decide whether it restarts, and the questions that these facts answer.
+//! `restarts.rs` and the gates decide by the answers.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     names::{Kind, WorkloadKey},
 };
 
-/// One workload, and everything that has to be known of it to decide.
+/// One workload with the facts that decide whether it restarts.
 pub(super) struct Case<'w> {
     pub(super) world: &'w World,
     pub(super) lines: &'w Lines,
@@ -41,7 +41,8 @@ pub(super) struct Case<'w> {
 }
 
 impl<'w> Case<'w> {
-    /// What has to be known to decide; or the plan, where it is not, or where there is nothing to decide.
+    /// Collects the facts for a decision. `Err` is the plan if a fact is missing, or if there is nothing to
+    /// decide.
     pub(super) fn of(
         world: &'w World,
         lines: &'w Lines,
@@ -72,8 +73,8 @@ impl<'w> Case<'w> {
         Ok(Self { world, lines, key, facts, inputs, pace, content, applied, now })
     }
 
-    /// How the record differs from what is there now; where somebody took the record away, it is to be
-    /// written again, and a rollout of ours that went with it is to be done again.
+    /// How the record differs from the current content; `None` without a record. If somebody removed the
+    /// record, it is to be written again, and our rollout that was removed with it is to be repeated.
     pub(super) fn difference(&self) -> Option<RecordDiff> {
         let difference = self.applied.map(|applied| applied.differs(&self.content))?;
         Some(match (difference, self.world.lost_record(self.key), self.content.changed_at) {
@@ -83,7 +84,7 @@ impl<'w> Case<'w> {
         })
     }
 
-    /// Why the reconciler does not restart it, even if a monitor or an annotation asks for that.
+    /// Why the reconciler does not restart the workload even if a monitor or an annotation asks for that.
     pub(super) fn stopped(&self) -> Option<RestartState> {
         if self.facts.rollout == Rollout::Paused {
             return Some(RestartState::Paused);
@@ -92,26 +93,27 @@ impl<'w> Case<'w> {
         (self.world.settings().annotations && says_no).then_some(RestartState::OptedOut)
     }
 
-    /// An attempt for this very content was refused: tried again when its time has come.
+    /// The plan while an attempt for this very content has failed and its retry is not due yet.
     pub(super) fn tried(&self) -> Option<WorkloadPlan> {
         let attempt = self.world.memory().workload(self.key).attempt()?;
         let state = not_again_yet(attempt, &self.content.label(), self.now)?;
         Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
     }
 
-    /// Since when something is missing, as far as that is remembered.
+    /// Since when an object has been missing, if that is remembered.
     pub(super) fn missing_since(&self) -> Option<Timestamp> {
         self.world.memory().workload(self.key).missing_since()
     }
 
-    /// Whether an object is not there without which no new pod starts, however long ago it was recorded without it.
-    /// Service-account tokens are not watched and look missing: a pod that serves shows that it had its Secrets.
+    /// Whether an object that new pods need to start is missing, even if the record was written without it
+    /// long ago. Service-account tokens are not watched and look missing: an available pod shows that its
+    /// Secrets were there.
     pub(super) fn lacks_object(&self) -> bool {
         let serves = self.facts.available > 0 || self.facts.desired <= 0;
         self.inputs.missing.iter().any(|object| object.kind == Kind::ConfigMap || !serves)
     }
 
-    /// It runs changed content and has failed, so that others wait.
+    /// The state of a workload that runs changed content and has failed, so that others wait.
     pub(super) fn stage_failed(&self, fault: RolloutFault) -> RestartState {
         let is_other = |content: &&str| *content != self.content.digest;
         let recorded = self.facts.restarts.track.last_good.as_deref().filter(is_other);
@@ -119,7 +121,7 @@ impl<'w> Case<'w> {
         RestartState::Failed(Failure::Stage { fault, content: self.content.digest.clone(), last_good })
     }
 
-    /// How long it must stay ready before others follow, where others wait for it.
+    /// How long the workload must stay ready before others follow; `None` if no others wait for it.
     pub(super) fn soak(&self) -> Option<Duration> {
         staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
     }
@@ -129,35 +131,35 @@ impl<'w> Case<'w> {
         matches!(soak::remembered(self.world, self.key, self.facts), Some(RestartResult::Failed(_)))
     }
 
-    /// Whether somebody has said `restart-now` since the change, and since the last restart.
+    /// Whether somebody has set `restart-now` since the change, and since the last restart.
     pub(super) fn is_nudged(&self, since: Timestamp, last: Option<Timestamp>) -> bool {
         self.inputs.monitors.iter().any(|monitor| is_nudged(self.world, monitor, since, last))
     }
 
-    /// Whether pods are removed one by one, and not replaced by their controller.
+    /// Whether we remove pods one by one, instead of the controller replacing them.
     pub(super) fn removes_pods(&self) -> bool {
         self.pace.strategy != StrategyType::Rollout || self.facts.rollout == Rollout::OnDelete
     }
 
-    /// Whether the controller rolls this very content out, down to a partition.
+    /// Whether the controller rolls out this very content, down to a partition.
     pub(super) fn is_partitioned_for_this(&self) -> bool {
         let is_stamped = self.facts.stamped_for() == Some(&*self.content.digest);
         is_stamped && matches!(self.facts.rollout, Rollout::Partitioned(_))
     }
 
-    /// The pod that goes next.
+    /// The pod to remove next.
     ///
     /// # Errors
-    /// Too few pods serve.
+    /// Too few pods are ready.
     pub(super) fn next<'p>(&self, pods: &OldPods<'p>) -> Result<&'p PodFacts, Wait> {
         let unready = Wait::until(WaitReason::PodsNotReady, pods::add(self.now, LOOK_AGAIN));
         pods::next_of_workload(self.facts, self.key.kind, pods.seen, &pods.stale).ok_or(unready)
     }
 
-    /// Its pods as last listed for this version of it, and which of them began before this and are to stay.
+    /// The pods as last listed for this version of the workload, and those of them that run old content.
     ///
     /// # Errors
-    /// They have to be listed.
+    /// The pods have to be listed.
     pub(super) fn old_pods(&self, since: Timestamp, before: Before) -> Result<OldPods<'_>, RestartState> {
         let seen = self.last_seen().ok_or(Wait::for_event(WaitReason::Facts))?;
         Ok(OldPods::among(seen, since, before))
@@ -169,7 +171,7 @@ impl<'w> Case<'w> {
         (seen.resource_version.as_ref() == Some(&self.facts.resource_version)).then_some(seen)
     }
 
-    /// Whether the latest list of pods shows that there is nothing to do above the partition.
+    /// Whether the latest list of pods shows that all old pods are below the partition.
     pub(super) fn is_seen_held(&self, since: Timestamp) -> bool {
         let Rollout::Partitioned(partition) = self.facts.rollout else { return false };
         self.pace.strategy == StrategyType::Rollout
@@ -182,29 +184,29 @@ impl<'w> Case<'w> {
 
 /// The pods of a workload, and which of them run old content.
 pub(super) struct OldPods<'p> {
-    /// All of them, as last listed.
+    /// All pods, as last listed.
     pub(super) seen: &'p PodsSeen,
-    /// Those that run old content and are to stay.
+    /// The pods that run old content and are not being deleted.
     pub(super) stale: Vec<&'p PodFacts>,
-    /// Since when they are to be replaced.
+    /// Since when the old pods are to be replaced.
     pub(super) since: Timestamp,
-    /// They began before this.
+    /// The time before which the old pods began.
     pub(super) before: Before,
 }
 
 impl<'p> OldPods<'p> {
-    /// Those of these pods that began before this and are to stay.
+    /// Finds the old pods in a list: those that began before `before` and are not being deleted.
     pub(super) fn among(seen: &'p PodsSeen, since: Timestamp, before: Before) -> Self {
         Self { seen, stale: stale(seen, before), since, before }
     }
 }
 
-/// Whether the owner's partition keeps all of these pods.
+/// Whether the owner's partition holds back all of these pods.
 pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
     stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
 }
 
-/// The pods that run old content and are to stay.
+/// The pods that run old content and are not being deleted.
 fn stale(seen: &PodsSeen, before: Before) -> Vec<&PodFacts> {
     let is_stale = |pod: &&PodFacts| pod.is_staying() && !pod.untouchable && before.is_before(pod);
     seen.pods.iter().filter(is_stale).collect()

@@ -1,29 +1,29 @@
-//! What a restart is for: the objects that have changed since the record of what runs was written.
+//! The causes of a restart: the objects that have changed since the record was written.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::inputs::Inputs;
 use crate::{model::World, names::ObjectKey};
 
-/// How many objects a sentence names, and of each how many keys.
+/// How many objects a sentence names, and how many keys of each.
 const NAMED: usize = 3;
 
-/// How exactly changes are dated.
+/// The resolution of the times of changes.
 const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 
-/// An object that has changed since what runs was recorded.
+/// An object that has changed since the record was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The ConfigMap or Secret.
     pub object: ObjectKey,
     /// An upper bound of its last change (resolution 1 s).
     pub changed_at: Timestamp,
-    /// The keys that count and have changed since, as far as that was seen, in order.
+    /// The keys that count and are known to have changed since, in order.
     pub keys: Vec<String>,
 }
 
 impl Cause {
-    /// ` (key url)`; nothing where that was not seen.
+    /// ` (key url)`; empty if no changed key is known.
     pub fn keys_said(&self) -> String {
         match self.keys.as_slice() {
             [] => String::new(),
@@ -34,12 +34,12 @@ impl Cause {
     }
 }
 
-/// The objects behind a difference in content, the latest change first. Those that have changed after the
-/// record or, where none has, in its very second; none where only keys have gone, of which no time tells.
+/// The objects that explain a difference in content, the latest change first: those changed after the record
+/// or, if there are none, in its very second. Empty if only keys have gone, since no timestamp shows that.
 pub(super) fn causes(world: &World, inputs: &Inputs<'_>, recorded: Option<Timestamp>) -> Vec<Cause> {
     let known = inputs.objects.iter().filter_map(|(object, uses)| {
         let changed_at = world.object(object)?.changed_at;
-        // As with objects: the record's own second counts only where nothing has changed after it.
+        // As for objects, the second of the record counts only if nothing has changed after it.
         let since = match recorded {
             Some(at) if changed_at > at => at.checked_add(RESOLUTION).unwrap_or(at),
             Some(at) => at,

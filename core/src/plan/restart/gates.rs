@@ -1,6 +1,6 @@
-//! What holds back a restart, as lists of gates in their order: the first one that is shut says how the workload
-//! stands. The gates that the workload's own state shuts, which come first, are in `own_gates.rs`. docs/restart-model.md
-//! has all of them as one table, and a test holds it to [`model`].
+//! The gates that may hold back a restart, in their order: the first gate that is shut decides the state of
+//! the workload. The gates for the workload's own state come first and are in `own_gates.rs`.
+//! docs/restart-model.md has all gates as one table, and a test compares it with [`model`].
 
 use jiff::Timestamp;
 
@@ -21,14 +21,15 @@ use crate::{
     plan::at_after,
 };
 
-/// A gate that is asked about pods that run old content.
+/// A gate that looks at the pods that run old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
-/// Where the record says that nothing is to be replaced, and old pods are there: after [`BEGUN`].
+/// Gates for old pods although the record says that none is to be replaced; after [`BEGUN`].
 pub(super) const UNDONE: &[PodGate] = &[gate!(undone: Held, Restarting, RolloutUnfinished, TakenBack)];
-/// After [`DUE`]: who comes first. This comes before pods are listed: few of the hundreds that are due have their turn.
+/// Gates for the order of workloads, after [`DUE`]. They come before pods are listed: few of the hundreds
+/// that are due have their turn.
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
-/// Then: what the pods that run old content say.
+/// Gates for the pods that run old content, after [`TURN`].
 pub(super) const BEGINNING: &[PodGate] = &[
     gate!(held: Held),
     gate!(window: Window),
@@ -36,19 +37,19 @@ pub(super) const BEGINNING: &[PodGate] = &[
     gate!(second_over: QuietPeriod),
     gate!(next_pod: PodsNotReady, MinInterval, Backoff),
 ];
-/// While pods are being replaced, after [`BEGUN`]: before each step.
+/// Gates before each step while pods are being replaced, after [`BEGUN`].
 pub(super) const GOING_ON: &[PodGate] = &[
     gate!(stage_holds: StageFailed),
     gate!(still_missing: MissingObject),
     gate!(stage_stopped: StageStopped),
 ];
-/// Where pods are removed one by one, before the next goes.
+/// Gates before the next pod goes, where pods are removed one by one.
 pub(super) const REMOVING: &[PodGate] = &[
     gate!(pod_may_go: PodsNotReady, MinInterval, Backoff),
     gate!(window_of_pod: Window),
     gate!(rolling_pod: RolloutUnfinished),
 ];
-/// Where the controller replaces them, before the template is changed again.
+/// Gates before the template is changed again, where the controller replaces pods.
 pub(super) const ROLLING: &[PodGate] = &[
     gate!(held: Held),
     gate!(deadline: RolloutStuck),
@@ -56,15 +57,15 @@ pub(super) const ROLLING: &[PodGate] = &[
     gate!(interval_again: MinInterval, Backoff),
 ];
 
-/// Asks one gate about pods after the other.
+/// Checks the gates about pods in order.
 ///
 /// # Errors
-/// How the workload stands: the first gate that is shut says so.
+/// The state that the first shut gate reports.
 pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     gates.iter().try_for_each(|gate| gate.told((gate.is_open)(case, pods)))
 }
 
-/// A row of the restart model: when it is asked, by which function, and the reasons that this may say.
+/// A row of the restart model: the phase, the function, and the reasons that the function may report.
 pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
 /// The restart model: everything that may hold back a restart, in order.
@@ -93,19 +94,19 @@ pub fn model() -> Vec<Row> {
     model
 }
 
-/// Others of its monitors come first, or have failed.
+/// Shut while other workloads of its monitors come first, or have failed.
 fn turn(case: &Case<'_>, _: Timestamp) -> Verdict {
     let turn = stage::may_go(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
     Ok(turn.map_err(Wait::for_event)?)
 }
 
-/// It waits for a place already: its pods are listed again when it is its turn.
+/// Shut while the workload waits for a place: its pods are listed again when it has its turn.
 fn line(case: &Case<'_>, _: Timestamp) -> Verdict {
     let waits = case.world.memory().workload(case.key).waits_since(WaitReason::Budget).is_some();
     if waits && !has_place(case.world, case.key, case.now) { wait(WaitReason::Budget) } else { Ok(()) }
 }
 
-/// All old pods are below the partition, and nothing of them is the controller's to do: with a new template it
+/// Shut if all old pods are below the partition. The controller leaves these alone; with a new template it
 /// would replace pods that run the content already.
 fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let Rollout::Partitioned(partition) = case.facts.rollout else { return Ok(()) };
@@ -115,29 +116,29 @@ fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// The window of one of its monitors is closed.
+/// Shut while the window of one of its monitors is closed.
 fn window(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = case.facts.restarts.last_restart;
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
 }
 
-/// As many restarts as may be are under way in the cluster.
+/// Shut while as many restarts as allowed are under way in the cluster.
 fn place(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     if has_place(case.world, case.key, case.now) { Ok(()) } else { wait(WaitReason::Budget) }
 }
 
-/// In the second of the change new pods would count as old, where they are told apart by their age.
+/// Shut during the second of the change where pods are distinguished by age: new pods would count as old.
 fn second_over(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_by_age = case.removes_pods() || matches!(case.facts.rollout, Rollout::Partitioned(_));
     if is_by_age { Ok(pods.before.is_past(case.now)?) } else { Ok(()) }
 }
 
-/// Where pods are removed one by one: the first may go.
+/// Shut until the first pod may go, where pods are removed one by one.
 fn next_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if case.removes_pods() { pod_may_go(case, pods) } else { Ok(()) }
 }
 
-/// Enough pods serve, and the one that goes next is not too young.
+/// Shut until enough pods are ready, and the next pod to go is old enough.
 fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let pod = case.next(pods)?;
     if case.is_nudged(pods.since, Some(pod.created)) {
@@ -146,7 +147,7 @@ fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     Ok(backoff::interval(&case.pace, case.facts.restarts.track.streak, Some(pod.created), case.now)?)
 }
 
-/// A replaced pod has failed, and others wait for this workload.
+/// Shut if a replaced pod has failed, and others wait for this workload.
 fn stage_holds(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_new = |pod: &&PodFacts| !pods.stale.iter().any(|old| old.uid == pod.uid);
     let fault = soak::failed_among(pods.seen.pods.iter().filter(is_new), case.now);
@@ -160,25 +161,25 @@ fn still_missing(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     missing(case, pods.since)
 }
 
-/// It has its turn, but for where another one has failed meanwhile.
+/// Shut if another workload has failed meanwhile. This workload has its turn already.
 fn stage_stopped(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let goes_on = stage::goes_on(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
     Ok(goes_on.map_err(Wait::for_event)?)
 }
 
-/// The window of one of its monitors has closed since the last pod went.
+/// Shut if the window of one of its monitors has closed since the last pod went.
 fn window_of_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = Some(case.next(pods)?.created);
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
 }
 
-/// A rolling update of somebody else's replaces pods already; one that does not serve can go at once.
+/// Shut while somebody else's rolling update replaces pods. A pod that is not ready can go at once.
 fn rolling_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_rolling = case.facts.rollout == Rollout::Unfinished;
     if is_rolling && case.next(pods)?.ready { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }
 }
 
-/// Only the clock tells that a partitioned rollout is stuck.
+/// Shut if a partitioned rollout is stuck, which only the clock shows.
 fn deadline(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let began = case.facts.restarts.last_restart.filter(|_| case.facts.restarted_by_us());
     let is_late = began.is_some_and(|began| at_after(began, soak::PATIENCE) <= case.now);
@@ -188,7 +189,7 @@ fn deadline(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// The controller replaces them already.
+/// Shut while the controller already replaces the pods.
 fn by_controller(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     match case.facts.rollout == Rollout::Unfinished || case.is_partitioned_for_this() {
         true => Err(RestartState::Restarting),
@@ -196,7 +197,8 @@ fn by_controller(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// What was begun by removal, under another strategy, is a restart like any other.
+/// Shut until the interval has passed. A restart begun by removal, under another strategy, counts like any
+/// other.
 fn interval_again(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let (streak, last) = (case.facts.restarts.track.streak, case.facts.restarts.last_restart);
     Ok(backoff::interval(&case.pace, streak, last, case.now)?)

@@ -1,5 +1,4 @@
-//! The objects for which a workload is to be restarted: which objects that it uses, which of their keys, and
-//! who asks for it.
+//! The inputs of a workload: the objects and keys that it restarts for, and who asks for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,33 +17,32 @@ use crate::{
     validate::{CompiledMonitor, Globs},
 };
 
-/// Published into every namespace by Kubernetes itself and not watched by us: no workload restarts for it,
-/// and its absence from the world says nothing.
+/// The ConfigMap that Kubernetes itself publishes into every namespace and that we do not watch: no workload
+/// restarts for it, and its absence from the world means nothing.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// The content that a workload is to be restarted for.
 #[derive(Debug, Default)]
 pub struct Inputs<'w> {
-    /// The objects that are there, and why each counts.
+    /// The existing objects, and why each counts.
     pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
-    /// Objects that pods cannot start without, and that are not there.
+    /// Missing objects that pods cannot start without.
     pub missing: BTreeSet<ObjectKey>,
-    /// Objects that pods start without, and that are not there: pods that run do not know them when they
-    /// come.
+    /// Missing objects that pods start without: running pods do not see such an object when it is created.
     pub absent: BTreeSet<ObjectKey>,
-    /// How to restart: the most careful way that anybody asks for.
+    /// How to restart: the gentlest way that a monitor or annotation asks for.
     pub pace: Option<Pace>,
-    /// The monitors that reach the workload and may.
+    /// The monitors that reach the workload and may restart it.
     pub monitors: BTreeSet<NamespacedName>,
-    /// The first monitor that reaches the workload and may not.
+    /// The first monitor that reaches the workload and may not restart it.
     pub refused: Option<NamespacedName>,
     /// The workload's own annotation asks for restarts.
     pub by_annotation: bool,
-    /// A monitor reaches the workload, and the API server has not been asked yet whether it may.
+    /// A monitor reaches the workload, and the API server has not been asked yet whether it may restart it.
     pub pending: bool,
 }
 
-/// Why an object counts, and so which of its keys.
+/// Why an object counts, and which of its keys do.
 #[derive(Clone, Copy, Debug)]
 pub struct Use<'w> {
     /// The keys that a monitor watches; `None`: all.
@@ -60,8 +58,8 @@ impl Use<'_> {
             && self.referenced.is_none_or(|keys| keys.iter().any(|one| one == key))
     }
 
-    /// Whether Events and statuses may name keys that count. The role `view` reads them, and no Secret: a
-    /// Secret's keys are named only where the pod template names them anyway.
+    /// Whether Events and statuses may name the keys. The role `view` reads Events and statuses but no
+    /// Secret: a Secret's keys are named only if the pod template names them anyway.
     pub(super) fn may_be_named(&self, kind: Kind) -> bool {
         kind != Kind::Secret || self.referenced.is_some()
     }
@@ -78,29 +76,29 @@ impl Use<'_> {
 pub struct InputDigest {
     /// The keyed digest of all content that counts: `<key id>.<digest>`.
     pub digest: String,
-    /// Short digest of what counts, whatever it holds.
+    /// Short digest of the objects and filters that count, independent of their content.
     pub scope: String,
-    /// An upper bound of the last change (1 s resolution) of an object of which some key counts; `None` where
-    /// none does.
+    /// An upper bound of the last change (1 s resolution) of an object with a key that counts; `None` if
+    /// there is none.
     pub changed_at: Option<Timestamp>,
-    /// Likewise, of any object that counts: its last key that did may have gone.
+    /// Likewise for every object that counts: the last key that counted may have gone.
     pub touched_at: Option<Timestamp>,
 }
 
 impl InputDigest {
-    /// How it is recorded.
+    /// The record of this content.
     pub fn label(&self) -> String {
         format!("{}.{}", self.digest, self.scope)
     }
 
-    /// How it is recorded while pods that began before this are still to be replaced.
+    /// The record while pods that began before this time are still to be replaced.
     pub fn label_while(&self, pending: Option<Before>) -> String {
         pending.map_or_else(|| self.label(), |before| format!("{}.{before}", self.label()))
     }
 }
 
 impl<'w> Inputs<'w> {
-    /// What this workload is to be restarted for.
+    /// Collects the objects that this workload restarts for.
     pub fn of(world: &'w World, key: &'w WorkloadKey, facts: &'w WorkloadFacts) -> Self {
         let mut inputs = Self::default();
         for (name, monitor) in world.monitors_in(&key.namespace) {
@@ -127,25 +125,25 @@ impl<'w> Inputs<'w> {
         inputs
     }
 
-    /// The inputs of pods without a workload: whatever the monitor watches.
+    /// The inputs of pods without a workload: everything that the monitor watches.
     pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
         let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
         inputs.watch_existing(world, &name.namespace, compiled);
         inputs
     }
 
-    /// Whether nothing counts, nor will when it comes.
+    /// Whether no object counts, neither an existing nor a missing one.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
     }
 
-    /// What content is not known yet.
+    /// The content that is not known yet.
     pub fn needs(&self, world: &World) -> Vec<Need> {
         let unknown = self.objects.keys().filter(|key| world.fingerprint(key).is_none());
         unknown.map(|key| Need::Fingerprint(key.clone())).collect()
     }
 
-    /// The content, reduced; `None` while some of it is not known.
+    /// The digest of the content; `None` while some of it is not known.
     pub fn content(&self, world: &World, key: &DigestKey) -> Option<InputDigest> {
         let (mut changed_at, mut touched_at) = (None, None);
         let mut parts = Vec::with_capacity(self.objects.len());
@@ -168,7 +166,7 @@ impl<'w> Inputs<'w> {
         })
     }
 
-    /// What counts, in words: the objects that are there, and the filters of their keys.
+    /// The scope, in words: the existing objects, and the filters of their keys.
     fn scope(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (object, uses) in &self.objects {
@@ -191,7 +189,7 @@ impl<'w> Inputs<'w> {
         reach: Reach,
     ) {
         match reach {
-            // An author who names the workloads has said what counts: the reference does not narrow it.
+            // The author who names the workloads decides what counts: references do not narrow it.
             Reach::Declared => {
                 self.watch_existing(world, &key.namespace, compiled);
                 let watched =
@@ -268,13 +266,13 @@ impl<'w> Inputs<'w> {
     }
 }
 
-/// Whether an object says of itself that it restarts nobody.
+/// Whether no workload restarts for an object, such as one whose annotation says so.
 fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
     &*object.name == ROOT_CA || (world.settings().annotations && says_no)
 }
 
-/// What is missing, and what to do about it.
+/// Names the missing objects, and says what to do about them.
 pub fn missing(objects: &BTreeSet<ObjectKey>) -> String {
     match objects.first() {
         None => "a ConfigMap or Secret that does not exist: create it, or correct the name".into(),

@@ -1,5 +1,5 @@
-//! The workloads of a monitor in line, and what is known of each: kept for one look at a world, since every
-//! workload asks about those before it.
+//! The workloads of a monitor in their order, and what is known of each. It is cached for one look at a
+//! world, since every workload asks about the workloads before it.
 
 use std::{
     cell::RefCell,
@@ -19,51 +19,50 @@ pub(super) enum Readiness {
     No,
     /// Its content is not known yet.
     Unknown,
-    /// It is, and its pods that have been replaced already fail with the new content.
+    /// It is due, and its replaced pods already fail with the new content.
     Failed,
-    /// It is, and something else than its turn holds it back.
+    /// It is due, and something else than its turn holds it back.
     Held,
-    /// It is, and its owner holds back its old pods, by a partition: no workload waits for that.
+    /// It is due, and its owner holds back its old pods by a partition: no workload waits for that.
     Left,
-    /// It is, and only these monitors' windows hold it back.
+    /// It is due, and only the windows of these monitors hold it back.
     Ready(BTreeSet<NamespacedName>),
 }
 
-/// What one look at a world found out about the workloads of monitors, kept for the next question of the same
-/// look: a status asks for each of them.
+/// Cached results about the workloads of monitors, for one look at a world: a status asks for each workload.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(super) due: RefCell<BTreeMap<WorkloadKey, Readiness>>,
     pub(super) lines: RefCell<BTreeMap<NamespacedName, Rc<Line>>>,
 }
 
-/// One workload in the line, in which they come by the group of their stage, and by name.
+/// One workload in the line. The line is sorted by the group of the stage, then by name.
 #[derive(Debug)]
 pub(super) struct StagedWorkload {
     pub(super) group: usize,
     pub(super) key: WorkloadKey,
-    /// How its last restart goes, for those who wait for it.
+    /// The result of its last restart, for the workloads that wait for it.
     pub(super) result: RestartResult,
 }
 
-/// The workloads of a monitor, in line, and what is asked of them again and again.
+/// The workloads of a monitor in their order, and results that are needed again and again.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) workloads: Vec<StagedWorkload>,
     pub(super) at: BTreeMap<WorkloadKey, usize>,
     pub(super) failed: usize,
     pub(super) under_way: usize,
-    /// The first group of which one is under way.
+    /// The first group with a workload under way.
     pub(super) first_under_way: Option<usize>,
     pub(super) front: RefCell<Front>,
 }
 
-/// What is known of which workloads are due, from the front of a line as far as somebody has asked.
+/// Which workloads are due, from the front of a line as far as computed.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// Up to each workload, how many are due and held back by nothing but their turn.
+    /// For each workload: how many workloads up to it are due and held back only by their turn.
     pub(super) ready: Vec<usize>,
-    /// The first one that is due, for whatever reason it does not go, and its group.
+    /// The first workload that is due, or may be, whatever holds it back: its index and its group.
     pub(super) first_due: Option<(usize, usize)>,
 }
 

@@ -1,4 +1,5 @@
-//! A workload that says less than its writer means: its annotation asks for nothing, or not all of it is kept.
+//! Problems to report to a workload's author: its annotation asks for nothing, or not all of its pod template
+//! is kept.
 
 use super::reach::restart_word;
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     validate::can_match,
 };
 
-/// What the writer of a workload is to be told about it; of its annotation only where such `annotations` count.
+/// The problem to report to a workload's author. Its annotation is checked only if `annotations` count.
 pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     let malformed = malformed(facts).filter(|_| annotations);
     let malformed = malformed.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
@@ -31,14 +32,13 @@ pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     malformed.or(partly_read)
 }
 
-/// What is wrong with a workload's annotations of ours, and how to write them; `None` where all that is written counts.
+/// The errors in a workload's Copyrator annotations, and how to correct them; `None` if there are none.
 fn malformed(facts: &WorkloadFacts) -> Option<String> {
     let said: Vec<String> = misspelt(facts).into_iter().chain(facts.restarts.unknown.clone()).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// What is wrong with a workload's `copyrator.dev/restart`, and how to write it; `None` where every word
-/// counts.
+/// The error in a workload's `copyrator.dev/restart`, and how to correct it; `None` if every word is valid.
 pub fn misspelt(facts: &WorkloadFacts) -> Option<String> {
     let text = facts.restarts.restart.as_deref()?.trim();
     if ["true", "false", ""].contains(&text) {
@@ -57,7 +57,7 @@ pub fn misspelt(facts: &WorkloadFacts) -> Option<String> {
     ))
 }
 
-/// What a word was probably meant to be.
+/// The correction to suggest for a word.
 fn meant(word: &str) -> String {
     let (kind, name) = word.split_once('/').unwrap_or(("", word));
     let kind = match kind.to_ascii_lowercase().as_str() {

@@ -1,11 +1,11 @@
-//! `copyrator.dev/restart-now` on a monitor: past its window and the least interval, once.
+//! `copyrator.dev/restart-now` on a monitor: it lets restarts pass the window and the minimum interval, once.
 
 use jiff::Timestamp;
 
 use crate::{model::World, names::NamespacedName};
 
-/// Whether a workload may pass: its content was there when somebody said so, and it has not restarted since.
-/// So it works once, without any record of it. All times are the API server's, of whole seconds.
+/// Whether a workload may pass: its content was there when the annotation was set, and it has not restarted
+/// since. So the annotation works once, without any record. All times are the API server's, in whole seconds.
 pub(super) fn is_nudged(
     world: &World,
     monitor: &NamespacedName,

@@ -10,8 +10,8 @@ use crate::{
     model::{PodFacts, PodsSeen, WaitReason, WorkloadFacts},
 };
 
-/// A label of ours that was written this shortly before a change shows that we knew the old content while
-/// pods of that second were there.
+/// If our label was written this shortly before a change, we knew the old content while pods of that second
+/// were there.
 const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
 
 /// How old a list of pods may be to decide by it.
@@ -30,7 +30,7 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// The way of a strategy; `Rollout` removes nothing by itself, and evicts if it ever had to.
+    /// The removal for a strategy. `Rollout` removes no pods itself; if it ever had to, it would evict.
     pub fn by(strategy: StrategyType) -> Self {
         match strategy {
             StrategyType::Delete => Self::Delete,
@@ -39,7 +39,7 @@ impl Removal {
     }
 }
 
-/// A pod to remove: this very one, not another under its name.
+/// A pod to remove, by UID: never another pod of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovePod {
     /// `metadata.name`, in the namespace of the pod's workload or monitor.
@@ -54,33 +54,33 @@ impl From<&PodFacts> for RemovePod {
     }
 }
 
-/// Whether one can decide by a list of pods: it is later than the change (or made just now, should our clock
-/// be behind the API server's), and not from long ago.
+/// Whether a list of pods is recent enough to decide by. It must be later than the change, or made just now
+/// in case our clock is behind the API server's.
 pub(super) fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
     let age = now.duration_since(seen.at).abs();
     age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
 }
 
-/// The second (of Unix time) before which a pod must have begun to run old content.
+/// The second (of Unix time) before which a pod must have begun to count as old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Before(i64);
 
 impl Before {
-    /// As a record carries it.
+    /// Parses the time in a record.
     pub fn parse(text: &str) -> Option<Self> {
         text.parse().ok().map(Self)
     }
 
-    /// Whether this pod began before it.
+    /// Whether this pod began before that second.
     pub fn is_before(self, pod: &PodFacts) -> bool {
         pod.created.as_second() < self.0
     }
 
-    /// Whether pods that begin now are told from older ones: in the second of the change they would count as
-    /// old, and be replaced again and again until it is over.
+    /// Waits until new pods count as new. In the second of the change they would count as old, and be
+    /// replaced again and again until that second is over.
     ///
     /// # Errors
-    /// The wait until they are.
+    /// The wait until that second is over.
     pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
         let from = self.time();
         if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
@@ -98,25 +98,25 @@ impl fmt::Display for Before {
     }
 }
 
-/// The time before which pods must have begun to run older content than that of `changed_at`.
+/// Returns the time before which a pod must have begun to run older content than that of `changed_at`.
 ///
-/// Both times have a resolution of a second. In the same second the pod counts as younger: `helm upgrade`,
-/// and `kubectl apply` of a folder, write configuration and workload within it, the workload's own rollout
-/// brings the new content, and a restart of ours on top would be for nothing (Reloader rolls two or three
-/// times there). A pod needs most of a second to start, and reads its content then.
+/// Both times have a resolution of a second. A pod of the same second counts as younger: `helm upgrade`, and
+/// `kubectl apply` of a folder, write configuration and workload within a second. The workload's own rollout
+/// then brings the new content, and a restart of ours would be for nothing (Reloader rolls two or three times
+/// there). A pod needs most of a second to start, and reads its content then.
 ///
-/// Unless our own label was written within a second of the change, or after it: then we saw the old content
-/// while pods of that second were coming up (a rollout of ours, or an adoption), and the change came on top.
-/// A Helm upgrade finds a label from long ago.
+/// A pod of the same second counts as older if our own label was written within a second of the change, or
+/// after it: we then saw the old content while such pods were starting (a rollout of ours, or an adoption),
+/// and the change came later. A Helm upgrade finds a label from long ago.
 pub(super) fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
     let changed = changed_at.as_second();
     let just_recorded = recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
     Before(changed + i64::from(just_recorded))
 }
 
-/// The one pod of a workload that goes next, if any may: first one that does not serve anyway, else one while
-/// as many serve as the workload wants. Highest ordinal first for a StatefulSet, as its own controller does,
-/// else the oldest.
+/// The one pod of a workload to remove next, if any may go: first a pod that is not ready, else any pod while
+/// as many are ready as the workload wants. A StatefulSet's highest ordinal goes first, as with its own
+/// controller; otherwise the oldest pod.
 pub(super) fn next_of_workload<'a>(
     facts: &WorkloadFacts,
     kind: WorkloadKind,
@@ -133,12 +133,12 @@ pub(super) fn next_of_workload<'a>(
     first(false).or_else(|| first(true).filter(|_| is_full))
 }
 
-/// A StatefulSet's pod's number.
+/// The ordinal in the name of a StatefulSet's pod.
 pub(super) fn ordinal(name: &str) -> i64 {
     name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
-/// A time a little later; the end of time stays where it is.
+/// Adds a span to a time; saturates at the end of time.
 pub(super) fn add(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }

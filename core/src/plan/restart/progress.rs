@@ -1,4 +1,4 @@
-//! How a restart that was made goes on.
+//! The progress of a restart after it was recorded.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::{Rollout, WorkloadFacts};
 
-/// How a workload whose label says that it is current stands: is the rollout through, too?
+/// The state of a workload whose label says that it runs the current content: is its rollout complete, too?
 pub(super) fn progress(facts: &WorkloadFacts, now: Timestamp) -> RestartState {
     if !facts.restarted_by_us() {
         return RestartState::Current;

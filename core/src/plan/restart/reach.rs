@@ -12,9 +12,9 @@ use crate::{
 /// Why a monitor reaches a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// It names it, or its podSelector matches the pod template.
+    /// The monitor names the workload, or its podSelector matches the pod template.
     Declared,
-    /// It reaches whatever references a watched object.
+    /// The monitor reaches every workload that references a watched object.
     ByReference,
 }
 
@@ -35,7 +35,7 @@ pub fn declared_reach(compiled: &CompiledMonitor, key: &WorkloadKey, facts: &Wor
     }
 }
 
-/// Whether a monitor may act, once the API server has been asked about this very generation of it.
+/// Whether a monitor may act; `None` until the API server has been asked about this very generation.
 pub fn standing<'w>(
     world: &'w World,
     name: &NamespacedName,
@@ -46,7 +46,7 @@ pub fn standing<'w>(
     is_current.then_some(&authority.answer)
 }
 
-/// What a workload's own annotation asks for.
+/// The request in a workload's own annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<'w> {
     /// `true`: everything its pod template uses.
@@ -56,7 +56,7 @@ pub enum Wish<'w> {
 }
 
 impl<'w> Wish<'w> {
-    /// Whether it names this object, by itself or as one of all.
+    /// Whether the request includes this object, by its name or by `true`.
     pub fn names(&self, kind: Kind, name: &str) -> bool {
         match self {
             Self::Everything => true,
@@ -74,7 +74,7 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// What the workload's annotation asks for, where annotations count. A word that is not an object is passed over:
+/// The request in the workload's annotation, where annotations count. Words that name no object are skipped:
 /// one slip must not make the rest ineffective.
 pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>> {
     let text = facts.restarts.restart.as_deref().filter(|_| world.settings().annotations)?.trim();
@@ -92,8 +92,8 @@ pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
     NameKind::Object.is_name(name).then_some((kind, name))
 }
 
-/// The workloads that restart when this object changes, or might: suspended and unauthorized monitors count
-/// too, since what they say of the workload changes.
+/// The workloads that restart, or might, when this object changes. Suspended and unauthorized monitors count,
+/// too: their statuses about the workload change.
 pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
     let monitors: Vec<&CompiledMonitor> = world
         .monitors_in(&object.namespace)
@@ -119,7 +119,8 @@ pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKe
     found.map(|(key, _)| key.clone()).collect()
 }
 
-/// The workloads whose pod template names this object, whether anybody asks for their restarts or not.
+/// The workloads whose pod template names this object, whether or not a monitor or annotation asks for their
+/// restarts.
 pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
     let refers = |facts: &WorkloadFacts| {
         facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
@@ -146,7 +147,7 @@ pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<Workloa
     reached.map(|(key, _)| key.clone()).collect()
 }
 
-/// The monitors that reach a workload: their statuses speak of it.
+/// The monitors that reach a workload: their statuses report on it.
 pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<NamespacedName> {
     let Some(facts) = world.workloads().get(key) else { return BTreeSet::new() };
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {
@@ -155,7 +156,7 @@ pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<Namespace
     reaching.map(|(name, _)| name.clone()).collect()
 }
 
-/// What the monitors of a workload say about others, where they may act and say something.
+/// The monitors of a workload that have a stage and may act, with their stages.
 pub(super) fn staged<'w>(
     world: &'w World,
     monitors: &'w BTreeSet<NamespacedName>,

@@ -1,6 +1,6 @@
-//! What is remembered of restarts once a workload, or the pods that a monitor finds itself, have been looked
-//! at, and whose turn that makes it. What follows from a look is written here into [`crate::model::Memory`]; what follows from an
-//! event is written in `model/`.
+//! Remembers the outcome of a plan for a workload, or for the pods that a monitor itself selects, and finds
+//! whose turn is next. The results of plans are written here into [`crate::model::Memory`]; the effects of
+//! events are written in `model/`.
 
 use std::time::Duration;
 
@@ -21,32 +21,32 @@ use crate::{
     plan::at_after,
 };
 
-/// A rollout is under way until the watch shows it, or for so long: the write may have been lost.
+/// How long a rollout counts as under way before the watch shows it: the write may have been lost.
 const UNTIL_SEEN: Duration = Duration::from_secs(10);
-/// A workload whose pods are removed one by one is under way for so long after each of them, beside what its
-/// record says: a replacement that takes long outlasts the time for which a record counts.
+/// How long a workload counts as under way after each removed pod, beside its record: a slow replacement
+/// outlasts the time for which a record counts.
 const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 
-/// What became of the action of a plan.
+/// The outcome of a plan's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// The plan had none.
+    /// The plan had no action.
     Nothing,
     /// The action was carried out.
     Done,
-    /// It has failed, and is tried again when this says.
+    /// The action failed, and this says when it is tried again.
     Failed(RestartAttempt),
-    /// It was not done: what it was decided on is not so any more.
+    /// The action was not carried out: the facts that it was decided on have changed.
     Outdated,
 }
 
-/// Whose turn it is after a workload has been looked at, and what is to be told of it.
+/// Whose turn it is after a workload was planned, and which Events are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Turn {
-    /// A place for restarts is free: that of the workloads [`next in line`](super::next_in_line).
+    /// A place for restarts is free: the workloads [`next in line`](super::next_in_line) have their turn.
     pub in_line: bool,
-    /// The workload is through: that of the workloads [that waited for it](super::whose_turn).
+    /// The workload is through: the workloads [that waited for it](super::whose_turn) have their turn.
     pub in_order: bool,
     /// The workload's circuit has opened, and no Event has reported that.
     pub circuit_opened: bool,
@@ -54,8 +54,8 @@ pub struct Turn {
     pub taken_back: bool,
 }
 
-/// Plans once more, and counts a restart that this comes to as under way. Both happen in one call, so that of
-/// two plans made at one time only one gets the last place.
+/// Plans once more, and counts a planned restart as under way. One call does both, so that of two plans made
+/// at one time only one gets the last place.
 pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (WorkloadPlan, Turn) {
     let plan = plan_workload(world, workload, now);
     let (label, span) = match &plan.action {
@@ -72,7 +72,7 @@ pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (Wo
     (plan, turn)
 }
 
-/// Remembers what a plan of a workload, and its action, came to.
+/// Remembers the outcome of a workload's plan and of its action.
 pub fn settle_workload(
     world: &mut World,
     workload: &WorkloadKey,
@@ -81,14 +81,14 @@ pub fn settle_workload(
     now: Timestamp,
 ) -> Turn {
     let is_missing = (acted == Acted::Nothing).then(|| is_missing(world, workload, &plan.state));
-    // Until somebody has looked at it, it counts as perhaps due or under way, and others wait for it.
+    // Until the workload was planned, it counts as perhaps due or under way, and other workloads wait for it.
     let was_unknown = plan.restarted.is_some()
         && world.memory().workload(workload).restarted().is_none()
         && is_waited_for(world, workload, now);
     let is_under_way = acted == Acted::Done && plan.action.as_ref().is_some_and(RestartAction::restarts);
     let is_settled = matches!(plan.state, RestartState::Current | RestartState::Unwatched);
     if acted != Acted::Nothing || is_settled {
-        // Whatever was decided from this list of pods has been done.
+        // All decisions from this list of pods have been carried out.
         world.forget_pods(workload);
     }
     let memory = world.memory_mut();
@@ -118,7 +118,7 @@ pub fn settle_workload(
             memory.restart_seen(restarted.clone());
         }
         match (acted, &plan.action) {
-            // Nothing on the workload tells when.
+            // The workload has no time of the removal.
             (Acted::Done, Some(RestartAction::RemovePods { .. })) => memory.pods_removed(now),
             (Acted::Done, _) => memory.forget_attempt(),
             (Acted::Failed(attempt), _) => memory.failed(attempt),
@@ -133,9 +133,9 @@ pub fn settle_workload(
     turn
 }
 
-/// Remembers the workloads that have failed and so stop others of a monitor, and returns those that no Event has reported. A process
-/// that begins to lead takes a failure for reported if the status has it. It compares names and reasons: the message names a pod, which
-/// may have been replaced.
+/// Remembers the workloads that have failed and so stop others of a monitor, and returns those that no Event
+/// has reported. A new leader takes a failure as reported if the status has it. It compares names and
+/// reasons: the message names a pod, which may have been replaced.
 pub fn settle_stage_failures(
     world: &mut World,
     monitor: &NamespacedName,
@@ -152,14 +152,14 @@ pub fn settle_stage_failures(
     failed.into_iter().filter(|(workload, problem)| !is_told(workload, problem)).collect()
 }
 
-/// What the plan of a workload needs could not be had: whether it waits cannot be told, so no other workload
-/// waits behind it.
+/// Handles a workload whose plan lacks facts that could not be fetched. Whether it waits is unknown, so no
+/// other workload waits behind it.
 pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
     let ended = world.memory_mut().at_workload(workload, RestartMemory::waits_no_more);
     Turn { in_line: ended.is_some(), ..Turn::default() }
 }
 
-/// Remembers what a plan of the pods that a monitor finds itself, and their removal, came to.
+/// Remembers the outcome of a plan for the pods that a monitor itself selects, and of their removal.
 pub fn settle_pods(
     world: &mut World,
     monitor: &NamespacedName,
@@ -169,10 +169,10 @@ pub fn settle_pods(
 ) {
     let seen = match removal {
         Acted::Nothing => None,
-        // Whatever was decided from this list of pods has been done.
+        // All decisions from this list of pods have been carried out.
         _ => world.forget_selected_pods(monitor),
     };
-    // How many there were says when the next one is there.
+    // The number of pods before the removal shows when the replacement is there.
     let is_counted = |pod: &&PodFacts| {
         let of_others = pod.workload.as_ref().is_some_and(|key| world.workloads().contains_key(key));
         pod.controlled && !pod.untouchable && !pod.finished && !of_others
@@ -190,8 +190,8 @@ pub fn settle_pods(
     });
 }
 
-/// Whether an object is missing that the workload uses, optional or not: from the first decision that waits for it until nothing is due, or
-/// the object is there.
+/// Whether an object that the workload uses, optional or not, is missing: from the first decision that waits
+/// for it until no restart is due, or the object is there.
 fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bool {
     let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);
     match state {
@@ -205,13 +205,13 @@ fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bo
     }
 }
 
-/// Whether somebody of its namespace waits for others of a monitor.
+/// Whether another workload of its namespace waits for its turn in a stage.
 fn is_waited_for(world: &World, workload: &WorkloadKey, now: Timestamp) -> bool {
     let mut waiting = world.memory().waiting_for(WaitReason::Stage, now);
     waiting.any(|(key, _)| key.namespace == workload.namespace && key != workload)
 }
 
-/// Whether the circuit is open; `None`: as before.
+/// Whether the circuit is open; `None` leaves it as before.
 fn is_open(state: &RestartState) -> Option<bool> {
     match state {
         RestartState::Failed(Failure::CircuitOpen) => Some(true),

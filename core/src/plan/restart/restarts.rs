@@ -1,7 +1,7 @@
-//! What to do about one workload: whether it restarts, and how its old pods are replaced until none is left, for every kind
-//! and strategy. docs/restarting.md has the table, and a test holds it against this. The content that a workload runs with is
-//! recorded on it, in the applied label. The reconciler needs no memory of it: a leader change or a week of downtime loses
-//! no restart and repeats none.
+//! The plan of one workload: whether it restarts, and how its old pods are replaced until none is left, for
+//! every kind and strategy. docs/restarting.md has the table, and a test compares it with this code. The
+//! applied label on the workload records the content that it runs with. The reconciler needs no memory of
+//! that: a leader change or a week of downtime loses no restart and repeats none.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -31,17 +31,17 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// When to look again though an event should tell: nothing hangs on a single one.
+/// When to plan again though an event should come: no decision depends on a single event.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
-/// The same where others come first: there may be thousands who wait, and each look goes through all of them.
+/// Likewise for workloads that wait for others: thousands may wait, and each look goes through all of them.
 const LOOK_AGAIN_AT_OTHERS: SignedDuration = SignedDuration::from_mins(5);
 
-/// What to do about one workload.
+/// Plans one workload.
 pub fn plan_workload(world: &World, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
     plan_in_line(world, &Lines::default(), key, now)
 }
 
-/// The same, with what is known already of those that it may have to wait for.
+/// Plans one workload, with the cached state of the workloads that it may have to wait for.
 pub(crate) fn plan_in_line(world: &World, lines: &Lines, key: &WorkloadKey, now: Timestamp) -> WorkloadPlan {
     Case::of(world, lines, key, now).map_or_else(|plan| *plan, |case| case.plan())
 }
@@ -62,7 +62,7 @@ impl Case<'_> {
             (Some(RecordDiff::Content(since)), _) => {
                 self.due_since(since, self.facts.restarts.recorded, plan)
             }
-            // Since it was written that pods are to be replaced, nothing has changed.
+            // Nothing has changed since the record said that pods are to be replaced.
             (_, Some(before)) => self.due_since(before.time(), None, plan),
             (_, None) => plan,
         };
@@ -82,8 +82,8 @@ impl Case<'_> {
         WorkloadPlan { due_since: Some(since), causes: causes(self.world, &self.inputs, recorded), ..plan }
     }
 
-    /// Seen for the first time: what runs now is taken for current. Also while paused, or a change made
-    /// during the pause would not be seen.
+    /// Adopts a workload that is seen for the first time: the running content counts as current. It also
+    /// adopts a paused workload: otherwise it would not see a change made during the pause.
     fn adopt(&self) -> WorkloadPlan {
         if let Err(state) = own_gates::pass(own_gates::ADOPTING, self, self.now) {
             return self.hold(state);
@@ -92,8 +92,8 @@ impl Case<'_> {
         self.went(RestartResult::Through, WorkloadPlan::act(RestartState::Unrecorded, adoption))
     }
 
-    /// The record says that all pods run the content, and only the pods can tell. Where none is older, that is recorded, so
-    /// that they are not listed for it again.
+    /// The record says that all pods run the content, and only the pods can show whether that is true. If no
+    /// pod is older, the plan records that, so that the pods are not listed again.
     fn told_by_pods(&self, recorded: RecordDiff, since: Timestamp) -> WorkloadPlan {
         let due = |plan| self.due_since(since, None, plan);
         if let Some(plan) = self.tried() {
@@ -116,8 +116,8 @@ impl Case<'_> {
         due(WorkloadPlan { recheck, ..plan })
     }
 
-    /// It runs the current content, for all we know, and something else than recorded counts now. What was
-    /// still to be replaced still is.
+    /// Records a changed scope: for all we know, the workload runs the current content. Pods that were still
+    /// to be replaced remain so.
     fn record(&self, pending: Option<Before>) -> WorkloadPlan {
         if let Err(state) = own_gates::pass(own_gates::RECORDING, self, self.now) {
             return self.hold(state);
@@ -130,8 +130,8 @@ impl Case<'_> {
         WorkloadPlan::act(state, RestartAction::Adopt { label, track })
     }
 
-    /// It runs the current content. Is the rollout through, too? And where others wait for it: have its pods
-    /// become ready, and stayed so?
+    /// Plans a workload that runs the current content: is the rollout complete, too? If others wait for it:
+    /// have its pods become ready, and stayed ready?
     fn current(&self) -> WorkloadPlan {
         if self.lacks_object() {
             let waits = self.hold(Wait::for_event(WaitReason::MissingObject).into());
@@ -153,8 +153,7 @@ impl Case<'_> {
         self.went(checked.result, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
     }
 
-    /// The label says that it runs other content, or that some of its pods do: those that began before
-    /// `since`.
+    /// Plans a workload whose label says that it runs other content, or that its pods from before `since` do.
     fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
         let before = pods::before(since, self.facts.restarts.recorded);
         let before = pending.map_or(before, |pending| pending.max(before));
@@ -169,25 +168,25 @@ impl Case<'_> {
         if pods::is_fresh(pods.seen, since, self.now) {
             return plan;
         }
-        // Too old to act by, the list still says how it stands.
+        // A list that is too old to act by still shows the state.
         let state = plan.map_or_else(|state| state, |_| Wait::for_event(WaitReason::Facts).into());
         let needs = vec![Need::Pods(self.key.clone())];
         Ok(WorkloadPlan { needs, ..self.hold(state) })
     }
 
-    /// The first step for these old pods. Where the template is enough, it is the only one. Where pods are
-    /// removed one by one, a record that they are to be removed is written first: it survives us, and content
-    /// that changes back half-way differs from what is written.
+    /// The first step for these old pods. If changing the template is enough, it is the only step. If pods
+    /// are removed one by one, a record that they are to be removed is written first: it survives us, and
+    /// content that changes back half-way differs from the record.
     ///
     /// # Errors
-    /// How it stands, where something holds it back.
+    /// The state of the workload, if a gate is shut.
     fn begin(&self, pods: &OldPods<'_>) -> Result<WorkloadPlan, RestartState> {
         gates::pass_pods(gates::BEGINNING, self, pods)?;
         let (label, pending) = (self.content.label(), self.content.label_while(Some(pods.before)));
         let track = self.track_with_next();
         let action = match (self.pace.strategy, &self.facts.rollout) {
             (StrategyType::Evict | StrategyType::Delete, _) => RestartAction::Begin { label: pending, track },
-            // The template first: the pods that come are of the new revision.
+            // The template changes first, so that new pods are of the new revision.
             (StrategyType::Rollout, Rollout::OnDelete | Rollout::Partitioned(_)) => {
                 RestartAction::Rollout { label: pending, stamp: self.stamp(), track }
             }
@@ -196,8 +195,8 @@ impl Case<'_> {
         Ok(self.went(RestartResult::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
     }
 
-    /// The next step, until none is left of those that began before then. A list of pods that is too old to
-    /// act by still says how it stands.
+    /// The next step, until no pod is left that began before `before`. A list of pods that is too old to act
+    /// by still shows the state.
     fn go_on(&self, before: Before) -> WorkloadPlan {
         if let Err(state) = own_gates::pass(own_gates::BEGUN, self, before.time()) {
             return self.hold_begun(state);
@@ -224,16 +223,17 @@ impl Case<'_> {
             return Ok(self.remove(self.next(pods)?));
         }
         gates::pass_pods(gates::ROLLING, self, pods)?;
-        // Begun by removal, under another strategy.
+        // The restart began by removal, under another strategy.
         self.begin(pods)
     }
 
-    /// How a restart goes that stands so, for those who wait for it.
+    /// Holds the workload in a state, and notes the progress of its restart for workloads that wait for it.
     fn hold_begun(&self, state: RestartState) -> WorkloadPlan {
         let went = match &state {
             RestartState::Failed(Failure::Stage { fault, .. }) => RestartResult::Failed(fault.clone()),
             RestartState::Failed(Failure::RolloutStuck) => RestartResult::Failed(RolloutFault::Partition),
-            // Nothing waits for pods that their owner holds, or for a workload that its owner has taken out.
+            // No workload waits for pods that their owner holds, or for a workload that its owner has taken
+            // out.
             RestartState::Held { .. } | RestartState::TakenBack(_) | RestartState::OptedOut => {
                 RestartResult::Through
             }
@@ -254,7 +254,7 @@ impl Case<'_> {
         self.went(RestartResult::UnderWay, plan)
     }
 
-    /// All pods are found to run the content.
+    /// Records that all pods run the content.
     fn replaced(&self) -> WorkloadPlan {
         let track = backoff::replaced(self.facts, &self.content.digest, &self.pace);
         let went =
@@ -262,23 +262,23 @@ impl Case<'_> {
         self.went(went, WorkloadPlan::act(RestartState::Unrecorded, self.adoption(track)))
     }
 
-    /// The content is recorded, and nothing restarts.
+    /// Records the content without a restart.
     fn adoption(&self, track: TrackRecord) -> RestartAction {
         RestartAction::Adopt { label: self.content.label(), track }
     }
 
-    /// The plan, and how the restart goes when it is carried out, where others wait for that.
+    /// Adds the progress of the restart once the plan is carried out, if others wait for it.
     fn went(&self, went: RestartResult, plan: WorkloadPlan) -> WorkloadPlan {
         let restarted =
             self.soak().map(|_| LastRestart { content: self.content.digest.clone(), result: went });
         WorkloadPlan { restarted, ..plan }
     }
 
-    /// It stands so, and nothing is done: when to look again, and what has to be known.
+    /// Holds the workload in a state without an action: when to plan again, and which facts to fetch.
     fn hold(&self, state: RestartState) -> WorkloadPlan {
         let again = |span| Some(pods::add(self.now, span));
         let recheck = match &state {
-            // An event of others ends it, on which nothing hangs alone.
+            // An event of other workloads ends the wait, but we do not depend on that event alone.
             RestartState::Waiting(wait) => match wait.reason {
                 WaitReason::Stage | WaitReason::StageStopped => again(LOOK_AGAIN_AT_OTHERS),
                 WaitReason::Budget => again(LOOK_AGAIN_ANYWAY),
@@ -299,39 +299,40 @@ impl Case<'_> {
         WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) }
     }
 
-    /// When the rollout under way counts as stuck, if that is yet to come.
+    /// When the rollout under way counts as stuck, if that is in the future.
     fn deadline(&self) -> Option<Timestamp> {
         self.facts.rollout_deadline().filter(|deadline| *deadline > self.now)
     }
 
-    /// How its restarts have gone, the one included that is about to begin.
+    /// The track record, including the restart that is about to begin.
     fn track_with_next(&self) -> TrackRecord {
         let last = match self.pace.strategy {
             StrategyType::Rollout => self.facts.restarts.last_restart,
-            // What is recorded was, for all we know, when the last of its pods had been replaced.
+            // For all we know, the record was written when the last pod had been replaced.
             StrategyType::Evict | StrategyType::Delete => {
                 self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
             }
         };
         let so_far = &self.facts.restarts.track;
         let track = match self.world.lost_record(self.key).is_some() {
-            // Whether a rollout that was taken back would have become ready is not known.
+            // It is unknown whether a rollout that was taken back would have become ready.
             true => so_far.clone(),
-            // Before its deadline, or after it was complete.
+            // The rollout failed before its deadline, or after it was complete.
             false if self.is_known_to_fail() => so_far.clone().failed(),
             false => backoff::track(self.facts, self.now),
         };
         let track = match self.doubted_before() {
-            // What is ready are old pods, too.
+            // The ready pods include old ones.
             Some(_) => TrackRecord { last_good: so_far.last_good.clone(), ..track },
             None => track,
         };
         backoff::one_more(track, &self.pace, last, self.now)
     }
 
-    /// Content-derived, so that a second writing changes nothing. Where the template carries the digest
-    /// already though pods run other content (`rollout undo`; content that came back while only the label was
-    /// written), the digest alone would leave the template as it is and nobody would restart.
+    /// The stamp for the pod template. It is derived from the content, so a second write changes nothing. If
+    /// the template has the digest already though pods run other content (`rollout undo`; content that came
+    /// back while only the label was written), the digest alone would leave the template as it is, and no pod
+    /// would be replaced.
     fn stamp(&self) -> String {
         let digest = &self.content.digest;
         match self.facts.restarts.restarted_for.as_ref() == Some(digest) {
@@ -342,7 +343,7 @@ impl Case<'_> {
 }
 
 /// The workloads that restart for this object's latest change, now or after a wait, as far as their content
-/// is known: not those that a person has to do something about first.
+/// is known. Excludes workloads for which a person has to act first.
 pub fn restarting_for(world: &World, object: &ObjectKey, now: Timestamp) -> Vec<WorkloadKey> {
     let mut using: Vec<WorkloadKey> = workloads_using(world, object).into_iter().collect();
     let lines = Lines::default();

@@ -1,4 +1,4 @@
-//! What was tried and did not succeed is tried again when its time has come.
+//! Retries: when a failed attempt may be repeated.
 
 use jiff::Timestamp;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::model::{RestartAttempt, WaitReason};
 
-/// How something stands whose last attempt was for this very content, until it is tried again; `None` where
-/// it may be.
+/// The state after a failed attempt for this very content, until its retry is due; `None` if the restart may
+/// be tried.
 pub(super) fn not_again_yet(attempt: &RestartAttempt, label: &str, now: Timestamp) -> Option<RestartState> {
     if !attempt.label.starts_with(label) || attempt.retry_at <= now {
         return None;

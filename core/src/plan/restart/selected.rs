@@ -1,6 +1,6 @@
-//! Pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet owns: bare ones,
-//! those of ReplicaSets and of other operators. There is no workload to record the content on, so the
-//! monitor's status carries it; where an annotation declares the monitor, the annotated object does.
+//! Selected pods: pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet
+//! owns, such as bare pods and pods of ReplicaSets and of other operators. No workload can carry their
+//! record, so the monitor's status does; if an annotation declares the monitor, the annotated object does.
 
 use std::time::Duration;
 
@@ -26,24 +26,25 @@ use crate::{
     validate::{CompiledMonitor, WorkloadChoice},
 };
 
-/// How long a pod that was removed is waited for, where it is not known how many its controller wants: an
-/// operator makes it anew only when the old one has gone.
+/// How long we wait for the replacement of a removed pod. We do not know how many pods its controller wants,
+/// and an operator creates the new pod only when the old one has gone.
 const REPLACEMENT: Duration = Duration::from_secs(60);
 
-/// The pods that a monitor selects: how they stand, what to do now, what is lacking, when to look again.
+/// The plan for the pods that a monitor itself selects: their state, what to do, what is lacking, when to
+/// plan again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
-    /// How the pods stand, as one for all of them.
+    /// The state of the pods, one for all of them.
     pub state: RestartState,
-    /// What to do now.
+    /// The action to take now.
     pub action: Option<SelectedPodsAction>,
-    /// What must be fetched to decide.
+    /// The facts to fetch before a decision.
     pub needs: Vec<Need>,
-    /// When to plan again though nothing has happened.
+    /// When to plan again even without an event.
     pub recheck: Option<Timestamp>,
-    /// Since when they may run old content.
+    /// Since when the pods may run old content.
     pub due_since: Option<Timestamp>,
-    /// What has changed since; empty where only keys have gone.
+    /// The objects that have changed since; empty if only keys have gone.
     pub causes: Vec<Cause>,
 }
 
@@ -54,7 +55,7 @@ pub enum SelectedPodsAction {
     Record(String),
     /// Remove these pods; their controllers make new ones.
     Remove {
-        /// For this content, as it will be recorded.
+        /// The content that the pods are removed for, as it will be recorded.
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
@@ -83,7 +84,7 @@ impl From<Wait> for SelectedPodsPlan {
     }
 }
 
-/// What to do about the pods without a workload that this monitor selects.
+/// Plans the pods without a workload that this monitor selects.
 pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) -> SelectedPodsPlan {
     decide(world, name, now).unwrap_or_else(SelectedPodsPlan::from)
 }
@@ -125,7 +126,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let of = Selected { world, name, pace, content: &content, now };
     let (plan, since, recorded) = match (difference, pending) {
         (Some(RecordDiff::Content(since)), pending) => (of.begin(since, pending), since, recorded),
-        // Since it was written that pods are to be replaced, nothing has changed.
+        // Nothing has changed since the record said that pods are to be replaced.
         (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
         (_, None) => return not_applicable,
     };
@@ -146,14 +147,14 @@ struct Selected<'a, 'w> {
 }
 
 impl<'w> Selected<'_, 'w> {
-    /// Content has changed. The record that pods are to be removed is written before the first one is
-    /// removed: it survives us, and content that changes back half-way differs from what is written.
+    /// Begins a restart for changed content. Before the first pod is removed, a record says that pods are to
+    /// be removed: it survives us, and content that changes back half-way differs from the record.
     fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
         let unsettled = self.world.memory().monitor(self.name).waits_since(WaitReason::QuietPeriod);
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
-        // In the same second pods count as older here: no rollout replaces them together with the content,
-        // and a restart too many is better than old content.
+        // A pod of the same second counts as older here: no rollout replaces these pods together with the
+        // content, and a restart too many is better than old content.
         let before = before(since, Some(since));
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
@@ -167,7 +168,7 @@ impl<'w> Selected<'_, 'w> {
         Ok(SelectedPodsPlan::record(RestartState::Due, label))
     }
 
-    /// Until none is left of those that began before then.
+    /// Continues until no pod is left that began before `before`.
     fn go_on(&self, before: Before) -> Result<SelectedPodsPlan, Wait> {
         let Some(seen) = self.seen(before.time()) else {
             return Ok(SelectedPodsPlan { state: RestartState::Restarting, ..self.need() });
@@ -197,17 +198,17 @@ impl<'w> Selected<'_, 'w> {
         seen.pods.iter().filter(is_stale).collect()
     }
 
-    /// Pods of known workloads are theirs. A pod that nobody brings back goes only where deletion was asked
-    /// for.
+    /// Whether this monitor handles the pod. Pods of known workloads belong to these. Only strategy `Delete`
+    /// removes a pod that no controller replaces.
     fn is_ours(&self, pod: &PodFacts) -> bool {
         let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads().contains_key(key));
         let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;
         !pod.untouchable && !of_workload && may_go
     }
 
-    /// What goes next: one that another replaces, while all the others serve, none is on its way out and the
-    /// one that follows the last is there (one that does not serve, at once); after them those that nothing
-    /// replaces, all together, since there is nothing to wait for.
+    /// The pods to remove next. First one pod with a controller, while all the others are ready, none is
+    /// being deleted, and the replacement of the last removed pod is there; a pod that is not ready goes at
+    /// once. After these, all pods without a controller together, since nothing replaces them.
     fn next<'p>(
         &self,
         seen: &PodsSeen,
@@ -235,8 +236,8 @@ impl<'w> Selected<'_, 'w> {
         Ok(next)
     }
 
-    /// How many pods there are when the one that follows the last removed is there. Nobody says how many
-    /// there should be, so that this ends: their owner may have wanted fewer meanwhile.
+    /// How many pods there are once the last removed pod is replaced. The number that their owner wants is
+    /// unknown and may have become smaller, so this expectation expires.
     fn expected(&self) -> usize {
         let removed = self.world.memory().monitor(self.name).removed();
         let is_recent = |at| at_after(at, REPLACEMENT) > self.now;
@@ -244,7 +245,7 @@ impl<'w> Selected<'_, 'w> {
     }
 }
 
-/// Whether a monitor finds pods itself, beside those of workloads.
+/// Whether a monitor itself selects pods, beside those of workloads.
 pub(crate) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout

@@ -1,6 +1,6 @@
-//! How a restart of ours went: are its pods replaced, did they become ready, and have they stayed so for the
-//! soak? Only asked for workloads of which others wait. A rollout under way and a soak are looked at by
-//! listing pods; one that went through is remembered, and costs no list any more.
+//! The result of a restart of ours: are its pods replaced, did they become ready, and have they stayed ready
+//! for the soak? It is checked only for workloads that others wait for. During a rollout and a soak, pods are
+//! listed. A restart that went through is remembered, and needs no more lists.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::{
     plan::at_after,
 };
 
-/// How old a list of pods may be that shows no crash, or a failure.
+/// How old a list of pods may be to judge a restart by it.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
 pub(super) const WATCH: Duration = Duration::from_secs(15);
 /// How long pods may take to become ready, where no controller has a deadline.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// A restart that is complete, and which we remember nothing of, has soaked if it began longer ago than that
-/// (and the soak): what is not ready now was not ready because of it.
+/// A complete restart that we do not remember counts as soaked if it began longer ago than this plus the
+/// soak: if pods are not ready now, the restart is not the cause.
 const RECENT: Duration = Duration::from_secs(3600);
 
-/// How a restart went, and what else has to be known, or when to look again.
+/// The result of a restart, and which facts to fetch, or when to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checked {
-    /// How it went, for all we know.
+    /// The result, as far as known.
     pub result: RestartResult,
-    /// Its pods have to be listed.
+    /// Whether the pods have to be listed.
     pub needs_pods: bool,
     /// When to look again.
     pub recheck: Option<Timestamp>,
@@ -43,7 +43,7 @@ impl Checked {
     }
 }
 
-/// What is remembered of the restart for the content that is recorded on the workload.
+/// The remembered result of the restart for the content that the workload records.
 pub(super) fn remembered<'w>(
     world: &'w World,
     key: &WorkloadKey,
@@ -53,8 +53,8 @@ pub(super) fn remembered<'w>(
     (digest_of(facts.restarts.applied.as_deref()?) == content).then_some(result)
 }
 
-/// Since when its restart has been over or under way, where that is not so long ago that it must have soaked.
-/// Where we remove pods (`by_removal`), only the record tells that it is over.
+/// Since when the restart has been under way or over; `None` if that is so long ago that it must have soaked.
+/// If we remove pods (`by_removal`), only the record shows that the restart is over.
 pub(super) fn recent(
     facts: &WorkloadFacts,
     by_removal: bool,
@@ -62,13 +62,13 @@ pub(super) fn recent(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let is_ours = facts.restarted_by_us();
-    // What was only adopted has not restarted.
+    // A workload that was only adopted has not restarted.
     let recorded = facts.restarts.recorded.filter(|_| by_removal && facts.restarts.track.streak > 0);
     let began = facts.restarts.last_restart.filter(|_| is_ours).max(recorded);
     began.filter(|began| now < at_after(*began, RECENT.saturating_add(soak)))
 }
 
-/// How the restart of a workload went that runs the content it is recorded with.
+/// Checks the restart of a workload that runs its recorded content.
 pub(super) fn check(
     world: &World,
     key: &WorkloadKey,
@@ -110,11 +110,11 @@ struct PodsCheck<'a> {
     known: Option<&'a RestartResult>,
     soak: Duration,
     seen: &'a PodsSeen,
-    /// Pods from before that run the old content: how they are says nothing.
+    /// When the rollout began. Earlier pods run the old content, and their state does not count.
     begun: Option<Timestamp>,
     is_over: bool,
-    /// A rollout of a Deployment or StatefulSet is complete when all of its pods have been ready; a
-    /// DaemonSet's is not.
+    /// Whether all pods have been ready. A complete rollout of a Deployment or StatefulSet shows that; a
+    /// DaemonSet's does not.
     was_ready: bool,
     now: Timestamp,
 }
@@ -131,11 +131,11 @@ impl PodsCheck<'_> {
             return watched(RestartResult::UnderWay);
         }
         if pods.is_empty() {
-            // Our managedFields entry has been written again since.
+            // Our managedFields entry has been written again since the pods began.
             pods = staying().collect();
         }
         if self.seen.resource_version.as_ref() != Some(&self.facts.resource_version) {
-            // It has changed since they were listed.
+            // The workload has changed since its pods were listed.
             return Checked { needs_pods: true, ..Checked::rest(before) };
         }
         if let Some(pod) = pods.iter().find(|pod| !pod.ready) {
@@ -168,8 +168,8 @@ impl PodsCheck<'_> {
     }
 }
 
-/// What shows that a restart that is done pod by pod fails: a replaced pod crashes, or does not become ready.
-/// The others stay.
+/// The fault of a restart that is done pod by pod: a replaced pod crashes, or does not become ready. The
+/// others stay.
 pub(super) fn failed_among<'p>(
     replaced: impl Iterator<Item = &'p PodFacts>,
     now: Timestamp,

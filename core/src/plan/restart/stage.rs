@@ -1,11 +1,11 @@
-//! Whose turn it is among the workloads of a monitor: who comes first, how many at once, and that no workload
-//! follows where one has failed. Everything is read off the workloads themselves, each time anew, so that
-//! there is no place in a sequence to lose; only how a soak goes is remembered (see [`soak`](super::soak)).
+//! Stages of a monitor's restarts: which workload comes first, how many restart at once, and that none
+//! follows after one has failed. Every look reads this from the workloads themselves, so there is no place in
+//! a sequence to lose. Only the progress of a soak is remembered (see [`soak`](super::soak)).
 //!
-//! A workload has its turn if no other one of the monitor has failed with the content that is its current
-//! one, no one of an earlier group is due or under way, and fewer are under way than may be. Where fewer
-//! places are free than workloads are due, the first by name have them: plans made at one time, for different
-//! workloads, agree on who goes.
+//! A workload has its turn if no other workload of the monitor has failed with its current content, none of
+//! an earlier group is due or under way, and fewer than allowed are under way. If fewer places are free than
+//! workloads are due, the first by name get them: plans made at one time, for different workloads, agree on
+//! who goes.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -24,10 +24,10 @@ use crate::{
     validate::{CompiledMonitor, CompiledStage},
 };
 
-/// Whether it is this workload's turn by what each of these monitors says.
+/// Whether each of these monitors gives this workload its turn.
 ///
 /// # Errors
-/// What it waits for.
+/// The reason to wait.
 pub(super) fn may_go(
     world: &World,
     lines: &Lines,
@@ -41,11 +41,11 @@ pub(super) fn may_go(
     Ok(())
 }
 
-/// Whether what goes pod by pod goes on: it has its turn already, and stops only where another workload has
-/// failed.
+/// Whether a restart that goes pod by pod may continue: it has its turn already, and stops only if another
+/// workload has failed.
 ///
 /// # Errors
-/// Another one has.
+/// Another workload has failed.
 pub(super) fn goes_on(
     world: &World,
     lines: &Lines,
@@ -60,7 +60,7 @@ pub(super) fn goes_on(
     Ok(())
 }
 
-/// The workloads of a monitor whose turn it is now: where one gets through, these are looked at again.
+/// The workloads of a monitor whose turn it is now. They are planned again when another one gets through.
 pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);
     let lines = Lines::default();
@@ -115,7 +115,7 @@ impl Turns<'_> {
         if line.first_under_way.is_some_and(|first| first < group) || free == Some(0) {
             return Err(WaitReason::Stage);
         }
-        // Without a number of places only earlier groups count.
+        // Without a limit on workloads under way, only earlier groups count.
         let before = match free {
             Some(_) => mine,
             None => line.workloads.partition_point(|one| one.group < group),
@@ -126,8 +126,8 @@ impl Turns<'_> {
         }
     }
 
-    /// Whether another one has failed. A workload that has failed itself may go again: it is due, so its
-    /// content is another one.
+    /// Stops the workload if another one has failed. A workload that has failed itself may go again: it is
+    /// due, so its content has changed.
     fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
         let has_failed = line
             .at
@@ -140,9 +140,9 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Whether, of the first so many in the line, one of an earlier group is due, or as many have their turn
-    /// as there are places. Which workloads are due is found out from the front, as far as it takes, once for
-    /// all questions of the same look.
+    /// Whether one of the first `before` workloads in the line is due and in an earlier group, or as many of
+    /// these have their turn as places are free. Finds out which workloads are due from the front, as far as
+    /// necessary, once for all questions of the same look.
     fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
         let mut front = line.front.borrow_mut();
         loop {
@@ -160,8 +160,7 @@ impl Turns<'_> {
             if !matches!(due, Readiness::No | Readiness::Left) && front.first_due.is_none() {
                 front.first_due = Some((known, workload.group));
             }
-            // A workload that only another monitor's window shuts out keeps no workload of its own group
-            // waiting.
+            // A workload that another monitor's window shuts out does not keep its own group waiting.
             let has_turn = matches!(due, Readiness::Ready(shut) if shut.iter().all(|by| by == self.name));
             front.ready.push(ready + usize::from(has_turn));
         }
@@ -184,8 +183,8 @@ impl Turns<'_> {
         line
     }
 
-    /// Content is only compared where that makes a difference: what failed or soaked with content that has
-    /// been changed since is due, and nothing else.
+    /// Compares content only if that makes a difference: a workload that failed or soaked with content that
+    /// has changed since is merely due.
     fn went(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> RestartResult {
         let is_due = || {
             let readiness = self.lines.due(self.world, key, self.now);
@@ -202,7 +201,7 @@ impl Turns<'_> {
         }
     }
 
-    /// As the workload and our memory show it; what soaks is under way.
+    /// The result as the workload and our memory show it; a restart that soaks is under way.
     fn seems(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> RestartResult {
         if is_begun(self.world, key) || self.world.memory().under_way().is_reserved(key, self.now) {
             return RestartResult::UnderWay;
@@ -218,12 +217,12 @@ impl Turns<'_> {
             _ if is_ours && facts.rollout_at(self.now) == Rollout::Stuck => {
                 return RestartResult::Failed(RolloutFault::Deadline);
             }
-            // Pod by pod.
+            // Pods are being replaced one by one.
             _ if facts.is_being_replaced() => return RestartResult::UnderWay,
             Some(_) => return RestartResult::UnderWay,
             None => {}
         }
-        // Nobody has looked yet, since we began to lead: looking at it will tell.
+        // We have not planned the workload since we began to lead; its plan will show the result.
         let by_removal = self.compiled.strategy != StrategyType::Rollout;
         let may_soak =
             || !self.stage.soak.is_zero() && recent(facts, by_removal, self.stage.soak, self.now).is_some();
@@ -237,7 +236,7 @@ impl Turns<'_> {
     }
 }
 
-/// Whether we have begun a restart that its record does not show yet: a moment ago, or pod by pod.
+/// Whether we have begun a restart that the workload's record does not show yet: a moment ago, or pod by pod.
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
     let recorded =
         world.workloads().get(key).and_then(|facts| facts.restarts.applied.as_deref()).map(digest_of);

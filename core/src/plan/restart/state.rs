@@ -1,5 +1,5 @@
-//! How a workload, or the pods that a monitor finds itself, stand: the one answer to that. Statuses, Events,
-//! commands and metrics take word and severity from here, and the sentence from `explain::said`.
+//! The state of a workload, or of the pods that a monitor itself selects. Statuses, Events, commands and
+//! metrics take the word and the severity from here, and the sentence from `explain::said`.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use crate::{
     names::NamespacedName,
 };
 
-/// How a workload stands now, or the pods that a monitor finds itself; as JSON the word for it. What becomes of it after its waits is
-/// `explain::RestartCourse`.
+/// The state of a workload now, or of the pods that a monitor itself selects; JSON has the word for it. For
+/// the outlook after its waits, see `explain::RestartCourse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartState {
-    /// It could not be restarted, or has not become ready since.
+    /// The workload could not be restarted, or has not become ready since.
     Failed(Failure),
-    /// This monitor reaches it, and may not restart it.
+    /// This monitor reaches the workload, and may not restart it.
     Unauthorized(NamespacedName),
-    /// A restart is due, or it cannot be said yet, and this has to pass first.
+    /// A restart is due, or that is not known yet, and this wait has to end first.
     Waiting(Wait),
     /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
     Held {
@@ -30,19 +30,19 @@ pub enum RestartState {
     },
     /// Somebody took a restart back before all pods were replaced, or overwrote its record: old pods stay.
     TakenBack(TakenBack),
-    /// A restart is due, or old pods are left of one, and its rollouts are paused: it goes on when they are resumed.
+    /// A restart is due, or has left old pods, and the rollouts are paused: it goes on when they are resumed.
     Paused,
-    /// A restart is due, and its own annotation says that nobody restarts it.
+    /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
     /// A restart is due, and nothing holds back its next step.
     Due,
-    /// It is being restarted.
+    /// The workload is being restarted.
     Restarting,
-    /// It runs the current content for all we know, and that is still to be recorded.
+    /// The workload runs the current content for all we know, and the record is still to be written.
     Unrecorded,
-    /// No monitor or annotation asks for its restarts, or it has no pods that a monitor finds itself.
+    /// No monitor or annotation asks for restarts, or the monitor itself selects no pods.
     Unwatched,
-    /// It runs the current content.
+    /// The workload runs the current content.
     Current,
 }
 
@@ -51,15 +51,16 @@ pub enum RestartState {
 pub struct TakenBack {
     /// How many pods began before the content that the record names.
     pub old: usize,
-    /// What somebody changed.
+    /// The part that somebody changed.
     pub what: Overwritten,
     /// The field manager, other than ours, that last wrote it.
     pub manager: Option<String>,
-    /// Whether it did so after our restart. managedFields name no manager that only removed fields, so that nobody may have.
+    /// Whether that manager wrote it after our restart. If a manager only removed fields, managedFields do
+    /// not name it.
     pub is_traced: bool,
 }
 
-/// What somebody changed, so that pods with older content stay.
+/// The part of a workload that somebody changed, so that pods with older content stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwritten {
     /// The pod template, which was ours to change for the restart.
@@ -70,22 +71,22 @@ pub enum Overwritten {
     Record,
 }
 
-/// Why something could not be restarted, or failed when it was.
+/// Why a restart was not possible, or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The last attempt has failed.
     Attempt(AttemptFailure),
-    /// It has not become ready in time.
+    /// The workload has not become ready in time.
     RolloutStuck,
-    /// It has not become ready in time, again and again.
+    /// The workload has not become ready in time, again and again.
     CircuitOpen,
-    /// It runs changed content and has failed: no other workload of its monitor follows.
+    /// The workload runs changed content and has failed: no other workload of its monitor follows.
     Stage {
-        /// What shows that the workload has failed.
+        /// The fault that shows that the workload has failed.
         fault: RolloutFault,
         /// The content, as a keyed digest.
         content: String,
-        /// The last content that worked, where another one is known.
+        /// The last other content that worked, if known.
         last_good: Option<String>,
     },
 }
@@ -106,20 +107,20 @@ impl Failure {
     }
 }
 
-/// How urgent it is that a person looks.
+/// How urgently a person should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concern {
-    /// Something is due, or is not going to happen, and that will not go away by itself in time.
+    /// Something is due, or is not going to happen, and will not resolve itself in time.
     Worrying,
     /// It goes on by itself.
     UnderWay,
-    /// Nothing is to be done.
+    /// A person need not do anything.
     Settled,
 }
 
 impl RestartState {
-    /// The word for it. A wait that ends by nothing but a person, or after an hour, is `Stopped`; one for what
-    /// is not known, `Unknown`.
+    /// The word for the state. A wait that only a person ends, or an hour, is `Stopped`; a wait for knowledge
+    /// is `Unknown`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Failed(_) => "Failed",
@@ -140,13 +141,13 @@ impl RestartState {
         }
     }
 
-    /// The word for why it stands so.
+    /// The word for the reason of the state.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Failed(failure) => failure.as_str(),
             Self::Waiting(wait) => wait.reason.as_str(),
             Self::Unwatched => "NotAsked",
-            // Of `copyrator plan`, too: nothing happens but that it is recorded.
+            // `copyrator plan` uses this word, too: only the record is written.
             Self::Unrecorded => "Recorded",
             Self::Unauthorized(_)
             | Self::Held { .. }
@@ -159,7 +160,7 @@ impl RestartState {
         }
     }
 
-    /// Its place in a list, the worst first.
+    /// The place of the state in a list, the worst first.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Failed(_) => 0,
@@ -179,7 +180,7 @@ impl RestartState {
         }
     }
 
-    /// How urgent it is that a person looks.
+    /// How urgently a person should look.
     pub fn concern(&self) -> Concern {
         match self {
             Self::Failed(_)
@@ -195,7 +196,7 @@ impl RestartState {
         }
     }
 
-    /// The wait that it is, if it is one.
+    /// The wait, if the state is one.
     pub fn wait(&self) -> Option<Wait> {
         match self {
             Self::Waiting(wait) => Some(*wait),

@@ -1,5 +1,5 @@
-//! Whether pods run older content than the record says: a restart that somebody took back, paused or overwrote before
-//! its last pod was replaced. The record is what we wrote; the pods are what runs.
+//! Whether pods run older content than the record says: a restart that somebody took back, paused or
+//! overwrote before its last pod was replaced. The record is what we wrote; the pods are what runs.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,23 +10,24 @@ use super::{
 };
 use crate::model::{PodsSeen, Rollout, WaitReason};
 
-/// A workload may change every second while it rolls out: its pods are listed again no sooner.
+/// How soon pods are listed again after a change: a workload may change every second while it rolls out.
 const AGAIN_AT_ONCE: SignedDuration = SignedDuration::from_secs(10);
-/// A list of pods for the latest version of a workload counts for so long, a little less than a sweep takes to come again.
+/// How long a list of pods for the latest version of a workload counts: a little less than the sweep's
+/// interval.
 const AGAIN_ANYWAY: SignedDuration = SignedDuration::from_mins(55);
 
-/// A list of pods, as far as it decides.
+/// A list of pods, if it is recent enough to decide by.
 pub(super) struct Listed<'w> {
-    /// The list, where there is one that counts.
+    /// The list, if one counts.
     pub(super) seen: Option<&'w PodsSeen>,
-    /// When the pods are to be listed again, since the workload has changed after the list.
+    /// When to list the pods again, if the workload has changed since the list.
     pub(super) again: Option<Timestamp>,
 }
 
 impl Case<'_> {
-    /// The time before which a pod began that runs older content, where nothing but the pods can tell. `None` where all
-    /// of them run the recorded content: our record is of a time when no old pod was left, or the controller replaces
-    /// all pods by the template of our restart.
+    /// The time before which pods with older content began, if only the pods can show that. `None` if all
+    /// pods run the recorded content: our record is from a time when no old pod was left, or the controller
+    /// replaces all pods by the template of our restart.
     pub(super) fn doubted_before(&self) -> Option<Timestamp> {
         let (restarts, changed) = (&self.facts.restarts, self.content.changed_at);
         if restarts.verified {
@@ -42,8 +43,8 @@ impl Case<'_> {
         (!is_vouched_for).then(|| changed.map_or(restart, |changed| changed.min(restart)))
     }
 
-    /// The latest list of its pods. Another version of the workload may have other pods, so that its pods are listed
-    /// again.
+    /// The latest list of the workload's pods. If the workload has changed since, it may have other pods, and
+    /// they are listed again.
     pub(super) fn listed(&self) -> Listed<'_> {
         let Some(seen) = self.world.pods(self.key) else { return Listed { seen: None, again: None } };
         let age = self.now.duration_since(seen.at).abs();
@@ -53,7 +54,7 @@ impl Case<'_> {
         Listed { seen: Some(seen).filter(|_| age <= counts_for), again }
     }
 
-    /// Why old pods stay, where the record says that nothing is to be replaced.
+    /// Why old pods stay although the record says that none is to be replaced.
     pub(super) fn taken_back(&self, old: usize) -> TakenBack {
         let restarts = &self.facts.restarts;
         let what = match (restarts.recorded, self.facts.rollout) {
@@ -67,7 +68,8 @@ impl Case<'_> {
         TakenBack { old, what, manager: writer.map(|writer| writer.manager.clone()), is_traced }
     }
 
-    /// When the record was last written, by whomever: a `restart-now` from before that was said of another restart.
+    /// When the record was last written, by any manager: an earlier `restart-now` was meant for another
+    /// restart.
     fn last_record(&self) -> Option<Timestamp> {
         let restarts = &self.facts.restarts;
         let by_other = restarts.other_writer.as_ref().filter(|_| restarts.recorded.is_none());
@@ -75,8 +77,8 @@ impl Case<'_> {
     }
 }
 
-/// Old pods stay until their owner, or somebody who says `restart-now`, has them replaced. The reconciler does not
-/// repeat the restart: whoever took it back may have wanted the old pods.
+/// Shut while old pods stay, until their owner or a `restart-now` has them replaced. The reconciler does not
+/// repeat the restart: the user who took it back may have wanted the old pods.
 pub(super) fn undone(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if case.is_nudged(pods.since, case.last_record()) {
         return Ok(());

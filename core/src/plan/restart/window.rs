@@ -1,4 +1,4 @@
-//! Whether a monitor's window is open, and else when it opens.
+//! Whether a monitor's window is open, or when it opens.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
 /// Whether the windows of all these monitors are open for a workload whose content changed at `since`.
 ///
 /// # Errors
-/// The one that opens last is closed until then.
+/// The wait for the window that opens last.
 pub(super) fn opens(
     world: &World,
     monitors: &BTreeSet<NamespacedName>,
@@ -26,7 +26,7 @@ pub(super) fn opens(
     closed.into_iter().map(|(_, wait)| wait).max_by_key(|wait| wait.until).map_or(Ok(()), Err)
 }
 
-/// The monitors whose window is closed for such a workload, and until when.
+/// The monitors whose window is closed for such a workload, each with its wait.
 pub(super) fn shut<'m>(
     world: &World,
     monitors: &'m BTreeSet<NamespacedName>,
@@ -42,8 +42,8 @@ pub(super) fn shut<'m>(
     closed.collect()
 }
 
-/// Open is what began at most its duration ago. One search forwards tells both whether and when: what opens
-/// first after that moment has opened by now, or is the next.
+/// A window is open if it began at most its duration ago. One search forwards from that moment answers
+/// whether and when: the first opening has either passed by now, or is the next.
 fn is_open(window: &CompiledWindow, now: Timestamp) -> Result<(), Wait> {
     let duration = SignedDuration::try_from(window.duration).unwrap_or(SignedDuration::MAX);
     let from = now.checked_sub(duration).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! The plan of one workload: how it stands, what to do, and what is lacking or has to pass first.
+//! The plan of one workload: its state, its action, and the facts that are lacking.
 
 use jiff::Timestamp;
 
@@ -13,34 +13,34 @@ use crate::{
     plan::Need,
 };
 
-/// One workload: how it stands, what to do now, what is lacking to decide, and when to look again by the
-/// clock.
+/// The plan of one workload: its state, the action to take now, the facts to fetch first, and when to plan
+/// again by the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadPlan {
-    /// How the workload stands before the action.
+    /// The workload's state before the action.
     pub state: RestartState,
-    /// What to do now.
+    /// The action to take now.
     pub action: Option<RestartAction>,
-    /// What must be fetched to decide.
+    /// The facts to fetch before a decision.
     pub needs: Vec<Need>,
-    /// When to plan again though nothing has happened.
+    /// When to plan again even without an event.
     pub recheck: Option<Timestamp>,
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
-    /// How its restart goes, once the action is done: to be remembered where others wait for it.
+    /// The progress of its restart once the action is done, to remember if others wait for it.
     pub restarted: Option<LastRestart>,
-    /// What has changed, where a restart is due; empty where only keys have gone.
+    /// The objects that have changed, if a restart is due; empty if only keys have gone.
     pub causes: Vec<Cause>,
 }
 
 /// One thing to do to a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartAction {
-    /// Record the content that it runs with: no restart.
+    /// Record the content that the workload runs with, without a restart.
     Adopt {
         /// The value of the applied label to write.
         label: String,
-        /// How its restarts have gone, for the labels that say so.
+        /// The track record, for the labels.
         track: TrackRecord,
     },
     /// Change the pod template's annotation, and record the content, in one request.
@@ -49,20 +49,20 @@ pub enum RestartAction {
         label: String,
         /// The pod template's annotation.
         stamp: String,
-        /// How its restarts have gone, this one included, for the labels that say so.
+        /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Record that pods are to be replaced one by one: the first step of it, so that nothing of it is only in
+    /// Record that pods are to be replaced one by one. This is the first step, so the plan is never only in
     /// memory.
     Begin {
         /// The value of the applied label to write.
         label: String,
-        /// How its restarts have gone, this one included, for the labels that say so.
+        /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
     /// Remove these pods; the controller makes new ones.
     RemovePods {
-        /// For this content, as it will be recorded.
+        /// The content that the pods are removed for, as it will be recorded.
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
@@ -72,7 +72,7 @@ pub enum RestartAction {
 }
 
 impl RestartAction {
-    /// Whether pods are replaced for it.
+    /// Whether the action belongs to a restart, in which pods are replaced.
     pub fn restarts(&self) -> bool {
         !matches!(self, Self::Adopt { .. })
     }

@@ -1,21 +1,21 @@
-//! The cost of judging. Formats have bounds of their own, and are only counted where other requests wait. The
-//! cost of expressions, schemas and regular expressions is estimated before they run, and taken from a
-//! budget.
+//! The budget for judging one write. The cost of expressions, schemas and regular expressions is estimated
+//! before they run, and deducted from the budget. Checks of formats have bounds of their own; only a brief
+//! budget pays for them.
 
 use std::ops::{Deref, DerefMut};
 
 use copyrator_cel::Exhausted;
 
-/// What all policies together may spend on one write, in nanoseconds of an ordinary core. It leaves time to
-/// answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
+/// The time budget of all policies together for one write, in nanoseconds of an ordinary core. It leaves time
+/// to answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
 pub(super) const TIME: u64 = 500_000_000;
 /// The bytes that evaluating one expression may allocate: many reviews share the webhook's memory.
 const MEMORY: u64 = 24 << 20;
-/// The time budget where requests are read and others wait, in nanoseconds.
+/// The time budget, in nanoseconds, for judging on the thread that reads requests, while other requests wait.
 const BRIEF_TIME: u64 = 1_000_000;
 const BRIEF_MEMORY: u64 = 1 << 20;
 
-/// What is left to spend on one write.
+/// The remaining budget of one write.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: copyrator_cel::Budget,
@@ -43,13 +43,13 @@ impl DerefMut for Budget {
 }
 
 impl Budget {
-    /// A millisecond, for a judgement that other requests wait for. If it is too short, nothing that was
-    /// found counts.
+    /// Returns a budget of a millisecond, for judging while other requests wait. If it does not suffice, the
+    /// caller discards the results.
     pub(super) fn brief() -> Self {
         Self { left: copyrator_cel::Budget::new(BRIEF_TIME, BRIEF_MEMORY), is_brief: true }
     }
 
-    /// Pays for a check with bounds of its own, where other requests wait.
+    /// Pays for a check with bounds of its own, if the budget is brief.
     pub(super) fn spend_if_brief(&mut self, time: u64) -> Result<(), Exhausted> {
         if self.is_brief { self.spend(time) } else { Ok(()) }
     }

@@ -18,9 +18,9 @@ pub struct Candidate<'a> {
     pub namespace: Cow<'a, str>,
     /// Its name, or the prefix that the API server will generate one from.
     pub name: Cow<'a, str>,
-    /// Its labels; `None` where `metadata.labels` is not a map.
+    /// Its labels; `None` if `metadata.labels` is absent or null.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Its annotations; `None` where `metadata.annotations` is not a map.
+    /// Its annotations; `None` if `metadata.annotations` is absent or null.
     pub annotations: Option<BTreeMap<String, String>>,
     /// Whether it is marked for deletion.
     pub deleting: bool,
@@ -32,7 +32,7 @@ pub struct Candidate<'a> {
     pub(super) raw: &'a str,
 }
 
-/// Why an object cannot be read. Messages never quote the object.
+/// The reason why an object cannot be read. Messages never quote the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CandidateError {
     /// The JSON is not that of an object of this kind.
@@ -154,8 +154,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// An object of which only kind, name and labels are known: whether a policy covers it depends on nothing
-    /// else.
+    /// Returns an object of which only kind, namespace, name and labels are known: they alone decide whether
+    /// a policy covers it.
     pub fn of_metadata(
         kind: PolicyKind,
         namespace: &'a str,
@@ -176,7 +176,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The same object without its content, for trying other labels.
+    /// Returns the object without its content, for trying other labels.
     pub fn without_data(&self) -> Candidate<'_> {
         Candidate {
             kind: self.kind,
@@ -202,7 +202,7 @@ impl<'a> Candidate<'a> {
         self.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// The marks of a copy, if all of them are there; the caller verifies them.
+    /// Returns the marks of a copy, if the object has all of them; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
         let place = (self.kind.content()?, &*self.namespace, &*self.name);
         CopyMarks::read(place, |key| self.annotation(key).map(Into::into))
@@ -241,8 +241,8 @@ impl<'a> Candidate<'a> {
             .collect()
     }
 
-    /// Whether content and visible metadata are the same: at most finalizers, owners, the deletion or
-    /// bookkeeping by the API server differ.
+    /// Whether both have the same content and visible metadata. Finalizers, owners, the deletion and the API
+    /// server's bookkeeping may differ.
     pub fn same_but_for_bookkeeping(&self, other: &Self) -> bool {
         self.data == other.data
             && self.labels.iter().flatten().eq(other.labels.iter().flatten())

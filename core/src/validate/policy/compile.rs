@@ -79,8 +79,8 @@ impl CompiledPolicy {
         })
     }
 
-    /// Whether the policy covers the object, given the labels of its namespace; `None` where these decide and
-    /// are not known.
+    /// Whether the policy covers the object, given the labels of its namespace; `None` if these decide and
+    /// are unknown.
     pub fn covers(
         &self,
         object: &Candidate<'_>,
@@ -89,7 +89,7 @@ impl CompiledPolicy {
         self.scope.covers(object, namespace)
     }
 
-    /// The same where the labels of the object are not known: whether it would be covered with any of them.
+    /// Whether the policy could cover the object with some labels of its own; `None` as for [`Self::covers`].
     pub fn may_cover(
         &self,
         object: &Candidate<'_>,
@@ -98,7 +98,7 @@ impl CompiledPolicy {
         self.scope.may_cover(object, namespace)
     }
 
-    /// Whether it can cover an object in this namespace, which has these labels.
+    /// Whether the policy can cover an object in a namespace with this name and these labels.
     pub fn reaches(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         self.scope.reaches(namespace, labels)
     }
@@ -113,15 +113,15 @@ impl CompiledPolicy {
         &self.defaults
     }
 
-    /// All violations by an object as it stands. Rules that only concern writes are left out.
+    /// Returns all violations by a stored object. Rules that only concern writes are skipped.
     pub fn judge_standing(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         let mut violations = self.judge_content(judgement);
         violations.extend(self.expressions.judge(judgement, None, None));
         violations
     }
 
-    /// Whether judging may take many times the object's size in memory: documents are unpacked, and
-    /// expressions make values.
+    /// Whether judging may need many times the object's size in memory: documents are unpacked, and
+    /// expressions allocate values.
     pub fn is_heavy(&self) -> bool {
         self.expressions.is_any() || self.data.iter().any(Data::unpacks)
     }
@@ -160,7 +160,7 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A policy that demands nothing is mostly a mistake, such as a field in the wrong place.
+/// Refuses a policy without demands: it is mostly a mistake, such as a field in the wrong place.
 fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let nothing = spec.data.is_empty()
         && spec.validations.is_empty()

@@ -97,12 +97,12 @@ impl Data {
         }
     }
 
-    /// Whether values are read as documents, which can be much larger in memory than their text.
+    /// Whether the rule parses values as documents, which can be much larger in memory than their text.
     pub(super) fn unpacks(&self) -> bool {
         self.schema.is_some() || self.format.is_some_and(format::unpacks)
     }
 
-    /// All violations of the rule by the keys as they are.
+    /// Returns all violations of the rule by the object's keys.
     pub(super) fn judge(&self, judgement: &mut Judgement<'_>) -> Vec<Violation> {
         if self.format == Some(Format::TlsPair) {
             return self.judge_pair(judgement).into_iter().collect();
@@ -177,7 +177,7 @@ impl Data {
         Some(violation)
     }
 
-    /// The keys of an immutable rule that were set and are now changed or gone.
+    /// Returns a violation for each key of an immutable rule that the write changes or removes.
     pub(super) fn judge_change(&self, new: &Candidate<'_>, old: &Candidate<'_>) -> Vec<Violation> {
         if !self.immutable {
             return Vec::new();
@@ -227,7 +227,7 @@ fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Opti
     span.map_err(|_| problems.push(invalid(&field, "is longer than time lasts; write hours"))).ok()
 }
 
-/// What is wrong with a value that does not match the pattern, and the fix.
+/// Returns the fault of a value that does not match the pattern, and the fix.
 fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow<'static, str>, String)> {
     let matched = match std::str::from_utf8(value) {
         Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Position;
 
-/// What is wrong with a value, where, and what to write instead. It contains no part of the value.
+/// A fault of a value: what is wrong, where, and what to write instead. It never quotes the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: Cow<'static, str>,

@@ -1,19 +1,19 @@
-//! Which policies share a hook: those with the same `failurePolicy` that apply in the same namespaces.
+//! Groups of policies that share a hook: policies with the same `failurePolicy` and the same namespaces.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use crate::{api::ConfigPolicySpec, digest::hex, validate::is_literal};
 
-/// Sixteen hexadecimal digits that are equal for policies that share a hook: a digest of the `failurePolicy`,
-/// and of the namespaces as far as the API server can select them.
+/// Returns sixteen hexadecimal digits, the same for all policies that share a hook: a digest of the
+/// `failurePolicy`, and of the namespaces as far as the API server can select them.
 pub fn policy_group(policy: &ConfigPolicySpec) -> String {
     let said = format!("{:?} {:?}", policy.failure_policy, in_namespaces(policy));
     let digest = ring::digest::digest(&ring::digest::SHA256, said.as_bytes());
     hex(&digest.as_ref()[..8])
 }
 
-/// The requirements on a namespace's labels: the policy's selector, and none of the excluded names. The API
-/// server cannot exclude by glob.
+/// Returns the requirements on a namespace's labels: the policy's selector, and `NotIn` for the excluded
+/// names. The API server cannot exclude by glob.
 pub fn in_namespaces(policy: &ConfigPolicySpec) -> Vec<LabelSelectorRequirement> {
     let mut names: Vec<String> =
         policy.match_.exclude_namespaces.iter().filter(|name| is_literal(name)).cloned().collect();
@@ -29,8 +29,8 @@ pub fn in_namespaces(policy: &ConfigPolicySpec) -> Vec<LabelSelectorRequirement>
     all
 }
 
-/// A selector as a list of requirements in order, to which others can be added (two maps could set one label
-/// to two values).
+/// Returns a selector as a sorted list of requirements. Others can be added to a list (two maps could require
+/// two values of one label).
 pub fn requirements(selector: Option<&LabelSelector>) -> Vec<LabelSelectorRequirement> {
     let labels = selector.into_iter().flat_map(|selector| selector.match_labels.iter().flatten());
     let labels = labels.map(|(key, value)| LabelSelectorRequirement {

@@ -1,4 +1,4 @@
-//! What all policies that judge one version of an object share: their budget, and results that hold for all.
+//! The judgement of one version of an object. All policies share its budget and its cached results.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,29 +11,29 @@ use jiff::Timestamp;
 use super::{Budget, Candidate, fault::Fault, format};
 use crate::{api::Format, decoded::Decoded};
 
-/// The judgement of one version of an object.
+/// One version of an object, with the budget and the cached results of judging it.
 pub struct Judgement<'o> {
     pub(super) object: &'o Candidate<'o>,
     /// The time of judgement, for the expiry of certificates.
     pub(super) now: Timestamp,
     pub(super) budget: Budget,
-    /// The results of parsing values: values can be long, and many policies ask for the same.
+    /// Cached results of parsing values: values can be long, and many policies check the same format.
     read: BTreeMap<(Format, &'o str), Result<(), Fault>>,
     as_object: Option<Value>,
     as_text: Option<Value>,
-    /// The results of expressions, by their text. Each version of an object is judged either beside one other
-    /// version or alone.
+    /// Cached results of expressions, by their text. A judgement always has the same old version, or none, so
+    /// the text suffices as the key.
     pub(super) evaluated: BTreeMap<Arc<str>, Outcome>,
 }
 
 impl<'o> Judgement<'o> {
-    /// A judgement with the whole budget.
+    /// Creates a judgement with the whole budget.
     pub fn new(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::default(), object, now)
     }
 
-    /// A judgement that other requests wait for. If it [falls short](Judgement::fell_short), nothing that was
-    /// found counts.
+    /// Creates a judgement with a brief budget, while other requests wait. If it [falls
+    /// short](Judgement::fell_short), the caller discards the results.
     pub fn brief(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::brief(), object, now)
     }
@@ -65,8 +65,8 @@ impl<'o> Judgement<'o> {
         found
     }
 
-    /// The whole object, as expressions see it; `None` where it cannot be read, which must not look like an object without fields. Deep
-    /// `managedFields`, which anybody may write, are left out.
+    /// Returns the whole object as a CEL value; `None` if it cannot be read, which must not look like an
+    /// object without fields. Deep `managedFields`, which any user may write, are omitted.
     pub(super) fn as_object(&mut self) -> Option<Value> {
         if self.as_object.is_none() {
             let decoded = serde_json::from_str::<Decoded<serde_json::Value>>(self.object.raw).ok();
@@ -75,7 +75,7 @@ impl<'o> Judgement<'o> {
         self.as_object.clone()
     }
 
-    /// The decoded data, as expressions see it that read these keys of it; `None` for all keys.
+    /// Returns the decoded data of these keys as a CEL value. `None` stands for all keys.
     pub(super) fn as_text(&mut self, keys: Option<Vec<&str>>) -> Value {
         let data = &self.object.data;
         match (keys, &self.as_text) {
@@ -88,7 +88,7 @@ impl<'o> Judgement<'o> {
     }
 }
 
-/// Entries of the data as a map of expressions: texts, and bytes where a value is no text.
+/// Converts entries of the data to a CEL map: strings, or bytes if a value is not UTF-8.
 fn texts<'d>(entries: impl Iterator<Item = (&'d str, &'d [u8])>) -> Value {
     let entries = entries.map(|(key, value)| {
         let value = match std::str::from_utf8(value) {
@@ -100,7 +100,7 @@ fn texts<'d>(entries: impl Iterator<Item = (&'d str, &'d [u8])>) -> Value {
     Value::Map(Map { map: Arc::new(entries.collect::<HashMap<_, _>>()) })
 }
 
-/// The result of an expression, shared by all policies that have it.
+/// The result of an expression, shared by all policies that contain the expression.
 pub(super) enum Outcome {
     Holds,
     Fails,

@@ -4,7 +4,7 @@ use copyrator_cel::{Pattern, PatternError};
 
 use crate::{api::Problem, validate::invalid};
 
-/// Compiles a pattern to match whole texts only, or reports at `field` what is wrong with it.
+/// Compiles a pattern to match whole texts only, or reports its problem at `field`.
 pub(super) fn whole(field: &str, pattern: &str, problems: &mut Vec<Problem>) -> Option<Pattern> {
     let report = |error| {
         let message = match error {

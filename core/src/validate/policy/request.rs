@@ -20,7 +20,7 @@ pub struct RequestFacts {
     pub name: String,
     /// The namespace of the request, as the API server gives it.
     pub namespace: String,
-    /// Whether the API server will store nothing.
+    /// Whether the request is a dry run: the API server stores nothing.
     pub dry_run: bool,
     /// The user who sends the request.
     pub user_info: RequestUser,

@@ -50,8 +50,7 @@ impl Scope {
         }
     }
 
-    /// Whether the policy covers the object; `None` where the labels of its namespace decide and are not
-    /// known yet.
+    /// Whether the policy covers the object; `None` if the labels of its namespace decide and are unknown.
     pub(super) fn covers(
         &self,
         object: &Candidate<'_>,
@@ -66,13 +65,13 @@ impl Scope {
         }
     }
 
-    /// Whether it can cover an object in this namespace, which has these labels.
+    /// Whether the policy can cover an object in a namespace with this name and these labels.
     pub(super) fn reaches(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         let selects = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
         !self.exclude.matches(namespace) && self.namespace_selector.as_ref().is_none_or(selects)
     }
 
-    /// The same where the labels of the object are not known: whether it would be covered with any of them.
+    /// Whether the policy could cover the object with some labels of its own; `None` as for [`Self::covers`].
     pub(super) fn may_cover(
         &self,
         object: &Candidate<'_>,

@@ -40,21 +40,21 @@ pub struct Violation {
     pub place: Option<Position>,
     /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,
-    /// What to do about it, such as what to write instead.
+    /// The fix, such as what to write instead.
     pub fix: Cow<'static, str>,
-    /// The part of the object that makes it a violation: an update that leaves this part alone gets a
-    /// warning, no refusal.
+    /// The part of the object that causes the violation. An update that does not change this part gets a
+    /// warning, not a refusal.
     pub(super) subject: Subject,
 }
 
-/// The part of an object that makes a violation.
+/// The part of an object that causes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// These single parts of the object.
     Parts(BTreeSet<Part>),
     /// The size of all data.
     Size,
-    /// The change, not the object.
+    /// The change itself, not the object.
     Change,
 }
 
@@ -108,7 +108,7 @@ impl Violation {
         }
     }
 
-    /// A violation by what a write adds or removes, whatever was there before.
+    /// Returns a violation by what a write adds or removes, regardless of the old object.
     pub fn by_change(rule: &'static str, key: Option<String>, what: String, fix: &'static str) -> Self {
         Self {
             rule: rule.into(),
@@ -156,13 +156,13 @@ impl Violation {
     }
 }
 
-/// A longer word may be cut where the text ends.
+/// The longest word that is dropped rather than cut at the end of a text.
 const LONGEST_WORD: usize = 40;
 
-/// The text with control and direction characters escaped, and cut to `longest` bytes.
+/// Returns the text with control and direction characters escaped, cut to `longest` bytes.
 pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
     let text = text.into();
-    // Nearly every text is plain ASCII, and each message comes here more than once.
+    // Fast path: nearly every text is plain ASCII, and each message passes here more than once.
     if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.into_owned();
     }

@@ -1,4 +1,4 @@
-//! Judges what a write changes.
+//! Judges a write of one object by a policy.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use super::{
 
 /// A write of one object, to be judged by policies.
 pub struct Write<'w> {
-    /// The object as it would be.
+    /// The object after the write.
     pub new: Judgement<'w>,
-    /// The object as it is, with a budget of its own; absent for a creation.
+    /// The object before the write, with a budget of its own; absent on CREATE.
     pub old: Option<Judgement<'w>>,
     /// Makes the variable `request`, which few expressions use.
     pub request: Option<&'w dyn Fn() -> RequestFacts>,
@@ -27,18 +27,17 @@ impl Write<'_> {
 /// A violation, and whether the write causes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong, by which rule and in which key.
+    /// The fault, the rule of the policy and the key.
     pub violation: Violation,
-    /// Whether the object already had it in a part that the write leaves alone: then it is a warning, no
-    /// refusal.
+    /// Whether the object already had the violation, in a part that the write does not change. Such a
+    /// violation gets a warning, not a refusal.
     pub stands_already: bool,
 }
 
 impl CompiledPolicy {
-    /// All violations by the object, once written. `covered_before` says whether the policy covers the object
-    /// as it is, too: if not, no violation can have existed before. Once the budget for the object as it is
-    /// is spent, no violation counts as existing before, so that the write is refused rather than let through
-    /// unjudged.
+    /// Returns all violations by the object after the write. `covered_before` is whether the policy covers
+    /// the old object, too; if not, no violation can have existed before. If the budget of the old object is
+    /// exhausted, no violation counts as existing before: the write is refused rather than allowed unjudged.
     pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
         let Write { new, old, request } = write;
         let mut violations = self.judge_content(new);
@@ -60,7 +59,7 @@ impl CompiledPolicy {
         });
         let stood = before.map(|old| self.judge_standing(old)).unwrap_or_default();
         let before = old.as_ref().filter(|old| !old.budget.is_exhausted());
-        // There can be a violation for each of very many keys.
+        // A map, since each of very many keys can have a violation.
         let mut by_key: HashMap<_, Vec<&Subject>> = HashMap::new();
         for Violation { rule, key, subject, .. } in &stood {
             by_key.entry((rule, key)).or_default().push(subject);

@@ -1,13 +1,14 @@
 //! Fields that only a template's text may set. A template acts with the rights of its author, and the user
 //! who creates an instance, or labels a namespace, chooses what expressions give. So an expression never
-//! chooses the account or the node that pods run with, nor gives pods access to the host or to Secrets.
+//! chooses the ServiceAccount or the node of pods, and never gives pods access to the host or to Secrets.
 
 use serde_json::Value;
 
 use crate::{marks::never_carried, validate::printable};
 
-/// Fields of a pod's specification that are literal, wherever a kind has them, also as part of a longer name: `podSecurityContext`,
-/// `driverServiceAccount`. The last two are a claim's, which can take any volume that is there, and a binding's.
+/// Fields of a pod's spec that are literal in every kind, also at the end of a longer name:
+/// `podSecurityContext`, `driverServiceAccount`. The last two are fields of a PersistentVolumeClaim, which
+/// can bind any existing volume, and of a RoleBinding.
 const LITERAL: [&str; 22] = [
     "serviceAccountName",
     "serviceAccount",
@@ -32,12 +33,12 @@ const LITERAL: [&str; 22] = [
     "volumeName",
     "roleRef",
 ];
-/// Fields that the template's text must have; what is in them may come from expressions, since a Secret for each
-/// instance, or a node pool for each team, is common.
+/// Fields that must stand in the template's text. Their content may come from expressions, since a Secret for
+/// each instance, or a node pool for each team, is common.
 const WRITTEN: [&str; 6] =
     ["secretKeyRef", "secretRef", "imagePullSecrets", "nodeSelector", "affinity", "tolerations"];
-/// The fields of a pod's specification that expressions may give, in the kinds of Kubernetes that have one. All else is literal there:
-/// Kubernetes adds fields that give pods more.
+/// The fields of a pod's spec that expressions may set, in Kubernetes' own workload kinds. All other fields
+/// are literal there: new versions of Kubernetes add fields that give pods more rights.
 const OF_A_POD: [&str; 19] = [
     "activeDeadlineSeconds",
     "affinity",
@@ -59,7 +60,7 @@ const OF_A_POD: [&str; 19] = [
     "topologySpreadConstraints",
     "volumes",
 ];
-/// The same of a container.
+/// The fields of a container that expressions may set.
 const OF_A_CONTAINER: [&str; 22] = [
     "args",
     "command",
@@ -84,31 +85,32 @@ const OF_A_CONTAINER: [&str; 22] = [
     "volumeMounts",
     "workingDir",
 ];
-/// What an expression may give of a volume. All else can reach Secrets, the host or other volumes.
+/// The fields of a volume that expressions may set. All other fields can reach Secrets, the host or other
+/// volumes.
 const OF_A_VOLUME: [&str; 4] = ["name", "emptyDir", "configMap", "downwardAPI"];
-/// Of other volumes, the text must have this field, and its name may come from an expression.
+/// A field of a volume that must stand in the template's text; the claim's name may come from an expression.
 const CLAIM: &str = "persistentVolumeClaim";
-/// Of metadata, what an expression may give.
+/// The fields of metadata that expressions may set.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
-/// The security profile of a container, as an annotation of its pod.
+/// The prefix of a pod's annotations that set the AppArmor profiles of its containers.
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// The longest path in a message, in bytes: an instance chooses the keys.
 const LONGEST_PATH: usize = 256;
 
-/// In which field a value stands, as far as it matters for what must be literal.
+/// The place of a field in a manifest, which decides whether the field must be literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldContext {
-    /// Where nothing is restricted: labels, the data of a ConfigMap, a status.
+    /// A place without restrictions: labels, the data of a ConfigMap, a status.
     Free,
     /// Any field that is none of the others.
     Elsewhere,
-    /// In a kind of Kubernetes that makes pods, where a field `template` is that of a pod.
+    /// In a workload kind of Kubernetes, whose field `template` is a pod template.
     Workload,
     /// In the template of a pod.
     PodTemplate,
-    /// In the specification of a pod.
+    /// In the spec of a pod.
     Pod,
-    /// In a list of containers of it.
+    /// In a list of containers of a pod.
     Containers,
     /// One entry of that list.
     Container,
@@ -123,7 +125,7 @@ pub(super) enum FieldContext {
 }
 
 impl FieldContext {
-    /// Where the fields of an object stand.
+    /// Returns the place of an object's fields.
     pub(super) fn of_object(object: &Value) -> Self {
         let group =
             object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map(|(group, _)| group);
@@ -136,7 +138,7 @@ impl FieldContext {
         }
     }
 
-    /// Where the value of this field stands.
+    /// Returns the place of the value of this field.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
             Self::Free | Self::Keys => Self::Free,
@@ -151,7 +153,7 @@ impl FieldContext {
         }
     }
 
-    /// Where an item of a list stands.
+    /// Returns the place of a list's items.
     pub(super) fn item(self) -> Self {
         match self {
             Self::Volumes => Self::Volume,
@@ -161,7 +163,7 @@ impl FieldContext {
         }
     }
 
-    /// Whether there must be no expression in this field, here.
+    /// Whether this field must contain no expression in this place.
     pub(super) fn is_literal(self, name: &str) -> bool {
         match self {
             Self::Free | Self::Keys | Self::Metadata => false,
@@ -174,7 +176,7 @@ impl FieldContext {
         }
     }
 
-    /// Whether an expression must not give this field, here.
+    /// Whether the result of an expression must not contain this field in this place.
     fn is_kept(self, name: &str) -> bool {
         match self {
             Self::Free => false,
@@ -186,7 +188,7 @@ impl FieldContext {
     }
 }
 
-/// Whether it is one of [`LITERAL`], or ends with one as its last words.
+/// Whether the name is one of [`LITERAL`], or has one as its last words.
 fn is_of_literal(name: &str) -> bool {
     LITERAL.iter().any(|field| {
         let end = name.len().checked_sub(field.len()).and_then(|at| name.get(at..));
@@ -195,8 +197,7 @@ fn is_of_literal(name: &str) -> bool {
     })
 }
 
-/// The first field, in what an expression gave, that only the template's text may set: its path below the
-/// expression.
+/// Returns the path of the first field in an expression's result that only the template's text may set.
 pub(super) fn smuggled(value: &Value, context: FieldContext) -> Option<String> {
     let path = match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {

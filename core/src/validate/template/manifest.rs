@@ -1,4 +1,5 @@
-//! What an object of a template may be: of a kind that is rendered, and without the fields that only Kubernetes or Copyrator sets.
+//! Checks the manifests of a template's objects: templates must render their kinds, and they must lack the
+//! fields that only Kubernetes or Copyrator sets.
 
 use serde_json::Value;
 
@@ -10,12 +11,12 @@ use crate::{
     validate::{invalid, selector::is_label_value, template_kinds::never_rendered},
 };
 
-/// Types of Secrets that hold a token, which would give the rights of an account to everybody who reads them.
+/// Types of Secrets that contain a token. Every reader of such a Secret would get the rights of an account.
 const TOKENS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
 /// The fields of metadata that a template sets.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// What is wrong with an apiVersion.
+/// Returns the problem of an apiVersion; `None` if it is valid.
 pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     let mut parts = api_version.split('/').rev();
     let is_word = |word: &str| {
@@ -33,7 +34,7 @@ pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a kind.
+/// Returns the problem of a kind; `None` if it is valid.
 pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     match kind {
         "" => Some("is missing, as in Deployment"),
@@ -45,7 +46,7 @@ pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Finds what is wrong with an object of a template, as written; `at` is its field.
+/// Reports the problems of an object's manifest before it is rendered; `at` is its path.
 pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut Vec<Problem>) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -91,7 +92,8 @@ pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut 
     }
 }
 
-/// What is wrong with an object's metadata, by field. As written, texts with expressions are left for later.
+/// Returns the problems of an object's metadata, by field. Before rendering (`is_written`), texts with
+/// expressions are skipped.
 pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, String)> {
     let metadata = &object["metadata"];
     let is_workload = WorkloadKind::ALL
@@ -110,7 +112,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
     match &metadata["name"] {
         name if is_later(name) => {}
         Value::String(name) if NameKind::Object.is_name(name) => {}
-        // RBAC takes any segment of a path.
+        // RBAC accepts any path segment as a name.
         Value::String(name) if object["kind"] == "RoleBinding" && NameKind::RoleBinding.is_name(name) => {}
         _ => say("name".into(), "is not an object name: lower-case letters, digits, - and ., at most 253"),
     }
@@ -126,7 +128,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
         };
         for (key, value) in entries {
             let what = match value {
-                // It asks for the restarts of this very object, and not for those of a copy.
+                // The annotation asks for restarts of this workload itself, not of a copy.
                 _ if key == RESTART && field == "annotations" && is_workload => match value {
                     Value::String(_) => continue,
                     _ => "must be a text, as in \"true\"",
@@ -144,8 +146,8 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
     faults
 }
 
-/// What is wrong with the metadata in an object, such as that of pods, by field: Copyrator writes labels and annotations of its own there,
-/// and what a template says of them it would put back after each restart.
+/// Returns the problems of nested metadata, such as a pod template's, by field. Copyrator writes its own
+/// labels and annotations there; a template that sets them would revert them after each restart.
 pub(super) fn nested_faults(object: &Value) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata") {
@@ -182,7 +184,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
     }
 }
 
-/// What is wrong with a label or annotation of another tool, or of Copyrator.
+/// The problem of a label or annotation that belongs to another tool or to Copyrator.
 const NEVER_CARRIED: &str =
     "is not taken: the tool that the key belongs to would take the object for its own";
 

@@ -1,4 +1,4 @@
-//! A value of a template, compiled: literal as far as it goes, with expressions in it.
+//! Compiled values of a manifest: literals and expressions.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,9 +14,9 @@ use crate::{api::Problem, validate::invalid};
 /// A value of a manifest, with its expressions compiled.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// No expression is in it.
+    /// A value without expressions.
     Literal(Value),
-    /// The value is what one expression gives.
+    /// A value that is the result of one expression.
     Whole(Formula, FieldContext),
     /// A text with expressions in it.
     Text(Vec<Segment>),
@@ -33,7 +33,7 @@ pub(super) enum Segment {
     Expression(Formula),
 }
 
-/// An expression, and how the user wrote it.
+/// A compiled expression, and its source text.
 #[derive(Debug)]
 pub(super) struct Formula {
     pub(super) source: Arc<str>,
@@ -41,7 +41,7 @@ pub(super) struct Formula {
 }
 
 impl Formula {
-    /// Whether it reads the annotations of the namespace.
+    /// Whether the expression reads the annotations of the namespace.
     pub(super) fn reads_annotations(&self) -> bool {
         self.expression.paths().iter().any(|path| {
             path.variable == "namespaceObject"
@@ -49,19 +49,19 @@ impl Formula {
         })
     }
 
-    /// Whether it reads more of the namespace than its name, such as its labels.
+    /// Whether the expression reads more of the namespace than the name, such as labels.
     pub(super) fn reads_namespace(&self) -> bool {
         let is_name = |path: &Path| path.steps.len() >= 2 && path.steps[..2] == ["metadata", "name"];
         self.expression.paths().iter().any(|path| path.variable == "namespaceObject" && !is_name(path))
     }
 
-    /// The paths that it reads of the object that the template is rendered for.
+    /// Returns the paths that the expression reads of the object that the template is rendered for.
     pub(super) fn reads_object(&self) -> impl Iterator<Item = Vec<String>> {
         let paths = self.expression.paths().iter();
         paths.filter(|path| path.variable == "object").map(|path| path.steps.clone())
     }
 
-    /// The fields that it reads of that object's status.
+    /// Returns the fields that the expression reads of that object's status.
     pub(super) fn reads_status(&self) -> impl Iterator<Item = &str> {
         let paths = self.expression.paths().iter().filter(|path| path.variable == "object");
         let of_status = paths.filter(|path| path.steps.first().is_some_and(|step| step == "status"));
@@ -69,9 +69,9 @@ impl Formula {
     }
 }
 
-/// How many expressions a template has at most: each is read when the template is written.
+/// The maximum number of expressions in a template: each write of the template compiles all of them.
 const MOST_EXPRESSIONS: usize = 1024;
-/// What is wrong with an expression in a field of [`super::literal`].
+/// The problem of an expression in a field that [`super::literal`] restricts.
 pub(super) const MUST_BE_LITERAL: &str =
     "is literal: an expression here would let others choose it with the rights of the template's author";
 
@@ -82,13 +82,13 @@ pub(super) struct Compiler<'c> {
     expressions: usize,
 }
 
-/// The path of a field of what is at this path; empty: of the manifest itself.
+/// Returns the path of a field below `at`; an empty `at` is the manifest itself.
 pub(super) fn below(at: &str, field: &str) -> String {
     if at.is_empty() { field.to_owned() } else { format!("{at}.{field}") }
 }
 
 impl<'c> Compiler<'c> {
-    /// Compiles against these variables; what is wrong is added to `problems`.
+    /// Creates a compiler for these variables, which adds to `problems`.
     pub(super) fn new(environment: &'c Environment, problems: &'c mut Vec<Problem>) -> Self {
         Self { environment, problems, expressions: 0 }
     }
@@ -98,7 +98,7 @@ impl<'c> Compiler<'c> {
         self.node(at, object, FieldContext::of_object(object))
     }
 
-    /// Compiles an expression that must be true or false; it stands without `${}`.
+    /// Compiles an expression that must be true or false, written without `${}`.
     pub(super) fn condition(&mut self, at: &str, source: &str) -> Option<Formula> {
         if source.trim_start().starts_with("${") {
             self.problems.push(invalid(at, "is an expression: write it without ${ and }"));
@@ -201,7 +201,7 @@ impl<'c> Compiler<'c> {
 }
 
 impl Node {
-    /// Whether there is no expression in it.
+    /// Whether the value has no expression.
     pub(super) fn is_literal(&self) -> bool {
         matches!(self, Self::Literal(_))
     }
@@ -213,7 +213,7 @@ impl Node {
         }
     }
 
-    /// Every expression in it, however deep.
+    /// Returns every expression in the value, at any depth.
     pub(super) fn formulas(&self) -> Vec<&Formula> {
         match self {
             Self::Literal(_) => Vec::new(),
@@ -230,7 +230,7 @@ impl Node {
         }
     }
 
-    /// What its expressions read.
+    /// Returns the paths that its expressions read.
     pub(super) fn paths(&self) -> BTreeSet<&Path> {
         self.formulas().into_iter().flat_map(|formula| formula.expression.paths()).collect()
     }

@@ -1,4 +1,4 @@
-//! One object of a template: what its manifest says, and which expressions it holds.
+//! One object of a template: its compiled manifest, and the expressions in it.
 
 use super::{
     literal::FieldContext,
@@ -19,7 +19,7 @@ pub struct CompiledObject {
     pub api_version: String,
     /// The kind of the object, as the template writes it.
     pub kind: String,
-    /// Whether it is made anew where no update can change it.
+    /// Whether Copyrator deletes and recreates the object if no update can change it.
     pub recreate: Recreate,
     /// The object's own `deletionPolicy`; `None`: the template's.
     pub deletion: Option<DeletionPolicy>,
@@ -28,13 +28,13 @@ pub struct CompiledObject {
     pub(super) include: Option<Formula>,
     pub(super) name: Node,
     pub(super) body: Node,
-    /// The variable with its pods.
+    /// The name of the variable with the object's pods.
     pub(super) pods: String,
 }
 
 impl CompiledObject {
-    /// Compiles one object. `at` is its path in the spec, for problems, and `manifest_at` that of its manifest; `for_objects`
-    /// is whether it is rendered for objects.
+    /// Compiles one object. Problems name its path in the spec, `at`, and the path of its manifest,
+    /// `manifest_at`. `for_objects` is whether the template is rendered for objects.
     pub(super) fn compile(
         (at, manifest_at): (&str, &str),
         spec: &TemplateObject,
@@ -52,7 +52,7 @@ impl CompiledObject {
             let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
             compiler.problems.push(invalid(&format!("{at}.recreate"), why));
         }
-        // The name is part of the body, which reports what is wrong with it.
+        // The name is part of the body, whose compilation reports its problems.
         let reported = compiler.problems.len();
         let name = compiler.node(at, &spec.template["metadata"]["name"], FieldContext::Free);
         compiler.problems.truncate(reported);
@@ -70,17 +70,18 @@ impl CompiledObject {
         }
     }
 
-    /// The expressions that decide whether and how it is.
+    /// Returns the expressions of `includeWhen` and of the manifest.
     pub(super) fn formulas(&self) -> impl Iterator<Item = &Formula> {
         self.include.iter().chain(self.body.formulas())
     }
 
-    /// What tells the object from the others of an instance, as the template writes it: group, kind and name.
+    /// Returns a key that is unique among an instance's objects: group, kind and name, as the template writes
+    /// them.
     pub fn written_key(&self) -> String {
         format!("{} {} {}", group(&self.api_version), self.kind, self.written_name)
     }
 
-    /// The expression of `includeWhen`.
+    /// Returns the expression of `includeWhen`.
     pub fn condition(&self) -> Option<&str> {
         self.include.as_ref().map(|formula| &*formula.source)
     }
@@ -91,13 +92,13 @@ impl CompiledObject {
     }
 }
 
-/// Whether the data of an object of this kind goes with it: such an object is never made anew, and stays when its template no longer
-/// declares it.
+/// Whether deleting an object of this kind loses data. Copyrator never recreates such an object, and by
+/// default keeps it when its template no longer declares it.
 pub fn keeps_data(kind: &str) -> bool {
     ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }
 
-/// The variable with the pods of a workload, which an expression reads by the call `pods(id)`.
+/// Returns the name of the variable with a workload's pods, which an expression reads by the call `pods(id)`.
 pub(super) fn pods_of(id: &str) -> String {
     format!("pods({id})")
 }

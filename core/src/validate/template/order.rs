@@ -1,11 +1,12 @@
-//! The order of a template's objects: each after those that its expressions read.
+//! The order of a template's objects: each after the objects that its expressions read.
 
 use std::collections::BTreeSet;
 
-/// Sorts objects, given what each reads of the others, by index. Otherwise they keep their order.
+/// Sorts objects so that each comes after the objects that it `reads`, by index. Otherwise the objects keep
+/// their order.
 ///
 /// # Errors
-/// Objects that read each other in a circle, in its order.
+/// The objects of a cycle, in the order of the cycle.
 pub(super) fn order(reads: &[BTreeSet<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     let mut sorted: Vec<usize> = Vec::with_capacity(reads.len());
     while sorted.len() < reads.len() {
@@ -19,7 +20,7 @@ pub(super) fn order(reads: &[BTreeSet<usize>]) -> Result<Vec<usize>, Vec<usize>>
     Ok(sorted)
 }
 
-/// A circle among the objects that are not sorted, of which each reads another.
+/// Returns a cycle among the objects that are not sorted; each of these reads another one.
 fn circle(reads: &[BTreeSet<usize>], sorted: &[usize]) -> Vec<usize> {
     let mut walked = Vec::new();
     let mut at = (0..reads.len()).find(|index| !sorted.contains(index));

@@ -1,5 +1,5 @@
-//! How the objects of a template speak of each other: their ids, their order, and circles that each write would
-//! go round once more.
+//! Checks the references between a template's objects: their ids, their order, and feedback loops in which
+//! each write would cause the next.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use crate::{
     validate::{invalid, template_kinds::group},
 };
 
-/// Names that no object of a template can have, beside those that CEL reserves: variables, and libraries of functions.
+/// Ids that no object of a template can have, beside CEL's reserved words: variables, and libraries of
+/// functions.
 const TAKEN: [&str; 14] = [
     "base64",
     "format",
@@ -35,7 +36,7 @@ const TAKEN: [&str; 14] = [
 /// The kinds whose pods an expression can read.
 const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 
-/// Checks that each object can be told from the others.
+/// Checks that ids are valid and unique, and that no two objects have the same kind and name.
 pub(super) fn ids(objects: &[CompiledObject], problems: &mut Vec<Problem>) {
     let (mut known, mut slots) = (BTreeSet::new(), BTreeSet::new());
     for (index, object) in objects.iter().enumerate() {
@@ -65,7 +66,7 @@ pub(super) fn ids(objects: &[CompiledObject], problems: &mut Vec<Problem>) {
     }
 }
 
-/// Checks that pods are read of workloads only.
+/// Checks that expressions read the pods of workloads only.
 pub(super) fn pods<'f>(
     objects: &[CompiledObject],
     all: impl Iterator<Item = &'f Formula>,
@@ -83,7 +84,7 @@ pub(super) fn pods<'f>(
     }
 }
 
-/// Brings the objects into the order in which they can be made.
+/// Sorts the objects into the order in which they can be created.
 pub(super) fn sort(objects: &mut Vec<CompiledObject>, problems: &mut Vec<Problem>) {
     let reads = |one: &CompiledObject| {
         let is_read =
@@ -106,7 +107,7 @@ pub(super) fn sort(objects: &mut Vec<CompiledObject>, problems: &mut Vec<Problem
     }
 }
 
-/// What a template writes into a status, it must not read there: each write would cause the next.
+/// Reports expressions that read a status field that `writeStatus` writes: each write would cause the next.
 pub(super) fn feedback(
     spec: &CopyratorTemplateSpec,
     objects: &[CompiledObject],
@@ -138,7 +139,8 @@ pub(super) fn feedback(
     own.filter(is_fed_back).for_each(|formula| say("writeStatus", formula));
 }
 
-/// Taking objects over by a name that the instance chooses would let its creator choose whose.
+/// Refuses to take over objects whose names come from the instance: its creator would choose which object is
+/// taken over.
 pub(super) fn takeovers(
     spec: &CopyratorTemplateSpec,
     objects: &[CompiledObject],

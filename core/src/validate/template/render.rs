@@ -1,4 +1,5 @@
-//! Renders the objects of a template for one instance: a pure function of what its expressions read.
+//! Renders the objects of a template for one instance, as a pure function of the values that its expressions
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,37 +14,38 @@ use super::{
     visible::visible,
 };
 
-/// What rendering the objects of one instance may take, in nanoseconds of an ordinary core, and in bytes for what each
-/// expression makes.
+/// The budget for rendering the objects of one instance: nanoseconds of an ordinary core, and bytes that each
+/// expression may allocate.
 const TIME: u64 = 50_000_000;
 const MEMORY: u64 = 8 << 20;
 /// The largest object, in bytes of its texts and with something for each value. The API server takes less.
 const LARGEST: usize = 1 << 20;
-/// What a value counts beside its text.
+/// The bytes that each value counts in addition to its text.
 const A_VALUE: usize = 8;
 
-/// What a template is rendered for, and what is there of it already.
+/// The input of rendering: the namespace or object that a template is rendered for, and the rendered objects
+/// that exist.
 #[derive(Clone, Debug, Default)]
 pub struct Instance<'i> {
     /// The namespace, as an object.
     pub namespace: Option<&'i Value>,
-    /// The object that it is rendered for; `None` for a namespace.
+    /// The object that the template is rendered for; `None` if it is rendered for namespaces.
     pub object: Option<&'i Value>,
     /// The rendered objects that exist, by id. A foreign object of the same name is not among them.
     pub existing: BTreeMap<&'i str, &'i Value>,
-    /// The pods of those that are workloads, by id.
+    /// The pods of existing workloads, by the id of the workload.
     pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
-    /// The ids of those whose pods are read later: what reads them waits.
+    /// The ids of workloads whose pods are read later. Expressions that read these pods wait.
     pub pods_later: BTreeSet<&'i str>,
-    /// Why those could not be read that could not, by id.
+    /// The reason why an object could not be read, by id.
     pub unread: BTreeMap<&'i str, &'i str>,
-    /// The same of pods.
+    /// The reason why the pods of a workload could not be read, by id.
     pub unread_pods: BTreeMap<&'i str, &'i str>,
-    /// The ids whose `includeWhen` is false, as rendering them told.
+    /// The ids of the objects whose rendering was [`Rendering::Excluded`].
     pub excluded: BTreeSet<&'i str>,
 }
 
-/// What rendering the objects of one instance may still take.
+/// The remaining budget for rendering the objects of one instance.
 pub struct RenderBudget(pub(super) Budget);
 
 impl Default for RenderBudget {
@@ -52,36 +54,36 @@ impl Default for RenderBudget {
     }
 }
 
-/// What becomes of one object of a template.
+/// The result of rendering one object of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rendering {
-    /// It is wanted as this.
+    /// The template wants this object.
     Object(Rendered),
-    /// It is not wanted: its `includeWhen` is false, or it reads an object that is not wanted.
+    /// The template does not want the object: its `includeWhen` is false, or it reads an excluded object.
     Excluded,
-    /// It reads these ids, which do not exist yet, or lack something in their status that it reads. Until then
-    /// nothing is changed.
+    /// The object reads these ids, which do not exist yet or lack a status field that it reads. Until they
+    /// have it, Copyrator does not change the object.
     WaitingFor(BTreeSet<String>),
 }
 
-/// An object as it is to be written.
+/// A rendered object, ready to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// `metadata.name`, with its expressions evaluated.
     pub name: String,
-    /// Everything that the template says of it, with apiVersion and kind; no namespace.
+    /// The rendered manifest, with apiVersion and kind, but without a namespace.
     pub body: Value,
 }
 
-/// Why an object cannot be rendered. It names field and expression, and never a value.
+/// The reason why an object cannot be rendered. It names field and expression, and never quotes a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {}{what}", expression.as_ref().map(|source| format!("${{{source}}}: ")).unwrap_or_default())]
 pub struct RenderFault {
     /// The field of the object.
     pub path: String,
-    /// The expression, as the user wrote it, where one is at fault.
+    /// The faulty expression, as the user wrote it; `None` if no expression is at fault.
     pub expression: Option<String>,
-    /// What is wrong, and what to do.
+    /// The fault, and the fix.
     pub what: String,
 }
 
@@ -89,15 +91,16 @@ impl CompiledTemplate {
     /// Renders one object for an instance.
     ///
     /// # Errors
-    /// The first expression that has no value or reads what could not be read, or what else is wrong with the object.
+    /// The first expression that has no value or reads an unreadable object, or another problem of the
+    /// rendered object.
     pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
         self.render_within(object, instance, &mut RenderBudget::default())
     }
 
-    /// The same within what is left for the objects of the instance.
+    /// Like [`Self::render`], within the remaining budget of the instance.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::render`].
     pub fn render_within(
         &self,
         object: &CompiledObject,
@@ -130,11 +133,12 @@ impl CompiledTemplate {
         Ok(Rendering::Object(Rendered { name, body }))
     }
 
-    /// Renders the fields that `writeStatus` writes, without those that read what is not there, or not yet;
-    /// `None` where the template has no `writeStatus`.
+    /// Renders the fields of `writeStatus`, without fields that read an excluded object or one that does not
+    /// exist yet. `None` if the template has no `writeStatus`.
     ///
     /// # Errors
-    /// The first expression that has no value, or reads what could not be read: a field that is left out is taken back.
+    /// The first expression that has no value, or reads an unreadable object: omitting its field would remove
+    /// the field from the status.
     pub fn render_status(&self, instance: &Instance<'_>) -> Result<Option<Value>, RenderFault> {
         let Some(status) = &self.status else { return Ok(None) };
         let mut budget = Budget::new(TIME, MEMORY);
@@ -152,7 +156,8 @@ impl CompiledTemplate {
         Ok(Some(written.into()))
     }
 
-    /// Evaluates these expressions for an instance. Only what they read is made a value of.
+    /// Returns a renderer that evaluates these expressions for an instance. It converts only the variables
+    /// that they read.
     pub(super) fn renderer<'r>(
         &'r self,
         formulas: &[&Formula],
@@ -177,7 +182,8 @@ impl CompiledTemplate {
         Renderer { evaluation: Evaluation::new(&self.environment, values, budget), room: LARGEST }
     }
 
-    /// Whether everything is there that expressions read of other objects.
+    /// Returns whether the objects that expressions read exist and have the status fields that the
+    /// expressions read.
     fn dependency_state(&self, formulas: &[&Formula], instance: &Instance<'_>) -> DependencyState {
         let read: Vec<&CompiledObject> = self
             .objects
@@ -214,19 +220,19 @@ impl CompiledTemplate {
     }
 }
 
-/// Whether the objects that expressions read are there, so that they can be evaluated.
+/// The state of the objects that expressions read, which decides whether the expressions can be evaluated.
 enum DependencyState {
     Ready,
-    /// They read an object that is not wanted.
+    /// The expressions read an excluded object.
     Excluded,
-    /// They read these ids, which are not there yet.
+    /// The expressions read these ids, which do not exist yet or lack a status field.
     WaitingFor(BTreeSet<String>),
-    /// They read what could not be read, and why.
+    /// The expressions read an unreadable object; the text names it and the reason.
     Unread(String),
 }
 
-/// Whether an expression reads something in the status of this object that its controller has not written
-/// yet. What it reads as optional may be missing, but for the status itself.
+/// Whether an expression reads a status field of this object that its controller has not written yet. A field
+/// that is read as optional may be missing, but the status itself may not.
 fn lacks_status(formula: &Formula, id: &str, existing: &Value) -> bool {
     let mut of_status = formula
         .expression
@@ -300,8 +306,8 @@ impl<'e> Renderer<'e> {
         }
     }
 
-    /// Renders a field. An apply takes null as a wish to have the field, so that one whose expression gives null,
-    /// or an optional that holds nothing, is left out.
+    /// Renders a field. A field whose expression gives null, or an empty optional, is left out: server-side
+    /// apply would treat null as a wish to own the field.
     fn field(
         &mut self,
         path: &str,
@@ -340,8 +346,8 @@ fn unread(path: &str, what: String) -> RenderFault {
     RenderFault { path: path.to_owned(), expression: None, what }
 }
 
-/// A value of an expression as JSON, or why it is none. Values share parts, which JSON repeats, so that what is
-/// made is taken from `room` first.
+/// Converts the value of an expression to JSON, or returns the reason why that is impossible. CEL values
+/// share parts, which JSON repeats; so the size of each part is first deducted from `room`.
 fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
     take(room, A_VALUE + if let Cel::String(text) = value { text.len() } else { 0 })?;
     Ok(match value {
@@ -373,9 +379,9 @@ fn take(room: &mut usize, bytes: usize) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A whole number stays one: fields of integers take no fraction, not even of zero.
+/// Converts a whole number to an integer: integer fields accept no fraction, not even `.0`.
 fn float(number: f64) -> Option<Value> {
-    /// Up to here each whole number is exact.
+    /// The largest number up to which a float represents each whole number exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() <= EXACT {
         #[allow(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]

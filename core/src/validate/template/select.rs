@@ -1,4 +1,4 @@
-//! Which objects and namespaces a template is rendered for.
+//! Selects the objects and namespaces that a template is rendered for, and tells what its expressions read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,8 @@ use crate::{
 };
 
 impl CompiledTemplate {
-    /// The kind of the objects that it is rendered for; `None` where it is rendered for namespaces.
+    /// Returns the kind of the objects that the template is rendered for; `None` if it is rendered for
+    /// namespaces.
     pub fn instance_kind(&self) -> Option<&InstanceKind> {
         match &self.instances {
             Instances::Namespaces { .. } => None,
@@ -29,27 +30,29 @@ impl CompiledTemplate {
         }
     }
 
-    /// The kind of the instances with which Kubernetes deletes a rendered object that has this `deletionPolicy` of its own; `None` where
-    /// the object is to stay, or may have been somebody else's before.
+    /// Returns the kind of the instances that own a rendered object with this `deletionPolicy`, so that
+    /// Kubernetes deletes the object with its instance. `None` if the object must stay, or if the template
+    /// may have taken it over.
     pub fn owning_kind(&self, own: Option<DeletionPolicy>) -> Option<&InstanceKind> {
         let goes =
             own.unwrap_or(self.deletion) == DeletionPolicy::Delete && self.conflict == ConflictPolicy::Refuse;
         self.instance_kind().filter(|_| goes)
     }
 
-    /// The kind of the instances with which Kubernetes deletes at least one of the rendered objects.
+    /// Returns the kind of the instances if they own at least one of the rendered objects.
     pub fn owning_any(&self) -> Option<&InstanceKind> {
         self.objects.iter().find_map(|object| self.owning_kind(object.deletion))
     }
 
-    /// Whether an expression of another object, or of `writeStatus`, reads the object of this id, or its pods.
+    /// Whether an expression of another object or of `writeStatus` reads the object with this id, or its
+    /// pods.
     pub fn reads(&self, id: &str) -> bool {
         let is_it = |object: &&CompiledObject| object.id == id;
         let Some(object) = self.objects.iter().find(is_it) else { return false };
         self.all_formulas().any(|formula| object.is_read_by(formula))
     }
 
-    /// Whether an expression reads the pods of any of its objects.
+    /// Whether an expression reads the pods of any object of the template.
     pub fn reads_any_pods(&self) -> bool {
         self.objects.iter().any(|object| self.reads_pods(&object.id))
     }
@@ -60,17 +63,17 @@ impl CompiledTemplate {
         self.all_formulas().any(|formula| formula.expression.reads(&pods))
     }
 
-    /// Whether it writes a status.
+    /// Whether the template has a `writeStatus`.
     pub fn writes_status(&self) -> bool {
         self.status.is_some()
     }
 
-    /// The fields of a status that it writes, each with the fields of the same status that its value comes from, read by its own
-    /// expressions or by those of objects that these read. A template that writes a status reads neither all of the object nor all of
-    /// its status.
+    /// Returns the status fields that the template writes. Each has the fields of the same status that its
+    /// value comes from: fields that its own expressions read, or those of objects that they read. A template
+    /// that writes a status reads neither the whole object nor its whole status.
     pub fn status_flows(&self) -> Vec<(&str, BTreeSet<&str>)> {
         let mut objects: Vec<(&CompiledObject, BTreeSet<&str>)> = Vec::new();
-        // Each stands after those that it reads.
+        // Each object comes after the objects that it reads.
         for object in &self.objects {
             let read = status_read(object.formulas(), &objects);
             objects.push((object, read));
@@ -84,7 +87,8 @@ impl CompiledTemplate {
         self.objects.iter().flat_map(CompiledObject::formulas).chain(status)
     }
 
-    /// What expressions read of an object, as a hash. `seen` is what they see of it.
+    /// Returns a hash of the values that expressions read of an object. `seen` is the part of the object that
+    /// they see.
     pub fn read_of(&self, seen: &Value) -> u64 {
         let mut hasher = DefaultHasher::new();
         for steps in &self.reads_object {
@@ -104,7 +108,7 @@ impl CompiledTemplate {
         }
     }
 
-    /// Whether its objects go into a namespace of this name and with these labels.
+    /// Whether the template's objects can be in a namespace with this name and these labels.
     pub fn goes_into(&self, home: &str, name: &str, labels: &BTreeMap<String, String>) -> bool {
         match &self.instances {
             Instances::Namespaces { .. } => self.selects_namespace(name, labels),
@@ -115,8 +119,9 @@ impl CompiledTemplate {
         }
     }
 
-    /// Whether the template is rendered for an object of its kind of this name and with these labels, in a namespace that
-    /// its objects go into. Of an object whose labels are not known, yes: what was made for it stays, and its user is told.
+    /// Whether the template is rendered for an object of its kind of this name and with these labels, in a
+    /// namespace that its objects go into. `true` if the labels are unknown: the rendered objects then stay,
+    /// and their user gets a message.
     pub fn selects_object(&self, name: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
         match &self.instances {
             Instances::Namespaces { .. } => false,
@@ -130,7 +135,7 @@ impl CompiledTemplate {
         }
     }
 
-    /// Compiles a spec, if the operator serves all of it.
+    /// Compiles a spec, if the operator supports all of it.
     ///
     /// # Errors
     /// All problems, at least one; each names its field and the fix.
@@ -150,20 +155,22 @@ impl CompiledTemplate {
         if unserved.is_empty() { Ok(()) } else { Err(unserved) }
     }
 
-    /// The kinds of its objects, as far as templates may declare them where these are `granted`.
+    /// Returns the kinds of the template's objects, except kinds that templates may not declare with these
+    /// `granted`.
     pub fn kinds(&self, granted: &BTreeSet<TemplateKind>) -> impl Iterator<Item = Kind> {
         self.objects.iter().filter_map(|object| declared_kind(object, granted))
     }
 
-    /// The terms that select namespaces.
+    /// Returns the terms that select namespaces.
     pub fn namespace_terms(&self) -> &[CompiledTarget] {
         let (Instances::Namespaces { terms, .. } | Instances::Objects { namespaces: terms, .. }) =
             &self.instances;
         terms
     }
 
-    /// The namespaces that the template can ever be rendered for, where it names them all literally. Its own is left
-    /// out where that is the only one: the template goes with it.
+    /// Returns the namespaces that the template can ever be rendered for, if it names all of them literally.
+    /// Without terms, the set is empty: the only namespace is the template's own, and the template is deleted
+    /// with it.
     pub fn literal_namespaces(&self) -> Option<BTreeSet<String>> {
         let named = self.namespace_terms().iter().map(|term| term.names.as_ref().and_then(Globs::literals));
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
@@ -185,7 +192,7 @@ impl CompiledTemplate {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let name = text("/metadata/name");
         if object["metadata"]["annotations"].get(MARK).is_some() {
-            // A chain of templates could make objects without end.
+            // Skip rendered objects: a chain of templates could create objects without end.
             return false;
         }
         let labels_of = |object: &Value| {
@@ -207,7 +214,7 @@ impl CompiledTemplate {
     }
 }
 
-/// The fields of a status that these expressions read, by themselves or by objects that they read.
+/// Returns the status fields that these expressions read, by themselves or by objects that they read.
 fn status_read<'t>(
     formulas: impl IntoIterator<Item = &'t Formula>,
     objects: &[(&'t CompiledObject, BTreeSet<&'t str>)],

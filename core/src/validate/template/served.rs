@@ -1,4 +1,5 @@
-//! What the operator acts on so far. The compiler understands more, so that `check` can judge and render it.
+//! The parts of a template that the operator supports so far. The compiler understands more, so that the
+//! command `check` can judge and render it.
 
 use std::collections::BTreeSet;
 
@@ -15,24 +16,25 @@ use crate::{
     validate::invalid,
 };
 
-/// The kind of an object of a template; `None` where templates may not declare objects of that kind here.
+/// Returns the kind of a template's object; `None` if templates may not declare objects of that kind in this
+/// installation.
 pub fn declared_kind(object: &CompiledObject, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
     rendered_kind(&object.api_version, &object.kind, granted)
 }
 
-/// The same of an object as it is written.
+/// Like [`declared_kind`], for an object that is not compiled.
 pub fn written_kind(object: &TemplateObject, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
     let text = |field: &str| object.template[field].as_str().unwrap_or_default();
     rendered_kind(text("apiVersion"), text("kind"), granted)
 }
 
-/// Everything in a template that the operator does not act on yet. Admission refuses it, and a template that
-/// has any is not rendered.
+/// Returns a problem for each part of a template that the operator does not support yet. Admission refuses
+/// such a template, and the operator does not render it.
 pub fn unserved(template: &CompiledTemplate) -> Vec<Problem> {
     unserved_in(template, |id| manifest_in_spec(id))
 }
 
-/// The same, with the manifest of the object with this id at this path.
+/// Like [`unserved`]. `manifest_at` gives the path of an object's manifest by the object's id.
 pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str) -> String) -> Vec<Problem> {
     let mut problems = Vec::new();
     let is_copied = |object: &&CompiledObject| {

@@ -1,4 +1,4 @@
-//! Splits a text of a template into what is literal and its expressions, which stand in `${…}`.
+//! Splits a text of a template into literal parts and expressions, which stand in `${…}`.
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Piece {
 #[error("has an expression without an end; close it with }}, or write $${{ for the text ${{")]
 pub(super) struct Unclosed;
 
-/// The parts of a text, in order. A text without expressions is one literal, or none if it is empty.
+/// Returns the parts of a text, in order. A text without expressions is one literal, or none if it is empty.
 pub(super) fn split(text: &str) -> Result<Vec<Piece>, Unclosed> {
     let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find("${") {
@@ -40,7 +40,8 @@ pub(super) fn split(text: &str) -> Result<Vec<Piece>, Unclosed> {
     Ok(pieces)
 }
 
-/// Where the brace is that closes an expression. Braces of maps, and in texts and comments of CEL, do not count.
+/// Returns the index of the brace that closes an expression. Braces of maps, and in strings and comments of
+/// CEL, do not count.
 fn end_of(expression: &str) -> Option<usize> {
     let (bytes, mut at, mut depth) = (expression.as_bytes(), 0, 0_usize);
     while let Some(byte) = bytes.get(at) {
@@ -62,8 +63,8 @@ fn end_of(expression: &str) -> Option<usize> {
     None
 }
 
-/// Where a text of CEL ends that begins with the quote at `from`: after one quote of its sort, or three if it begins
-/// with three. In a raw text, `r'…'`, nothing is escaped.
+/// Returns the index after a CEL string that begins with the quote at `from`. The string ends with the same
+/// quote, or with three if it begins with three. A raw string, `r'…'`, has no escapes.
 fn after_text(bytes: &[u8], from: usize) -> Option<usize> {
     let quotes = [bytes[from]; 3];
     let end = if bytes[from..].starts_with(&quotes) { &quotes[..] } else { &quotes[..1] };

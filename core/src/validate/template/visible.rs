@@ -1,12 +1,13 @@
-//! What expressions see of an object. What changes at every write is left out, so that an object whose status
-//! changes every second renders the same unless an expression reads that status; and of Secrets no value.
+//! The part of an object that expressions see. It lacks metadata that changes at every write: an object whose
+//! status changes every second renders the same unless an expression reads that status. It also lacks the
+//! values of Secrets.
 
 use serde_json::{Map, Value};
 
 /// The fields of metadata that expressions see.
 const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "annotations", "creationTimestamp"];
 
-/// The part of an object that expressions see. Maps of labels and annotations are always there.
+/// Returns the part of an object that expressions see. It always has maps of labels and annotations.
 pub fn visible(object: &Value) -> Value {
     let Some(fields) = object.as_object() else { return Value::Null };
     let is_secret = object["kind"] == "Secret" && object["apiVersion"] == "v1";
@@ -18,7 +19,7 @@ pub fn visible(object: &Value) -> Value {
         .filter_map(|field| Some((field.to_owned(), object["metadata"].get(field)?.clone())))
         .collect();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-        // All of the object, and of an adopted Secret its values.
+        // This annotation contains the whole object; for an adopted Secret, also its values.
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
     for field in ["labels", "annotations"] {

@@ -1,21 +1,22 @@
-//! How a template writes the fields that expressions give, and what these read of the object that they are evaluated for.
+//! The fields of a template whose values come from expressions, and the paths that expressions read of the
+//! instance.
 
 use super::{
     CompiledObject, CompiledTemplate,
     node::{Node, Segment, below},
 };
 
-/// A field of an object whose value expressions give.
+/// A field of an object whose value comes from expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenField {
     /// Its path in the manifest, such as `spec.replicas`.
     pub path: String,
-    /// What the template writes there, such as `${object.spec.size}`.
+    /// The text of the field in the template, such as `${object.spec.size}`.
     pub text: String,
 }
 
 impl CompiledObject {
-    /// Every field that an expression gives, in order; `includeWhen` first.
+    /// Returns every field whose value comes from expressions, in order; `includeWhen` first.
     pub fn written_fields(&self) -> Vec<WrittenField> {
         let include = self.include.iter();
         let include = include
@@ -27,8 +28,8 @@ impl CompiledObject {
 }
 
 impl CompiledTemplate {
-    /// The paths that expressions read of the object that the template is rendered for, such as `object.spec.size`; none where it
-    /// is rendered for namespaces.
+    /// Returns the paths that expressions read of the object that the template is rendered for, such as
+    /// `object.spec.size`; none if it is rendered for namespaces.
     pub fn object_paths(&self) -> Vec<String> {
         let path = |steps: &Vec<String>| steps.iter().fold("object".to_owned(), |at, step| below(&at, step));
         self.reads_object.iter().map(path).collect()
@@ -42,7 +43,7 @@ fn gather(node: &Node, at: String, fields: &mut Vec<WrittenField>) {
         Node::Whole(formula, _) => fields.push(WrittenField { path: at, text: of(&formula.source) }),
         Node::Text(segments) => {
             let text = segments.iter().map(|segment| match segment {
-                // As the template has to write it.
+                // Escaped, as in the template.
                 Segment::Literal(text) => text.replace("${", "$${"),
                 Segment::Expression(formula) => of(&formula.source),
             });

@@ -1,4 +1,5 @@
-//! Rules, monitors, policies, copies, restarts and violations: a row each, a page at a time.
+//! Lists of the API: rules, templates, monitors, policies, copies, restarts and violations, one row each, in
+//! pages.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +48,7 @@ pub(in crate::cli::console) struct ViolationLine {
     pub found: ExistingViolation,
 }
 
-/// The rows of a kind of ours, as `copyrator status -o json` has them.
+/// Lists objects of one of our kinds, as `copyrator status -o json` does.
 pub(in crate::cli::console) async fn statuses(
     call: Call,
     kind: &'static str,
@@ -74,7 +75,7 @@ pub(in crate::cli::console) async fn statuses(
     page(all, key, asked, notes)
 }
 
-/// Copies, one row each.
+/// Lists copies, one row each.
 pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>, Problem> {
     let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
@@ -92,7 +93,7 @@ pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>
     page(lines, key, asked, requested.notes)
 }
 
-/// Every copy that may be seen, once: it is found in its rule's namespace and in its own.
+/// Every copy that the caller may see, once: the surveys of its rule's namespace and of its own both have it.
 pub(in crate::cli::console) fn copy_lines(requested: &RequestedSurveys) -> Vec<CopyLine> {
     let of = |scoped: &ScopedSurvey| standings(&scoped.survey, scoped.namespace.as_deref());
     let mut seen = BTreeSet::new();
@@ -103,7 +104,7 @@ pub(in crate::cli::console) fn copy_lines(requested: &RequestedSurveys) -> Vec<C
     all.map(|copy| CopyLine { rule: copy.rule.as_ref().map(ToString::to_string), copy }).collect()
 }
 
-/// Workloads, one row each.
+/// Lists workloads, one row each.
 pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<RestartOutlook>, Problem> {
     let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
@@ -119,13 +120,14 @@ pub(in crate::cli::console) async fn restarts(call: Call) -> Result<Page<Restart
     page(lines, key, asked, requested.notes)
 }
 
-/// Every workload that may be seen.
+/// Every workload that the caller may see.
 pub(in crate::cli::console) fn restart_lines(requested: &RequestedSurveys) -> Vec<RestartOutlook> {
     let of = |scoped: &ScopedSurvey| rows(&scoped.survey, scoped.namespace.as_deref()).unwrap_or_default();
     requested.surveys.iter().flat_map(of).collect()
 }
 
-/// Violations, one row each. Policies are of the cluster, so it takes the right to list them there.
+/// Lists violations, one row each. Policies are cluster-scoped, so the caller needs a cluster-wide right to
+/// list them.
 pub(in crate::cli::console) async fn violations(call: Call) -> Result<Page<ViolationLine>, Problem> {
     let asked = &call.asked;
     let mut lines = violation_lines(&call.seat).await?;
@@ -144,18 +146,18 @@ pub(in crate::cli::console) async fn violations(call: Call) -> Result<Page<Viola
     page(lines, key, asked, Vec::new())
 }
 
-/// Every violation that the statuses of policies have.
+/// Every violation in the statuses of policies.
 pub(in crate::cli::console) async fn violation_lines(seat: &Seat) -> Result<Vec<ViolationLine>, Problem> {
     let found = existing_violations(&seat.client).await.map_err(unread)?;
     Ok(found.into_iter().map(|(policy, found)| ViolationLine { policy, found }).collect())
 }
 
-/// Whether a row's state is the one that was asked for.
+/// Whether a row has the requested state.
 fn is_asked(asked: Option<&str>, state: &str) -> bool {
     asked.is_none_or(|asked| asked.eq_ignore_ascii_case(state))
 }
 
-/// A list of our kinds that could not be read.
+/// The problem of a list of our kinds that could not be read.
 pub(in crate::cli::console) fn unread(error: ReadError) -> Problem {
     match &error {
         ReadError::Refused { .. } => Problem::new(http::StatusCode::FORBIDDEN, error.to_string()),

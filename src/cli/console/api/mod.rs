@@ -1,5 +1,5 @@
-//! The API, `/api/v1`: what commands print with `-o json`, by the same functions. One table makes the routes and the OpenAPI
-//! document, so that neither has what the other lacks.
+//! The HTTP API, `/api/v1`: the JSON that commands print with `-o json`, from the same functions. One table
+//! defines both the routes and the OpenAPI document, so they cannot differ.
 
 mod lists;
 mod objects;
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::cli::get::What;
 
-/// The operations of the HTTP API: its router and its OpenAPI document are made of this list.
+/// The operations of the HTTP API. Its router and its OpenAPI document are made from this list.
 fn operations() -> Vec<Operation> {
     let of_rows = &["namespaces", "namespace", "limit", "continue"];
     vec![

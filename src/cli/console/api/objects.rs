@@ -1,4 +1,4 @@
-//! Nodes, namespaces, Deployments and Services: what `copyrator get` lists.
+//! Lists of Nodes, Namespaces, Deployments and Services, as `copyrator get` returns them.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::cli::{
     get::{FetchError, What, fetch},
 };
 
-/// The objects as a List. The API server's refusal comes through as it is.
+/// Returns the objects as a List. A refusal of the API server is passed on unchanged.
 pub(in crate::cli::console) async fn listed(call: Call, what: What) -> Result<Value, Problem> {
     let namespace = call.path.get("namespace").map(String::as_str);
     match fetch(&call.seat.client, what.sought(), namespace, None, false).await {

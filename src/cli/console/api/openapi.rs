@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, from the table of operations and the types of their answers.
+//! The OpenAPI 3.1 document, made from the table of operations and the types of their answers.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -22,10 +22,10 @@ const PARAMETERS: [(&str, &str); 9] = [
     ("dryRun", "All: it is judged, and not stored"),
 ];
 
-/// A name of a namespace.
+/// Pattern of a namespace's name.
 const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
 
-/// The version of templates.
+/// The apiVersion of templates.
 const TEMPLATES: &str = "copyrator.dev/v1alpha1";
 
 /// The OpenAPI document of these operations, as JSON.
@@ -75,7 +75,7 @@ fn described(operation: &Operation, schema: Value) -> Value {
         },
     });
     if matches!(operation.verb, Verb::Put | Verb::Delete) {
-        // A browser's cookie lets nobody write.
+        // A session cookie does not authorize writes.
         all["security"] = json!([{ "bearer": [] }]);
         let version = "The resourceVersion that it must have, as ETag gave it; of another one: 409";
         if let Some(parameters) = all["parameters"].as_array_mut() {
@@ -112,13 +112,15 @@ fn parameter(name: &str, place: &str) -> Value {
         .map_or(name, |(_, meaning)| meaning);
     let schema = match name {
         "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 500 }),
-        // A form that is sent empty looks at everything; commas and spaces separate, and may be one too many.
+        // An empty value, as an empty form sends it, means all namespaces. Extra commas and spaces are
+        // allowed.
         "namespaces" => {
             json!({ "type": "string", "pattern": format!("^[, ]*({LABEL}([, ]+{LABEL}){{0,49}}[, ]*)?$") })
         }
         "namespace" if place == "path" => json!({ "type": "string", "pattern": format!("^{LABEL}$") }),
         "name" => json!({ "type": "string", "pattern": "^[a-z0-9.:-]+$" }),
-        // Any case, plurals, short names, and with a group: as kubectl takes them. Of which kinds something is known, the cluster says.
+        // As in kubectl: any case, plural, short name, or with a group. Which kinds are known depends on the
+        // cluster.
         "kind" => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9.-]*$" }),
         "dryRun" => json!({ "const": "All" }),
         _ => json!({ "type": "string" }),
@@ -126,7 +128,7 @@ fn parameter(name: &str, place: &str) -> Value {
     json!({ "name": name, "in": place, "required": place == "path", "description": meaning, "schema": schema })
 }
 
-/// The name of a template has no colon.
+/// Narrows the pattern of a template's name, which has no colon.
 fn of_template(path: &str, mut parameter: Value) -> Value {
     if path.contains("/templates/") && parameter["name"] == "name" {
         parameter["schema"]["pattern"] = json!("^[a-z0-9-]+([.][a-z0-9-]+)*$");
@@ -148,7 +150,7 @@ fn answered(form: Form, schema: Value) -> Value {
         "contentMediaType": "application/json", "contentSchema": schema } } })
 }
 
-/// With the fields that every answer of its form has.
+/// Adds the fields that every answer of this form has.
 fn wrapped(form: Form, schema: Value) -> Value {
     let of = |version: &str, kind: &str| {
         json!({ "type": "object", "required": ["apiVersion", "kind"],

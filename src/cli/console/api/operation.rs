@@ -1,4 +1,4 @@
-//! One operation of the API: its route, and what the OpenAPI document says of it.
+//! An operation of the API: its route, and its description in the OpenAPI document.
 
 use std::{collections::BTreeMap, panic::resume_unwind, sync::Arc};
 
@@ -25,19 +25,19 @@ use crate::{
     names::NameKind,
 };
 
-/// Where the API begins.
+/// The base path of the API.
 pub(super) const ROOT: &str = "/api/v1";
 
-/// How many objects a body may have. Small ones take a hundred times their bytes of memory.
+/// The maximum number of objects in a body. In memory, a small object takes a hundred times its bytes.
 const OBJECTS: usize = 1_000;
 
 /// The method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
-    /// What takes manifests in its body, and writes nothing.
+    /// The body has manifests; the operation writes nothing.
     Post,
-    /// What writes the manifest in its body.
+    /// The operation writes the manifest in the body.
     Put,
     Delete,
 }
@@ -53,7 +53,7 @@ impl Verb {
         }
     }
 
-    /// Whether it takes manifests in its body.
+    /// Whether the body has manifests.
     pub(super) fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put)
     }
@@ -71,19 +71,19 @@ impl Verb {
 /// The form of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli::console) enum Form {
-    /// As commands print it with `-o json`: with our apiVersion and this kind.
+    /// As commands print it with `-o json`, with our apiVersion and this kind.
     Document(&'static str),
     /// A List of Kubernetes' own objects.
     List,
     /// A template, as the API server has it.
     Template,
-    /// What the API server says of what it has deleted.
+    /// The API server's answer to a delete.
     Deleted,
     /// A stream of server-sent events, `text/event-stream`.
     Events,
 }
 
-/// A request, as operations take it.
+/// A request, as operations receive it.
 pub(in crate::cli::console) struct Call {
     pub seat: Arc<Seat>,
     pub asked: Asked,
@@ -91,17 +91,18 @@ pub(in crate::cli::console) struct Call {
     pub path: BTreeMap<String, String>,
     /// The manifests of the body.
     pub documents: Vec<Document>,
-    /// `Last-Event-ID`: the event after which a stream goes on.
+    /// `Last-Event-ID`: the event after which a stream continues.
     pub last_event: Option<String>,
     /// `If-Match`: the resourceVersion that the object must have.
     pub version: Option<String>,
 }
 
 impl Call {
-    /// A request whose path names what can be a namespace and an object: both become part of requests to the API server.
+    /// Creates a call. The namespace and name of the path must be valid, since they become part of requests
+    /// to the API server.
     ///
     /// # Errors
-    /// The path names something else.
+    /// The namespace or name is not valid.
     pub(in crate::cli::console) fn new(
         seat: Arc<Seat>,
         asked: Asked,
@@ -115,7 +116,7 @@ impl Call {
         }
         let is_plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:".contains(&byte);
-        // A proxy may take dots for the folder above.
+        // A proxy may read a name of only dots as the parent directory.
         let is_name = |name: &String| name.bytes().all(is_plain) && !name.bytes().all(|byte| byte == b'.');
         match path.get("name").filter(|name| !is_name(name)) {
             Some(name) => Err(wrong(format!("{name:?} is not the name of an object"))),
@@ -123,31 +124,31 @@ impl Call {
         }
     }
 
-    /// A variable of the path; empty where it has none of that name.
+    /// A variable of the path; empty if the path does not have it.
     pub(in crate::cli::console) fn variable(&self, name: &str) -> &str {
         self.path.get(name).map_or("", String::as_str)
     }
 }
 
-/// One method of one path, with what the OpenAPI document says of it.
+/// One method of one path, with its description in the OpenAPI document.
 pub(super) struct Operation {
     pub(super) verb: Verb,
     /// The path below [`ROOT`], with variables as `{name}`.
     pub(super) path: &'static str,
     pub(super) form: Form,
     pub(super) summary: &'static str,
-    /// The parameters of the query that it looks at.
+    /// The query parameters that the operation accepts.
     pub(super) parameters: &'static [&'static str],
-    /// The schema of its answer.
+    /// The schema of the answer.
     pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(super) route: MethodRouter,
 }
 
-/// How an operation is asked for; the path is below [`ROOT`].
+/// The method and path of an operation; the path is below [`ROOT`].
 type VerbAndPath = (Verb, &'static str);
 
 impl Operation {
-    /// An operation whose answer is a value of ours.
+    /// An operation that answers with one of our types.
     pub(super) fn new<T, F>(
         verb_and_path: VerbAndPath,
         form: Form,
@@ -167,7 +168,7 @@ impl Operation {
         Self::responding(verb_and_path, form, (summary, parameters), schema, answer)
     }
 
-    /// An operation whose answer is more than a value of ours: an object of the API server as it is, or a stream of `T`.
+    /// An operation that builds its own response: an object of the API server unchanged, or a stream of `T`.
     pub(super) fn responding_with<T, F>(
         verb_and_path: VerbAndPath,
         form: Form,
@@ -229,7 +230,7 @@ async fn call(
     Ok(Call { last_event, version, ..Call::new(seat, asked, path, documents)? })
 }
 
-/// The resourceVersion of `If-Match`, in quotation marks or without.
+/// The resourceVersion of `If-Match`, with or without quotation marks.
 fn version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut all = headers.get_all(header::IF_MATCH).iter();
     let Some(first) = all.next() else { return Ok(None) };
@@ -240,8 +241,8 @@ fn version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The manifests of a body, which are parsed on a thread of their own: a large body takes seconds. What is said of a wrong one quotes
-/// nothing.
+/// Parses the manifests of a body on a blocking thread, since a large body takes seconds. Error messages do
+/// not quote the body.
 pub(in crate::cli::console) async fn read(
     body: impl AsRef<[u8]> + Send + 'static,
 ) -> Result<Vec<Document>, Problem> {
@@ -281,7 +282,7 @@ fn respond<T: Serialize>(form: Form, body: &T) -> Response {
     }
 }
 
-/// An answer of status 200 with this text, which is JSON.
+/// A response with status 200 and this JSON text.
 pub(super) fn json(text: String) -> Response {
     let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,4 +1,4 @@
-//! `plan` and `check` of manifests in a body. Nothing is written.
+//! The operations `plan` and `check` on manifests in a body. They write nothing.
 
 use http::StatusCode;
 
@@ -14,7 +14,7 @@ use crate::cli::{
     survey::read_scope,
 };
 
-/// What the manifests would do.
+/// Plans the effects of the manifests.
 pub(in crate::cli::console) async fn planned(call: Call) -> Result<plan::Report, Problem> {
     let one = one(&call)?;
     let (client, installed) = (&call.seat.client, &call.seat.installed);
@@ -33,7 +33,7 @@ pub(in crate::cli::console) async fn planned(call: Call) -> Result<plan::Report,
     Ok(report)
 }
 
-/// What the webhook would say of the manifests by themselves.
+/// Returns the webhook's verdicts on the manifests alone, without the cluster.
 pub(in crate::cli::console) async fn checked(call: Call) -> Result<check::Report, Problem> {
     let one = one(&call)?;
     let home = one.as_deref().unwrap_or(call.seat.client.default_namespace());

@@ -1,4 +1,5 @@
-//! One template: read, applied, deleted, by the caller's own rights. What the API server says of it comes through as it is.
+//! Operations on one template: get, apply and delete, with the caller's own rights. Answers of the API server
+//! are passed on unchanged.
 
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -26,7 +27,8 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "the body is one template"));
     };
     let seen = match &call.version {
-        // An apply that names a version alone would make an object that is gone anew; one with a UID does not.
+        // An apply with only a resourceVersion would recreate a deleted object; with the UID, too, it does
+        // not.
         Some(version) => Some((read(&call.seat, &name).await?.uid().unwrap_or_default(), version.clone())),
         None => None,
     };
@@ -35,8 +37,9 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
     Ok(respond(said(answer.map_err(unsent)?).await?))
 }
 
-/// `DELETE`: of the version that `If-Match` names, or else of the object that is there now, and of none that takes its place.
-/// Without `If-Match` its version does not count: every status that the operator writes is another one.
+/// `DELETE`: deletes the version that `If-Match` names. Without `If-Match`, the current UID is the
+/// precondition, so a new object of that name is not deleted; the resourceVersion is not, since every status
+/// update changes it.
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
     let name = name(&call)?;
     let meant = match &call.version {
@@ -47,11 +50,11 @@ pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
     Ok(respond(said(answer.map_err(unsent)?).await?))
 }
 
-/// What the API server has said.
+/// A successful answer of the API server.
 struct Said {
     code: StatusCode,
     body: Value,
-    /// Its warnings, among them those of our own webhook.
+    /// The `Warning` headers, including those of our own webhook.
     warnings: Vec<HeaderValue>,
 }
 
@@ -61,7 +64,7 @@ impl Said {
     }
 }
 
-/// The template that the path names. Names of other objects that people ask about may have colons.
+/// The template that the path names. Names of other objects in paths may have colons.
 fn name(call: &Call) -> Result<NamespacedName, Problem> {
     let (namespace, name) = (call.variable("namespace"), call.variable("name"));
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -78,10 +81,10 @@ async fn read(seat: &Seat, name: &NamespacedName) -> Result<Said, Problem> {
     said(seat.client.send(request).await.map_err(|error| Problem::of(&error))?).await
 }
 
-/// The object of an answer.
+/// Reads the object of an answer.
 ///
 /// # Errors
-/// It is a refusal, or cannot be read.
+/// The answer is a refusal, or cannot be read.
 async fn said(answer: http::Response<Body>) -> Result<Said, Problem> {
     let (head, body) = answer.into_parts();
     let body = body.collect_bytes().await.map_err(|error| Problem::of(&error))?;
@@ -93,8 +96,9 @@ async fn said(answer: http::Response<Body>) -> Result<Said, Problem> {
     Ok(Said { code: head.status, body, warnings })
 }
 
-/// A refusal, as it is. For a manifest that does not fit the definition an apply is answered with 500 and no reason
-/// (kubernetes#122480): the fault is not the server's.
+/// Passes a refusal on unchanged, with one exception: if a manifest does not fit the definition, the API
+/// server answers an apply with 500 and no reason (kubernetes#122480). The answer becomes 422, since the
+/// server has no fault.
 fn refused(code: StatusCode, mut said: Value) -> Problem {
     let is_unfit =
         said["message"].as_str().is_some_and(|text| text.starts_with("failed to create typed patch"));
@@ -123,10 +127,11 @@ fn respond(said: Said) -> Response {
     response
 }
 
-/// The manifest with the identity that the path gives it, and where it was seen before, its UID and version then.
+/// Sets the identity that the path gives on the manifest, and, if the object was seen, its UID and
+/// resourceVersion.
 ///
 /// # Errors
-/// It says that it is another object.
+/// The manifest names another object.
 fn named(
     mut manifest: Value,
     name: &NamespacedName,

@@ -1,4 +1,4 @@
-//! What `tree`, `why`, `why-not` and `doctor` tell.
+//! The operations `tree`, `why`, `why-not` and `doctor`.
 
 use http::StatusCode;
 
@@ -20,7 +20,7 @@ use crate::{
     names::NamespacedName,
 };
 
-/// Trees of sources, or of one object.
+/// Returns the trees of all sources, or of one object.
 pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem> {
     if call.path.is_empty() {
         let RequestedSurveys { surveys, .. } = requested_surveys(&call.seat, &call.asked).await?;
@@ -40,14 +40,14 @@ pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem>
     forest.ok_or_else(|| absent(&named, &namespace, &seen))
 }
 
-/// Why an object is there, and what hangs on it.
+/// Explains why an object exists and what depends on it.
 pub(in crate::cli::console) async fn why(call: Call) -> Result<Answer, Problem> {
     let (named, namespace) = named(&call)?;
     let seen = at(&call, &namespace).await?;
     why::answer(&seen.survey, &named, &namespace).ok_or_else(|| absent(&named, &namespace, &seen))
 }
 
-/// Why a namespace gets no copies.
+/// Explains why a namespace gets no copies.
 pub(in crate::cli::console) async fn why_not(call: Call) -> Result<why_not::Answer, Problem> {
     let namespace = call.variable("namespace").to_owned();
     let rule = call.asked.rule.as_deref().map(|text| {
@@ -59,7 +59,7 @@ pub(in crate::cli::console) async fn why_not(call: Call) -> Result<why_not::Answ
     Ok(why_not::answer(&seen.survey, rule.as_ref(), &namespace))
 }
 
-/// What is wrong with the install.
+/// Diagnoses the install.
 pub(in crate::cli::console) async fn doctor(call: Call) -> Result<Diagnosis, Problem> {
     let (client, installed) = (&call.seat.client, &call.seat.installed);
     let diagnosed = diagnose(client, &installed.namespace, &[], &Console::silent(), &installed.granted).await;
@@ -74,7 +74,7 @@ fn named(call: &Call) -> Result<(Named, String), Problem> {
     Ok((named, call.variable("namespace").to_owned()))
 }
 
-/// One namespace, as `-n` says for commands.
+/// Surveys one namespace, as `-n` does for commands.
 async fn at(call: &Call, namespace: &str) -> Result<ScopedSurvey, Problem> {
     let asked = Asked { namespaces: [namespace.into()].into(), ..call.asked.clone() };
     let RequestedSurveys { mut surveys, .. } = requested_surveys(&call.seat, &asked).await?;

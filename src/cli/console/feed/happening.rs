@@ -1,4 +1,4 @@
-//! One thing that has happened, from an Event of ours.
+//! One entry of the feed, from an Event of Copyrator.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -44,7 +44,7 @@ pub(in crate::cli::console) struct Thing {
 }
 
 impl Happening {
-    /// What an Event says.
+    /// Converts an Event.
     pub(super) fn of(event: &Event) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Self {
@@ -80,7 +80,7 @@ impl Thing {
     }
 }
 
-/// When an Event has happened last, to the microsecond.
+/// When an Event happened last, as exactly as the Event has it.
 pub(super) fn at(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
     let exact = series.or(event.event_time.as_ref()).map(|time| time.0);

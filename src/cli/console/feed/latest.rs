@@ -1,4 +1,4 @@
-//! The latest of the feed, and where a stream of what comes after it begins.
+//! The latest Events of the feed, and the position where a stream of later ones begins.
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
@@ -12,27 +12,28 @@ use super::{
 };
 use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat};
 
-/// Events of ours. People's roles have them by their old kind, which is the same object.
+/// The field selector for Copyrator's Events. The feed reads core/v1 Events, which users' roles cover;
+/// `events.k8s.io` has the same objects.
 pub(super) const OURS: &str = "reportingComponent=copyrator";
 /// How many Events a page of a list has.
 const PAGE: u32 = 500;
-/// How many pages are read of a scope.
+/// How many pages are read per scope.
 const PAGES: usize = 4;
 
-/// What has happened lately.
+/// The latest entries of the feed.
 pub(in crate::cli::console) struct Latest {
-    /// What Events of Copyrator say, the latest first.
+    /// The Events of Copyrator, the latest first.
     pub items: Vec<Happening>,
-    /// The id of what comes next.
+    /// The id after which a stream begins.
     pub after: String,
-    /// What may not be seen.
+    /// Refusals for scopes that the caller may not read.
     pub notes: Vec<String>,
 }
 
-/// The latest of what the caller may see.
+/// Returns the latest Events that the caller may see.
 ///
 /// # Errors
-/// Nothing may be seen.
+/// The caller may not read Events, or the API server failed.
 pub(in crate::cli::console) async fn latest(seat: &Seat, asked: &Asked) -> Result<Latest, Problem> {
     let mut start = begin(seat, asked, PAGE, PAGES).await?;
     start.events.sort_by_cached_key(|event| Reverse(at(event)));
@@ -46,7 +47,7 @@ pub(super) fn named<'s>(seat: &'s Seat, asked: &'s Asked) -> &'s BTreeSet<Arc<st
     if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces }
 }
 
-/// The Events of a scope.
+/// The API for the Events of a scope.
 pub(super) fn events(client: &Client, scope: &WatchScope) -> Api<Event> {
     match scope {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -54,18 +55,18 @@ pub(super) fn events(client: &Client, scope: &WatchScope) -> Api<Event> {
     }
 }
 
-/// Where a stream begins.
+/// The start of a stream.
 pub(super) struct Start {
     pub events: Vec<Event>,
     pub resume: Resume,
-    /// The scopes that may not be read.
+    /// Refusals for scopes that the caller may not read.
     pub refused: Vec<Problem>,
 }
 
 /// Lists the Events of each scope that may be read.
 ///
 /// # Errors
-/// None may be.
+/// The caller may read none of them, or the API server failed.
 pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -> Result<Start, Problem> {
     let named = named(seat, asked);
     let mut start = Start { events: Vec::new(), resume: Resume(Vec::new()), refused: Vec::new() };

@@ -1,5 +1,4 @@
-//! The feed: what Copyrator reports, as it happens. These are the Events that it writes, read with the caller's rights where
-//! the caller may read them.
+//! The feed: the Events that Copyrator writes, as they happen, read with the caller's rights.
 
 mod happening;
 mod latest;

@@ -1,10 +1,10 @@
-//! Where a stream goes on: an opaque text with a resourceVersion for each scope that is watched.
+//! The resume position of a stream: an opaque text with a resourceVersion for each watched scope.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// What one watch of Events is about: a namespace; `None`: all of them.
+/// The scope of one watch of Events: a namespace; `None`: all namespaces.
 pub(super) type WatchScope = Option<Arc<str>>;
 
 /// A resourceVersion for each scope.
@@ -12,14 +12,15 @@ pub(super) type WatchScope = Option<Arc<str>>;
 pub(super) struct Resume(pub Vec<(WatchScope, String)>);
 
 impl Resume {
-    /// As the `id` of an event.
+    /// The position as the `id` of an event.
     pub(super) fn text(&self) -> String {
         let scopes = self.0.iter().map(|(scope, version)| (scope.as_deref().unwrap_or_default(), version));
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&scopes.collect::<Vec<_>>()).unwrap_or_default())
     }
 
-    /// What [`Resume::text`] gave for a request about the same namespaces: those that it names, or else all or the context's own.
-    /// Namespaces become paths at the API server, so no others are taken.
+    /// Parses a text of [`Resume::text`]; `None` if it is invalid, or has a scope that the request does not
+    /// name. Without names, the scope must be all namespaces or the context's own. Scopes become paths at the
+    /// API server, so no others are accepted.
     pub(super) fn read(text: &str, named: &BTreeSet<Arc<str>>, home: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let scopes: Vec<(String, String)> = serde_json::from_slice(&bytes).ok()?;

@@ -29,36 +29,36 @@ use crate::cli::console::{
     seat::{STREAMS, Seat},
 };
 
-/// How long a stream lasts. It is asked for anew then, so that rights which were withdrawn count.
+/// How long a stream lasts. Clients then reconnect, so that withdrawn rights take effect.
 const LIFE: Duration = Duration::from_secs(300);
-/// The same for its watches, which the API server ends: a little less, so that it does.
+/// The timeout of its watches: a little less than [`LIFE`], so that the API server ends them.
 const WATCH: u32 = 290;
-/// How long a browser waits before it asks anew.
+/// How long a browser waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(2);
-/// The same where something is wrong.
+/// How long a browser waits after a problem.
 const LATER: Duration = Duration::from_secs(30);
-/// How often something is sent, so that a connection that is gone is noticed.
+/// The keep-alive interval, so that a lost connection is noticed.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// What a watch brings, and of which scope; `None`: it has ended.
+/// An item of a watch, with the index of its scope; `None`: the watch has ended.
 type Brought = (usize, Option<kube::Result<WatchEvent<Event>>>);
 type Watch = Pin<Box<dyn Stream<Item = Brought> + Send>>;
 
-/// A stream that is under way.
+/// An open stream.
 struct Feed {
     watches: SelectAll<Watch>,
     resume: Resume,
-    /// What is sent first.
+    /// The events to send first.
     first: Vec<Sent>,
     until: Instant,
-    /// Whose it is. A seat in use is not given up.
+    /// The caller's seat. It counts as in use while a stream holds it.
     seat: Arc<Seat>,
     /// Whether the last event was sent.
     is_over: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Begins a stream: after the event with the id `after`, or now.
+/// Opens a stream that begins after the event with the id `after`, or now.
 ///
 /// # Errors
 /// The caller may not read Events, or there are too many streams.
@@ -118,7 +118,7 @@ impl Feed {
                 () = tokio::time::sleep_until(self.until) => return None,
                 brought = self.watches.next() => brought?,
             };
-            // A watch that has ended would be missed: all are asked for anew.
+            // Without this watch, its events would be missing: end the stream, and the client reconnects.
             let (index, Some(brought)) = brought else { return None };
             let sent = match brought {
                 Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
@@ -126,7 +126,7 @@ impl Feed {
                     let sent = Sent::default().id(self.resume.text());
                     sent.data(serde_json::to_string(&Happening::of(&event)).unwrap_or_default())
                 }
-                // Events are deleted when they are an hour old.
+                // Events expire after an hour: their deletion is not reported.
                 Ok(WatchEvent::Deleted(event)) => {
                     self.has_seen(index, event.metadata.resource_version);
                     continue;
@@ -143,7 +143,8 @@ impl Feed {
         None
     }
 
-    /// The last event of the stream: a reset where its place is too old, a problem otherwise.
+    /// Ends the stream. Returns its last event: a reset if the resourceVersion is too old, a problem
+    /// otherwise.
     fn end(&mut self, error: kube::Error) -> Sent {
         self.is_over = true;
         match error {
@@ -159,12 +160,13 @@ impl Feed {
     }
 }
 
-/// The API server no longer knows what has happened since, or it has begun anew.
+/// Whether the API server cannot continue from the resourceVersion: it has expired, or the API server's
+/// history was reset.
 fn is_too_old(status: &Status) -> bool {
     status.code == StatusCode::GONE || status.message.starts_with("Too large resource version")
 }
 
-/// Begin anew: without an id, as a browser does that was sent an empty one.
+/// Returns the event that makes a client start over. Its empty id makes browsers reconnect without one.
 fn reset() -> Sent {
     Sent::default().event("reset").id("").data("{}")
 }

@@ -1,4 +1,4 @@
-//! What every page has around its view: the heading, the way to other views, who is looking, and at what.
+//! The frame around every view: heading, links to the views, the caller and the cluster.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -26,16 +26,16 @@ pub(super) struct Frame {
     site: Site,
     who: Option<WhoAmI>,
     cluster: String,
-    /// The namespaces that the address names, separated by commas; they go with every link.
+    /// The namespaces in the address, separated by commas. Every link keeps them.
     namespaces: String,
-    /// Those that the view is about, in words.
+    /// The namespaces that the view is about, separated by commas.
     scope: String,
 }
 
 impl Frame {
     /// The frame for a request.
     pub(super) async fn of(seat: &Seat, asked: &Asked) -> Self {
-        // The view itself says what is wrong, if the API server does not answer.
+        // If the API server does not answer, the view reports the problem.
         let frame = Self {
             site: seat.site.clone(),
             who: whoami(seat).await.ok(),
@@ -46,7 +46,7 @@ impl Frame {
         frame.about(seat, asked)
     }
 
-    /// The same, for what else is asked.
+    /// Returns the frame for other query parameters.
     pub(super) fn about(self, seat: &Seat, asked: &Asked) -> Self {
         let names = |all: &std::collections::BTreeSet<std::sync::Arc<str>>| {
             all.iter().map(|name| &**name).collect::<Vec<_>>().join(",")
@@ -68,7 +68,7 @@ impl Frame {
         }
     }
 
-    /// A link that keeps the namespaces; `query` are further parameters, encoded by this function.
+    /// A link that keeps the namespaces. This function encodes the further parameters `query`.
     pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
         let mut pairs = form_urlencoded::Serializer::new(String::new());
         let namespaces = Some(("namespaces", self.namespaces.as_str()));
@@ -82,17 +82,17 @@ impl Frame {
         if query.is_empty() { at } else { format!("{at}?{query}") }
     }
 
-    /// The address of a path of ours.
+    /// The address of a path, below the base path.
     pub(super) fn at(&self, path: &str) -> String {
         self.site.base.at(path)
     }
 
-    /// The page of one object.
+    /// A link to the page of one object.
     pub(super) fn object(&self, kind: &str, namespace: &str, name: &str) -> String {
         self.link(&format!("/object/{}/{namespace}/{name}", kind.to_lowercase()), &[])
     }
 
-    /// Hidden fields, so that a form keeps the namespaces.
+    /// Hidden fields, with which a form keeps the namespaces.
     pub(super) fn kept(&self) -> Markup {
         html! {
             @if !self.namespaces.is_empty() { input type="hidden" name="namespaces" value=(self.namespaces); }
@@ -124,7 +124,7 @@ impl Frame {
         bare(&self.site.base, title, &body)
     }
 
-    /// Where a caller who may not list namespaces names theirs.
+    /// The form in which a caller who may not list namespaces names them.
     fn scope_form(&self) -> Markup {
         html! {
             form .scope method="get" {
@@ -135,7 +135,7 @@ impl Frame {
         }
     }
 
-    /// What stands where a view will, as long as it takes.
+    /// The placeholder of a view that is still loading.
     pub(super) fn looking(&self, title: &str) -> Markup {
         html! {
             div .looking {
@@ -157,7 +157,7 @@ impl Frame {
     }
 }
 
-/// What went wrong, and what can be done: the heading, and all of it.
+/// The heading and the body for a problem: what failed, and what the caller can do.
 pub(super) fn trouble(problem: &Problem) -> (&'static str, Markup) {
     let heading = match problem.code() {
         StatusCode::UNAUTHORIZED => "The cluster does not take your credentials any more",
@@ -176,7 +176,7 @@ pub(super) fn trouble(problem: &Problem) -> (&'static str, Markup) {
     (heading, body)
 }
 
-/// Notes to read first: what may not be seen, and which right would show it.
+/// Notes above a view: what the caller may not see, and the right that would show it.
 pub(super) fn notes(notes: &[String]) -> Markup {
     html! {
         @if !notes.is_empty() {

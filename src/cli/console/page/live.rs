@@ -1,4 +1,4 @@
-//! Live: what Copyrator reports, the latest first; a script keeps it fresh.
+//! The view Live: Events of Copyrator, the latest first. A script keeps it up to date.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     Ok(render(&visit.frame, &latest(&visit.seat, &visit.asked).await?))
 }
 
-/// The view. The script takes the rows of what comes from the templates at its end.
+/// The body of the view. The script clones the `template` elements at its end for new rows.
 pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
     html! {
         h1 { "Live" }
@@ -43,7 +43,7 @@ pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
     }
 }
 
-/// A row; without anything that has happened, one for the script to fill.
+/// A row; without an entry, an empty row for the script to fill.
 fn row(frame: &Frame, one: Option<&Happening>, is_warning: bool) -> Markup {
     let page = |thing: &Thing| thing.page.as_ref().map(|page| frame.link(page, &[]));
     let related = one.and_then(|one| one.related.as_ref());

@@ -1,4 +1,4 @@
-//! The page: server-rendered, from the same answers as the API.
+//! The web pages, server-rendered from the same answers as the API.
 
 mod frame;
 mod live;

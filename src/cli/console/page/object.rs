@@ -1,4 +1,5 @@
-//! One object: where it comes from, its copies, who uses them, who may edit it, what restarts when it changes.
+//! The view of one object: where it comes from, its copies and users, who may edit it, and what restarts when
+//! it changes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,7 +26,7 @@ use crate::{
     names::NamespacedName,
 };
 
-/// Answers `GET /object/{kind}/{namespace}/{name}`: what `copyrator why` and `copyrator tree` say of it.
+/// Answers `GET /object/{kind}/{namespace}/{name}` with the answers of `copyrator why` and `copyrator tree`.
 pub(super) async fn view(visit: Visit, Path(path): Path<BTreeMap<String, String>>) -> Response {
     let part = |name: &str| path.get(name).cloned().unwrap_or_default();
     let title = format!("{}/{}", part("namespace"), part("name"));
@@ -35,12 +36,12 @@ pub(super) async fn view(visit: Visit, Path(path): Path<BTreeMap<String, String>
 async fn shown(visit: Arc<Visit>, path: BTreeMap<String, String>) -> Result<Markup, Problem> {
     let call = || Call::new(visit.seat.clone(), visit.asked.clone(), path.clone(), Vec::new());
     let answer = api::why(call()?).await?;
-    // Of workloads there is no tree.
+    // Workloads have no tree.
     let forest = api::tree(call()?).await.ok();
     Ok(render(&visit.frame, &answer, forest.as_ref()))
 }
 
-/// The body of the page; no tree where `forest` is `None`.
+/// The body of the page; without a tree if `forest` is `None`.
 pub(super) fn render(frame: &Frame, answer: &Answer, forest: Option<&Forest>) -> Markup {
     html! {
         @match answer {
@@ -157,7 +158,7 @@ fn used_by(frame: &Frame, user: &User) -> Markup {
     }
 }
 
-/// A rule or template, by the name that it has among rules.
+/// A link to a rule or template, by its name among rules.
 fn rule_link(frame: &Frame, rule: &str) -> Markup {
     let Some(name) = NamespacedName::parse(rule) else { return html! { (rule) } };
     let (kind, plain) = match name.template() {
@@ -165,13 +166,13 @@ fn rule_link(frame: &Frame, rule: &str) -> Markup {
         None => ("copyratorrule", &*name.name),
     };
     html! {
-        // What an annotation declares is a rule without an object of its own.
+        // A rule that an annotation declares has no object, and so no page.
         @if name.annotated().is_some() { (name.said()) }
         @else { a href=(frame.object(kind, &name.namespace, plain)) { (name.said()) } }
     }
 }
 
-/// A link to the source that is written as `Kind namespace/name`; any other text as it is.
+/// A link to a source that is written as `Kind namespace/name`; any other text unchanged.
 fn source_link(frame: &Frame, source: &str) -> Markup {
     let parts = source.split_once(' ').and_then(|(kind, rest)| Some((kind, rest.split_once('/')?)));
     html! {

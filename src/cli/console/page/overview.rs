@@ -1,4 +1,5 @@
-//! Overview: is everything fine, and if not, the worst ten things with the sentence that says what to do.
+//! The view Overview: whether everything is in order, and else the ten worst problems, each with the sentence
+//! that says what to do.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,7 +25,7 @@ use crate::{
     plan::restart::Concern,
 };
 
-/// How many of the worst things are shown.
+/// How many problems are shown.
 const WORST: usize = 10;
 
 /// Answers `GET /`: numbers, and the worst copies and workloads.
@@ -38,7 +39,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     Ok(render(&visit.frame, &facts(&requested, copies, workloads)))
 }
 
-/// What the view shows.
+/// The data of the view.
 pub(super) struct Facts {
     pub copies: Vec<CopyLine>,
     pub workloads: Vec<RestartOutlook>,
@@ -59,7 +60,7 @@ fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<Res
         let all = world.namespaces().keys().filter(|name| namespace.as_ref().is_none_or(|own| own == *name));
         namespaces.extend(all.cloned());
     }
-    // Rules and templates of elsewhere whose copies are here count, too.
+    // Rules and templates of other namespaces count, too, if their copies are here.
     rules.extend(copies.iter().filter_map(|line| line.rule.clone()));
     Facts {
         copies,
@@ -71,7 +72,7 @@ fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<Res
     }
 }
 
-/// One thing that is not in order.
+/// A copy or workload that is not in order.
 struct Thing {
     shape: Shape,
     word: &'static str,
@@ -144,7 +145,7 @@ fn headline(frame: &Frame, facts: &Facts, worrying: usize) -> Markup {
     }
 }
 
-/// What somebody starts with.
+/// An example rule for a cluster without any.
 const EXAMPLE: &str = "apiVersion: copyrator.dev/v1alpha1
 kind: CopyratorRule
 metadata: {name: registry, namespace: platform}
@@ -184,7 +185,7 @@ fn of_workload(frame: &Frame, row: &RestartOutlook) -> Thing {
     }
 }
 
-/// A reason with its sentence.
+/// The message, or the reason if there is no message.
 pub(super) fn said(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { message.to_owned() }
 }

@@ -1,4 +1,5 @@
-//! Policies: violations by policy and namespace, and a box for a manifest, which is judged as if it were written.
+//! The view Policies: violations by existing objects, and a form that judges manifests as if they were
+//! written.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,12 +31,12 @@ use crate::{
     explain::{Course, RestartCourse},
 };
 
-/// Answers `GET /policies`: the violations, and a box for manifests to judge.
+/// Answers `GET /policies`: the violations, and a form for manifests to judge.
 pub(super) async fn view(visit: Visit) -> Response {
     visit.answer("/policies", "Policies", |visit| shown(visit, None)).await
 }
 
-/// `POST /policies`: judges what is in the box.
+/// Answers `POST /policies`: judges the manifests of the form.
 pub(super) async fn judge(visit: Visit, request: Request) -> Response {
     let body = match whole(request).await {
         Ok(body) => body,
@@ -51,7 +52,7 @@ pub(super) async fn judge(visit: Visit, request: Request) -> Response {
     visit.asking(asked).answer("/policies", "Policies", |visit| shown(visit, Some(manifest))).await
 }
 
-/// A verdict, and what writing it would do.
+/// The verdicts on manifests, and the plan of their effects.
 struct Judged {
     report: check::Report,
     plan: Result<plan::Report, Problem>,
@@ -187,7 +188,7 @@ fn course(course: Course) -> Markup {
     }
 }
 
-/// What writing it would do to the cluster.
+/// The effects of manifests on the cluster, from their plan.
 fn would(plan: &plan::Report) -> Markup {
     let restarts: Vec<_> =
         plan.restarts.iter().flatten().filter(|row| row.course == RestartCourse::Restart).collect();
@@ -220,5 +221,5 @@ fn would(plan: &plan::Report) -> Markup {
     }
 }
 
-/// How many copies and workloads are named.
+/// How many copies, and how many workloads, are listed.
 const SHOWN: usize = 20;

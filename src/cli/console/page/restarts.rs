@@ -1,4 +1,4 @@
-//! Restarts: what runs, waits, soaks, is held or broken, the worst first, until when and why.
+//! The view Restarts: the state of every workload, the worst first, with the reason and the next time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -73,7 +73,7 @@ fn line(frame: &Frame, row: &RestartOutlook) -> Markup {
     }
 }
 
-/// A workload, with a link where there is a page of it.
+/// A workload, with a link if it has a page.
 pub(super) fn workload(frame: &Frame, of: &Restartable) -> Markup {
     html! {
         @match of {

@@ -1,4 +1,4 @@
-//! Where: namespaces by rules, a mark for each rule's copies in a namespace.
+//! The view Where: a table of namespaces by rules, with a mark for each rule's copies in a namespace.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use crate::cli::{
 
 /// How many rules have a column. With more, the table says so, and a filter leads to the others.
 const COLUMNS: usize = 50;
-/// Up to so many rules have their names written from left to right.
+/// Up to this number of rules, the column headings are horizontal.
 const FEW: usize = 6;
 /// How many marks a page has at most, so that it stays small.
 const CELLS: usize = 1000;
@@ -51,7 +51,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
 /// One rule's copies in one namespace.
 #[derive(Debug)]
 pub(super) struct Cell {
-    /// The worst of them.
+    /// The copy in the worst state.
     pub line: CopyLine,
     pub copies: usize,
 }
@@ -66,7 +66,8 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// The rows that the request asks for: by a part of the namespace's name, a part of the rule's, and a state.
+    /// Builds the table. The request filters by part of the namespace's name, by part of the rule's name, and
+    /// by state.
     pub(super) fn new(lines: Vec<CopyLine>, mut places: BTreeSet<String>, asked: &Asked) -> Self {
         let has =
             |text: &str, part: &Option<String>| part.as_ref().is_none_or(|part| text.contains(part.as_str()));

@@ -1,4 +1,4 @@
-//! States by shape and word as well as colour.
+//! How pages show states: by shape and word as well as colour.
 
 use maud::{Markup, html};
 
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// How a copy's state looks.
+/// The shape for a copy's state.
 pub(super) fn of_copy(state: State) -> Shape {
     match state {
         State::Failed => Shape::Bad,
@@ -95,7 +95,7 @@ pub(super) const STATES: [State; 8] = [
     State::Current,
 ];
 
-/// How a workload's state looks.
+/// The shape for a workload's state.
 pub(super) fn of_restart(state: &RestartState) -> Shape {
     match state.concern() {
         Concern::Worrying => Shape::Bad,
@@ -109,7 +109,7 @@ pub(super) fn restart(row: &RestartOutlook) -> Markup {
     of_restart(&row.state).with(row.state.as_str())
 }
 
-/// How a node of a tree stands, with a word for people.
+/// The shape and word for the state of a tree's node.
 pub(super) fn of_node(state: &NodeState) -> (Shape, String) {
     match state {
         NodeState::Copy(course) => {
@@ -141,7 +141,7 @@ fn of_workload(state: &RestartState) -> (Shape, String) {
     }
 }
 
-/// The mark of what becomes of an object, and the words beside it.
+/// The shape and word for the planned action on an object.
 pub(super) fn of_course(course: Course) -> (Shape, &'static str) {
     match course {
         Course::Refuse => (Shape::Blocked, "refused"),

@@ -1,5 +1,5 @@
-//! A visit of a page: who looks, and at what. Where the view takes long, the answer begins without it: the heading, the way to other
-//! views, and what is being looked at; the view follows in the same answer, and `style.css` takes away what stood in its place.
+//! A visit of a page: the caller and the request. If the view takes long, the answer begins with the frame
+//! and a placeholder. The view follows in the same answer, and `style.css` hides the placeholder.
 
 use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
@@ -17,9 +17,10 @@ use tokio::time::timeout;
 use super::frame::{Frame, trouble};
 use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat, stay::Stay};
 
-/// A view that takes longer comes later, unless the client prefers to wait. What the API server refuses by then has its status code.
+/// How long an answer waits for its view, unless the client asks for more. A refusal by the API server within
+/// that time sets the status code.
 const AT_ONCE: Duration = Duration::from_millis(150);
-/// The place of a view that comes later. It cannot be forged: maud escapes what users have written.
+/// Marks where a late view goes. User input cannot forge it, since maud escapes it.
 const HERE: &str = "<!-- the view -->";
 
 /// One request for a page.
@@ -32,7 +33,7 @@ pub(super) struct Visit {
     patience: Duration,
 }
 
-/// A view on its way.
+/// The future of a view.
 type Coming = Pin<Box<dyn Future<Output = Result<Markup, Problem>> + Send>>;
 
 impl<S: Send + Sync> FromRequestParts<S> for Visit {
@@ -50,7 +51,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
     }
 }
 
-/// The seconds of `Prefer: wait=10` (RFC 7240), by which a program gets a page whole and with its status code. [`Stay`] bounds them.
+/// The seconds of `Prefer: wait=10` (RFC 7240). Programs set it to get a whole page with its status code.
+/// [`Stay`] limits the wait.
 fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = said.flat_map(|value| value.split(','));
@@ -59,13 +61,13 @@ fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
 }
 
 impl Visit {
-    /// The same, about what else is asked.
+    /// Returns the visit with other query parameters.
     pub(super) fn asking(self, asked: Asked) -> Self {
         let frame = self.frame.about(&self.seat, &asked);
         Self { asked, frame, ..self }
     }
 
-    /// The page with the view, or with what went wrong.
+    /// Returns the page with the view, or with the problem.
     pub(super) async fn answer<V>(
         self,
         path: &'static str,
@@ -85,7 +87,8 @@ impl Visit {
         }
     }
 
-    /// The page but for its view, which follows. What goes wrong with that is said on the page: the status code is sent.
+    /// Starts the page without its view, which follows. If the view fails, the page shows the problem, since
+    /// the status code is already sent.
     fn begin(self: Arc<Self>, path: &str, title: &str, coming: Coming) -> Response {
         let body = html! { (self.frame.looking(title)) (PreEscaped(HERE)) };
         let page = self.frame.page(path, title, &body).into_string();

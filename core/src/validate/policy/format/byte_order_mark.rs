@@ -2,8 +2,8 @@
 
 use crate::validate::policy::fault::Fault;
 
-/// A fault where the value begins with a byte order mark: JSON, Java and OpenSSL do not take it, and others make it part of the first
-/// word.
+/// Refuses a value that begins with a byte order mark: JSON, Java and OpenSSL do not accept the mark, and
+/// other parsers read it as part of the first word.
 pub(super) fn no_mark(value: &[u8]) -> Result<(), Fault> {
     let marks: [&[u8]; 3] = ["\u{feff}".as_bytes(), b"\xfe\xff", b"\xff\xfe"];
     if marks.into_iter().any(|mark| value.starts_with(mark)) {

@@ -1,5 +1,5 @@
 //! Structured text: JSON, YAML and TOML, with bounds on depth, expansion and size. Faults have a position and
-//! contain nothing of the text; the parsers' messages may quote it, so they are not used.
+//! never quote the text. The parsers' messages may quote it, so they are dropped.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(in crate::validate::policy) enum Document {
 }
 
 impl Document {
-    /// The structure that a format has; `None` where a value of it is one text.
+    /// Returns the structure of a format; `None` if its values are plain text.
     pub(in crate::validate::policy) fn of(format: Format) -> Option<Self> {
         match format {
             Format::Json => Some(Self::Json),
@@ -42,7 +42,7 @@ impl Document {
     }
 }
 
-/// Accepts a text that is such a document.
+/// Accepts a text that is a document in this format.
 pub(super) fn check(format: Document, text: &str) -> Result<(), Fault> {
     match format {
         Document::Json => serde_json::from_str::<Walked>(text).map(|_| ()).map_err(json_fault),
@@ -51,7 +51,7 @@ pub(super) fn check(format: Document, text: &str) -> Result<(), Fault> {
     }
 }
 
-/// The documents of a text: one, or in YAML maybe several.
+/// Reads the documents of a text: one, or in YAML maybe several.
 pub(in crate::validate::policy) fn read(format: Document, text: &str) -> Result<Vec<Value>, Fault> {
     let room = Room::default();
     let read = match format {
@@ -83,7 +83,7 @@ fn json_fault(error: serde_json::Error) -> Fault {
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
 }
 
-/// Reads a document without keeping it.
+/// A collection that drops the documents that are read.
 #[derive(Default)]
 struct Nothing;
 
@@ -109,7 +109,7 @@ where
     })
 }
 
-/// The fault in our own words.
+/// Describes the fault without quoting the text.
 fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
     use serde_saphyr::Error;
     match error {

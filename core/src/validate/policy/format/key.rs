@@ -1,4 +1,4 @@
-//! Private keys that OpenSSL or Go serve, and the public keys that belong to them.
+//! Private keys that servers with OpenSSL or Go accept, and the public keys that belong to them.
 
 use p256::elliptic_curve::{
     Curve, FieldBytesSize,
@@ -21,10 +21,11 @@ const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// How many bits the modulus of an RSA key has: OpenSSL reads no more, and current distributions serve no less.
+/// The accepted lengths of an RSA modulus, in bits: OpenSSL reads no longer one, and current distributions
+/// accept no shorter one.
 const RSA_BITS: std::ops::RangeInclusive<u64> = 2_048..=16_384;
 
-/// A public key as a certificate has it.
+/// A public key in the encoding of a certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::validate::policy) struct PublicKey {
     algorithm: ObjectIdentifier,
@@ -39,9 +40,10 @@ impl PublicKey {
             && *theirs.subject_public_key.data == *self.bits
     }
 
-    /// The public key of a private one; `None` where no server takes the private key. `label` is that of its section.
+    /// Returns the public key of a private key; `None` if no server accepts the private key. `label` is the
+    /// label of its PEM section.
     pub(super) fn of(label: &str, private: &[u8]) -> Option<Self> {
-        // Old tools write the new form below the old words, and servers take it.
+        // Old tools write PKCS #8 under the old labels, and servers accept that.
         match label {
             "PRIVATE KEY" => pkcs8(private),
             "RSA PRIVATE KEY" => rsa(RSA, private).or_else(|| pkcs8(private)),
@@ -72,7 +74,7 @@ fn rsa(algorithm: ObjectIdentifier, private: &[u8]) -> Option<PublicKey> {
     Some(PublicKey { algorithm, bits })
 }
 
-/// The curve is said beside the key, or in it. A public key in it must be the right one.
+/// Reads an EC key. The curve is named beside the key, or in it. A public key in it must match.
 fn ec(private: &[u8], curve: Option<ObjectIdentifier>) -> Option<PublicKey> {
     let key = EcPrivateKey::from_der(private).ok()?;
     let inner = key.parameters.and_then(EcParameters::named_curve);

@@ -17,7 +17,7 @@ use self::{byte_order_mark::no_mark, document::Document};
 use super::{Budget, fault::Fault};
 use crate::api::Format;
 
-/// The cost of reading a byte of text, in nanoseconds: at most this.
+/// The highest cost of reading a byte of text, in nanoseconds.
 const TEXT: u64 = 30;
 const YAML: u64 = 300;
 const KEY: u64 = 2_000;
@@ -25,7 +25,7 @@ const KEY: u64 = 2_000;
 const CURVE: u64 = 1_500_000;
 /// The cost of starting some of the parsers, in nanoseconds.
 const BEGINNING: u64 = 5_000;
-/// The cost of YAML anchors and their aliases, in nanoseconds: at most this.
+/// The highest cost of YAML anchors and their aliases, in nanoseconds.
 const ALIASES: u64 = 50_000_000;
 
 /// The highest cost of reading a value, in nanoseconds, except for a regular expression.
@@ -65,13 +65,14 @@ pub(super) fn unpacks(format: Format) -> bool {
     }
 }
 
-/// Nobody sees this fault: a value that exceeds a brief budget is judged again with more time.
+/// Returns the fault of a value that exceeds a brief budget. No user sees it: the value is judged again with
+/// more time.
 pub(super) fn too_long() -> Fault {
     Fault::new("takes too long to be read here", "shorten it")
 }
 
 /// Accepts a value in this format. [`pem::pair`] judges a pair of keys, and [`document::check`] judges
-/// documents. A check that costs more than reading the value takes it from the budget.
+/// documents. A check that costs more than reading the value deducts its cost from the budget.
 pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     budget.spend_if_brief(reading(format, value)).map_err(|_| too_long())?;
     match format {
@@ -105,7 +106,7 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
     }
 }
 
-/// The value as text; a fault if it is not UTF-8, or begins with a byte order mark.
+/// Returns the value as text; a fault if it is not UTF-8, or begins with a byte order mark.
 pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
     no_mark(value)?;
     std::str::from_utf8(value)

@@ -31,7 +31,7 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// `None` where it is no X.509 certificate, or is followed by something else.
+    /// Parses the certificate; `None` if it is no X.509 certificate, or has trailing bytes.
     fn parsed(&self) -> Option<X509Certificate<'_>> {
         X509Certificate::from_der(&self.der)
             .ok()
@@ -85,7 +85,7 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
     })
 }
 
-/// Reads the first private key of a PEM text. Servers do not look at others.
+/// Reads the first private key of a PEM text. Servers ignore the others.
 pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     let mut sections = sections(value)?.into_iter();
     let first = sections.find(|section| section.label.ends_with("PRIVATE KEY")).ok_or_else(|| {
@@ -105,8 +105,8 @@ pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     })
 }
 
-/// Accepts a private key that belongs to the first certificate of a text in which the next certificate issues
-/// each one.
+/// Accepts a private key that belongs to the first certificate of a chain, in which each certificate is
+/// issued by the next one.
 pub(in crate::validate::policy) fn pair(
     certificate: &[u8],
     private: &[u8],
@@ -142,7 +142,7 @@ pub(in crate::validate::policy) fn pair(
     Ok(())
 }
 
-/// Compares names and verifies the signature. A kind of signature that cannot be verified here is accepted.
+/// Compares names and verifies the signature. A signature by an unsupported algorithm is accepted.
 fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> bool {
     certificate.issuer().as_raw() == issuer.subject().as_raw()
         && match certificate.verify_signature(Some(issuer.public_key())) {
@@ -151,8 +151,8 @@ fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>)
         }
 }
 
-/// Whether the signature is RSA-PSS with another salt than one as long as the digest, the only one that is verified here. OpenSSL takes the
-/// longest that fits, unless it is asked for another.
+/// Whether the signature is RSA-PSS with a salt that is not as long as the digest. The library verifies no
+/// other length, but OpenSSL uses the longest salt that fits by default.
 fn has_a_salt_of_its_own(certificate: &X509Certificate<'_>) -> bool {
     match SignatureAlgorithm::try_from(&certificate.signature_algorithm) {
         Ok(SignatureAlgorithm::RSASSA_PSS(parameters)) => {

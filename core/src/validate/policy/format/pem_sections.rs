@@ -1,4 +1,5 @@
-//! The sections of a PEM text, as OpenSSL and Go read it: what one of them passes over or refuses is a fault here.
+//! The sections of a PEM text, as OpenSSL and Go read them. A section that either of them would skip or
+//! refuse is a fault.
 
 use base64::{
     Engine as _, alphabet,
@@ -8,19 +9,20 @@ use base64::{
 use super::byte_order_mark::no_mark;
 use crate::validate::policy::{Position, fault::Fault};
 
-/// OpenSSL and Go demand padding, and ignore the bits that it leaves over.
+/// Base64 as OpenSSL and Go decode it: they demand padding, and ignore trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
-/// The length of the lines below a blank one. OpenSSL takes what is above it for a header, and then counts.
+/// The length of the lines after a blank line. OpenSSL reads the lines before it as a header, and then checks
+/// the length.
 const HEADED_LINE: usize = 64;
 
 /// One section.
 pub(super) struct Section {
-    /// What its BEGIN and END lines name, such as `CERTIFICATE`.
+    /// The label of its BEGIN and END lines, such as `CERTIFICATE`.
     pub(super) label: String,
-    /// Where it begins.
+    /// The position of its BEGIN line.
     pub(super) place: Position,
     /// Its content; `None` where a header says that it is encrypted.
     pub(super) content: Option<Vec<u8>>,
@@ -28,9 +30,9 @@ pub(super) struct Section {
 
 /// A section whose END line has not come yet.
 struct Open<'v> {
-    /// What its BEGIN line names.
+    /// The label of its BEGIN line.
     label: &'v [u8],
-    /// Where it begins.
+    /// The position of its BEGIN line.
     place: Position,
     /// The lines of its content so far.
     lines: Vec<&'v [u8]>,
@@ -67,14 +69,14 @@ pub(super) fn sections(value: &[u8]) -> Result<Vec<Section>, Fault> {
     }
 }
 
-/// What a line has of five dashes with BEGIN or END.
+/// A line, classified by its marker: five dashes with BEGIN or END.
 enum Dashed<'l> {
     No,
-    /// All of the line begins the section of this label.
+    /// The whole line begins a section with this label.
     Begin(&'l [u8]),
-    /// All of the line ends it.
+    /// The whole line ends a section with this label.
     End(&'l [u8]),
-    /// Something else is on the line, too.
+    /// The line has a marker and other text.
     Other,
 }
 
@@ -92,7 +94,7 @@ fn dashed(line: &[u8]) -> Dashed<'_> {
     }
 }
 
-/// The content of a section's lines; `None` where they are damaged.
+/// Returns the content of a section's lines; `None` if they are damaged, `Some(None)` if they are encrypted.
 fn content(lines: &[&[u8]]) -> Option<Option<Vec<u8>>> {
     let blank = lines.iter().position(|line| line.is_empty());
     let (header, lines) = blank.map_or((&[][..], lines), |at| (&lines[..at], &lines[at + 1..]));

@@ -1,4 +1,4 @@
-//! Java's `.properties`, by the rules of `java.util.Properties.load`. Unlike these, a key may occur only
+//! Java's `.properties` format, by the rules of `java.util.Properties.load`, except that a key may occur only
 //! once.
 
 use std::{collections::HashSet, iter::Peekable, str::CharIndices};
@@ -52,7 +52,7 @@ impl Reader<'_> {
         Ok(key)
     }
 
-    /// The next character of this logical line, unless it ends the key or value. It resolves escapes and
+    /// Reads the next character of this logical line, unless it ends the key or value. Resolves escapes and
     /// joins continued lines.
     fn character(&mut self, ends: impl Fn(char) -> bool) -> Result<Option<char>, Fault> {
         loop {
@@ -81,7 +81,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Half of a surrogate pair stands for itself: only whether keys are equal matters here.
+    /// Reads a `\u` escape. Half of a surrogate pair counts as a character: only the equality of keys matters
+    /// here.
     fn unicode(&mut self, offset: usize) -> Result<char, Fault> {
         let mut code = 0;
         for _ in 0..4 {

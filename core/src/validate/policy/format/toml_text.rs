@@ -1,5 +1,5 @@
-//! TOML. The parser bounds how deep brackets nest and how long a dotted key is, but neither the combination
-//! of both nor what it keeps in memory. So the tokens are counted first.
+//! Parses TOML within bounds. The parser limits the nesting of brackets and the length of dotted keys, but
+//! neither their combination nor its memory. So this module counts the tokens first.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
@@ -8,7 +8,7 @@ use toml_parser::lexer::TokenKind;
 use super::tree::Room;
 use crate::validate::policy::{Position, fault::Fault};
 
-/// The longest text, in bytes: reading one takes some hundred times its memory.
+/// The longest text, in bytes: reading a text takes some hundred times its size in memory.
 const LONGEST: usize = 256 << 10;
 /// How deep tables and arrays may nest.
 const DEEPEST: usize = 80;
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<DeTable<'_>, Fault> {
     })
 }
 
-/// The byte at which tables and arrays nest too deep, counting those of dotted keys.
+/// Returns the byte at which tables and arrays nest too deep, including the tables of dotted keys.
 fn too_deep(text: &str) -> Option<usize> {
     // The number of dots in the keys before each open bracket, and in the key that is being read.
     let (mut open, mut depth, mut dots) = (Vec::new(), 0, 0);
@@ -55,7 +55,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// The document as a tree, in which dates are text.
+/// Returns the document as a tree, in which dates are text.
 pub(super) fn tree(table: DeTable<'_>, room: &Room) -> Result<Value, Fault> {
     let mut entries = Map::new();
     if !room.take_map() {

@@ -1,5 +1,5 @@
-//! A document in memory, for matching with a schema. It is built by hand, since `serde_json` treats one
-//! certain key as JSON within JSON, and drops the first of two equal keys.
+//! A document in memory, for validation against a schema. This module builds it by hand, since `serde_json`
+//! treats one certain key as JSON within JSON, and drops the first of two equal keys.
 
 use std::{borrow::Cow, cell::Cell, fmt};
 
@@ -14,10 +14,10 @@ const MOST: usize = 24 << 20;
 const MAP: usize = 700;
 const ENTRY: usize = 80;
 
-/// Tells the parser about a duplicate key; its error contains this text.
+/// The message for a duplicate key, which the parser's error then contains.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
-/// What is left of that memory; `None` once it is exceeded.
+/// The remaining memory for the documents of one value; `None` once it is exceeded.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -27,7 +27,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Takes some bytes; false where they are not left.
+    /// Deducts some bytes; `false` if they exceed the remaining memory.
     pub(super) fn take(&self, bytes: usize) -> bool {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(bytes)));
         !self.is_exhausted()
@@ -41,7 +41,7 @@ impl Room {
         self.take(ENTRY + text.len())
     }
 
-    /// How many bytes were taken.
+    /// Returns how many bytes were deducted.
     fn taken(&self) -> usize {
         self.0.get().map_or(MOST, |left| MOST - left)
     }
@@ -55,7 +55,7 @@ impl Room {
     }
 }
 
-/// A document in a room of its own, and its size in bytes.
+/// A document with a [`Room`] of its own, and its size in bytes.
 pub(super) struct Tree(Value, usize);
 
 impl<'de> Deserialize<'de> for Tree {
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// The documents of one value, which share one room: none of them once it is exceeded.
+/// The documents of one value. They share one [`Room`]; once it is exceeded, all of them are dropped.
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) room: Room,
@@ -84,7 +84,7 @@ impl Extend<Tree> for Trees {
     }
 }
 
-/// Reads a document into the given room.
+/// Reads a document within the given [`Room`].
 #[derive(Clone, Copy)]
 pub(super) struct TreeSeed<'r>(pub(super) &'r Room);
 
@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
     }
 }
 
-/// Tells the parser about a key that is no scalar; its error contains this text.
+/// The message for a key that is not a scalar, which the parser's error then contains.
 pub(super) const KEY_OF_PARTS: &str = "a key of parts";
 
 /// A key as text, also where YAML reads it as another type.

@@ -1,5 +1,6 @@
 //! The cost of validating a document against a schema, estimated in advance: the library can neither be
-//! stopped nor limited. The estimate visits everything that the library may visit, and pays for each step.
+//! stopped nor limited. The estimate visits everything that the library may visit, and deducts each step from
+//! the budget.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,13 @@ use super::shape::target;
 
 /// The cost of one keyword at one place, in nanoseconds, for this walk and the library's.
 const STEP: u64 = 100;
-/// Within `anyOf`, `oneOf` and `propertyNames`, the library keeps every fault with a copy of the value. They
-/// may take this many bytes.
+/// The bytes that the library's faults may take: within `anyOf`, `oneOf` and `propertyNames`, it keeps every
+/// fault with a copy of the value.
 const MEMORY: u64 = 16 << 20;
 /// Bytes of a fault or value, without its content.
 const ITEM: u64 = 200;
-/// Comparing two of few items with each other costs the reading of one, divided by this.
+/// `uniqueItems` compares the items of short lists in pairs, which costs at most this many readings of the
+/// list.
 const PAIRS: u64 = 16;
 
 /// The running cost of one evaluation.
@@ -26,7 +28,7 @@ pub(super) struct Cost<'c> {
     memory: Option<u64>,
 }
 
-/// Where in the document the walk is, as far as it affects the cost.
+/// The position of the walk in the document, as far as it affects the cost.
 #[derive(Clone, Copy)]
 struct Depth {
     /// Bytes of the path so far.
@@ -73,7 +75,7 @@ impl<'c> Cost<'c> {
         })
     }
 
-    /// Takes memory for this many faults.
+    /// Deducts the memory of this many faults.
     fn keep(&mut self, value: &Value, at: Depth, faults: u64) -> Result<(), Exhausted> {
         if let (true, Some(memory)) = (at.kept, self.memory) {
             let each = ITEM + at.path + weigh(value, memory);

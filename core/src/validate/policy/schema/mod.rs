@@ -51,7 +51,7 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles a schema, or reports at `field` what is wrong with it.
+    /// Compiles a schema, or reports its problem at `field`.
     pub(super) fn compile(field: &str, schema: &Value, problems: &mut Vec<Problem>) -> Option<Self> {
         let understood = understand(schema).map_err(|message| problems.push(invalid(field, message)));
         understood.ok().map(|understood| Self(Arc::new(understood)))
@@ -60,7 +60,7 @@ impl Schema {
     /// Accepts a value whose documents all satisfy the schema.
     pub(super) fn check(&self, format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
         budget.spend_if_brief(format::reading(format, value)).map_err(|_| format::too_long())?;
-        // The validator takes a schema with no other format.
+        // `Data::compile` accepts a schema only with one of these formats.
         let Some(format) = Document::of(format) else { return Ok(()) };
         let documents = document::read(format, format::text(value)?)?;
         let many = documents.len() > 1;
@@ -93,7 +93,7 @@ impl Schema {
         }))
     }
 
-    /// A fault with position and keyword. It quotes the schema, never the document.
+    /// Returns a fault with position and keyword. It quotes the schema, never the document.
     fn fault(&self, error: &ValidationError<'_>) -> Fault {
         let place = self.pointer(error.instance_path());
         let keyword = error.kind().keyword();
@@ -117,8 +117,8 @@ impl Schema {
         Fault::new(format!("does not satisfy the schema at {place} ({keyword})"), fix)
     }
 
-    /// A path in a document, with the keys that the schema names. Other keys are the writer's own, and not
-    /// told.
+    /// Returns a path in a document, with the keys that the schema names. Other keys belong to the writer of
+    /// the document, and become `*`.
     fn pointer(&self, path: &Location) -> String {
         let steps = path.into_iter().map(|step| match step {
             LocationSegment::Index(index) => format!("/{index}"),

@@ -1,4 +1,4 @@
-//! What a JSON Schema may contain: nothing remote, no circles, and no more than can be bounded.
+//! Limits on JSON Schemas: no remote references, no cycles, and no keywords of unbounded cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// How deep schemas may nest, including through `$ref`.
 const DEEPEST: usize = 64;
-/// How many schemas there may be, counting those behind each `$ref`.
+/// The maximum number of schemas, counting those behind each `$ref`.
 const MOST: usize = 10_000;
 
 /// The keywords that are refused, and why.
@@ -29,13 +29,13 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 pub(super) struct Shape {
     /// Its regular expressions, compiled to know what they cost.
     pub(super) patterns: BTreeMap<String, Pattern>,
-    /// The keys of documents that it names.
+    /// The keys of documents that the schema names.
     pub(super) names: BTreeSet<String>,
     schemas: usize,
 }
 
 impl Shape {
-    /// Inspects a schema, or says what is refused.
+    /// Inspects a schema, or returns the reason for its refusal.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut shape = Self::default();
         if let Some(dialect) = schema.get("$schema")
