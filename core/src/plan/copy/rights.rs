@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{
-    claims::{Inert, authority, inert, inert_template},
-    hold::AGAIN,
-};
+use super::{claims::authority, hold::AGAIN};
 use crate::{
     model::{Declaration, RefusalReason, Right, World},
     names::NamespacedName,
@@ -43,17 +40,15 @@ pub(super) fn heard<'w>(
     }
 }
 
-/// Whether the identity of a rule or template may not do what that declares, as the API server has said. That the API
+/// Whether the API server has refused the identity of a rule or template what that declares. A rule that is suspended or invalid besides
+/// is refused all the same: its author could otherwise keep a place, or protect an object, by writing `suspend: true`. That the API
 /// server was not asked is no refusal.
 pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
-    let (why, authority) = match world.declaration(rule) {
-        Some(Declaration::Rule(facts)) => (inert(world, rule, facts), authority(world, rule, facts)),
-        Some(Declaration::Template(facts)) => {
-            (inert_template(world, rule, facts), authority(world, rule, facts))
-        }
+    let authority = match world.declaration(rule) {
+        Some(Declaration::Rule(facts)) => authority(world, rule, facts),
+        Some(Declaration::Template(facts)) => authority(world, rule, facts),
         None => return false,
     };
     let refusal = authority.and_then(|authority| authority.answer.as_ref().err());
-    why == Some(Inert::Unauthorized)
-        && refusal.is_some_and(|refusal| refusal.reason != RefusalReason::TooManyQuestions)
+    refusal.is_some_and(|refusal| refusal.reason != RefusalReason::TooManyQuestions)
 }
