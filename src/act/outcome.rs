@@ -172,7 +172,7 @@ pub(crate) fn lacking(error: &Error) -> Option<String> {
     lacking_right(status)
 }
 
-/// Returns the missing right from the status. Such a refusal shows nothing about the object in the request.
+/// Returns the missing right from the status. A refusal by RBAC shows nothing about the object in the request.
 fn lacking_right(status: &Status) -> Option<String> {
     if status.code != 403 {
         return None;

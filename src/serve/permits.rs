@@ -1,6 +1,6 @@
 //! Permits for the connections of a listener. With [`Limits::makes_room`], a new connection at the limit
 //! takes the permit of the oldest idle connection or, if none is idle, of the oldest whose request header is
-//! incomplete. Such connections cannot keep others out.
+//! incomplete. These connections cannot keep other clients out.
 
 use std::{
     collections::BTreeMap,

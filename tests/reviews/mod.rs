@@ -7,6 +7,7 @@ mod foresight;
 mod harness;
 mod idempotent;
 mod in_use;
+mod lost_declarations;
 mod metadata;
 mod overload;
 mod own_kinds;

@@ -1,5 +1,5 @@
-//! Whose rights a rule, monitor or template acts with, and whether they suffice: no user can do through
-//! Copyrator what they may not do themselves.
+//! The identity that a rule, monitor or template acts with, and whether its rights suffice. No user can do
+//! through Copyrator what they may not do themselves.
 //!
 //! This module holds the questions, the identities that they are about, and the refusals. `access` asks the
 //! API server.

@@ -1,7 +1,7 @@
 //! Labels and annotations of other tools that Copyrator never writes.
 
 /// Whether this label or annotation is never copied from a source, and no rule, template or policy may set
-/// it. Such a key holds content that the rule may leave out, makes a tool copy the copy again, or makes a
+/// it. A key on this list holds content that the rule may leave out, makes a tool copy the copy again, or makes a
 /// tool treat the copy as its own and change or delete it (ClusterSecret#146, replicator#151,
 /// config-syncer#509). Keys that tools read on any user's object, such as `argocd.argoproj.io/secret-type`,
 /// may be copied.

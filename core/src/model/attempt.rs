@@ -38,10 +38,7 @@ impl Attempt {
     /// Whether a retry may succeed without any watched change, for example after a quota is raised or an
     /// admission policy is deleted.
     pub fn may_pass(&self) -> bool {
-        matches!(
-            self.reason,
-            WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict
-        )
+        matches!(self.reason, WriteFault::Refused | WriteFault::Conflict) || self.reason.lacks_room()
     }
 }
 
@@ -123,6 +120,11 @@ pub enum WriteFault {
 }
 
 impl WriteFault {
+    /// Whether a quota, a port or an address was used up.
+    pub fn lacks_room(self) -> bool {
+        matches!(self, Self::NoRoom | Self::RoomHeld)
+    }
+
     /// The word for statuses and commands.
     pub fn as_str(self) -> &'static str {
         match self {

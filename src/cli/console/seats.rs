@@ -62,7 +62,7 @@ struct OccupiedSeat {
     last: Instant,
 }
 
-/// Whose seats are counted together: a user, or all ServiceAccounts of a namespace. A user who may create
+/// The user, or all ServiceAccounts of a namespace, for which seats are counted together. A user who may create
 /// tokens there can get any number of them, for accounts of their own making.
 type Holder = Arc<str>;
 

@@ -16,7 +16,7 @@ use crate::{
         targets::{can_grow, targets},
         templates::instances,
     },
-    validate::{CompiledObject, CompiledRule, CompiledTemplate, Globs, Instances, keeps_data},
+    validate::{CompiledObject, CompiledRule, CompiledTemplate, Globs, Instances, own_deletion},
 };
 
 /// The numbers in the status of the stored object, if the status belongs to the stored spec.
@@ -211,8 +211,7 @@ pub(super) fn of_template(
         objects.filter(|object| keep(object)).map(|object| (object.written_key(), BTreeSet::new())).collect()
     };
     let stays = |object: &CompiledObject| {
-        let own = object.deletion.or(keeps_data(&object.kind).then_some(DeletionPolicy::Retain));
-        own.unwrap_or(new.deletion) == DeletionPolicy::Retain
+        own_deletion(&object.kind, object.deletion).unwrap_or(new.deletion) == DeletionPolicy::Retain
     };
     let places = Places::of(world, name, new, old, counted);
     let after = things(Some(new), &|object| same_or_new(object, old));

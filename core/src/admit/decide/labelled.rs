@@ -19,7 +19,9 @@ use crate::{
     marks::OnRemoval,
     model::{InstancesRead, NamespaceFacts, World},
     plan::copy::targets::{is_named, takes_copies},
-    validate::{self, Candidate, CandidateError, CompiledObject, CompiledTemplate, LabelChange, keeps_data},
+    validate::{
+        self, Candidate, CandidateError, CompiledObject, CompiledTemplate, LabelChange, own_deletion,
+    },
 };
 
 /// The objects that a namespace or an instance gains and loses when its labels change.
@@ -149,8 +151,7 @@ impl Relabelled {
         default: Duration,
     ) {
         let is_deleted = |part: &Part<'_>| {
-            let own = part.object.deletion;
-            let own = own.or(keeps_data(&part.object.kind).then_some(DeletionPolicy::Retain));
+            let own = own_deletion(&part.object.kind, part.object.deletion);
             own.unwrap_or(template.deletion) == DeletionPolicy::Delete
         };
         let mut deleted = objects.filter(is_deleted).peekable();

@@ -10,7 +10,7 @@ use crate::{
     marks::declares,
     model::{Bytes, SpreadLimits, World},
     names::{Kind, ObjectKey},
-    validate::{Candidate, annotated_rule, keeps_data},
+    validate::{Candidate, annotated_rule, own_deletion},
 };
 
 pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Vec<String> {
@@ -81,8 +81,8 @@ impl Removal {
     fn left(&self) -> usize {
         let stays = |object: &&TemplateObject| {
             let kind = object.template["kind"].as_str().unwrap_or_default();
-            let own = object.deletion_policy.or(keeps_data(kind).then_some(DeletionPolicy::Retain));
-            own.unwrap_or(self.deletion_policy) == DeletionPolicy::Retain
+            own_deletion(kind, object.deletion_policy).unwrap_or(self.deletion_policy)
+                == DeletionPolicy::Retain
         };
         self.objects.iter().filter(stays).count()
     }

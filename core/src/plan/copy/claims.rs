@@ -10,7 +10,7 @@ use super::{
     templates::{is_of, is_rendered, not_granted_objects, not_read_kind, owner, selects, unknown_kind},
 };
 use crate::{
-    api::{ConflictPolicy, DeletionPolicy, Prefer},
+    api::{ConflictPolicy, Prefer},
     digest::Fingerprint,
     marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
     model::{
@@ -18,7 +18,7 @@ use crate::{
         TemplateFacts, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
-    validate::{CompiledRule, CompiledTemplate, Gives, Globs, keeps_data},
+    validate::{CompiledRule, CompiledTemplate, Gives, Globs, own_deletion},
 };
 
 /// At most this many further sources of one slot are reported.
@@ -98,8 +98,8 @@ impl Claim<'_> {
         let (deletion, own, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
             Wants::Object { compiled, object, .. } => {
-                let stays = || keeps_data(object.slot.kind.resource().kind).then_some(DeletionPolicy::Retain);
-                (compiled.deletion, object.deletion.or_else(stays), compiled.grace)
+                let own = own_deletion(object.slot.kind.resource().kind, object.deletion);
+                (compiled.deletion, own, compiled.grace)
             }
         };
         (OnRemoval::new(own.unwrap_or(deletion), grace.unwrap_or(default_grace)), own.is_some())

@@ -26,7 +26,7 @@ use crate::{
     api::{ConflictPolicy, Recreate},
     digest::Fingerprint,
     marks::{OnRemoval, Proof},
-    model::{Attempt, Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
+    model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
     validate::keeps_data,
@@ -261,9 +261,7 @@ fn plan_wanted(
                 let action = unmark(existing);
                 return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
             }
-            let lacks_room =
-                |last: &&Attempt| matches!(last.reason, WriteFault::NoRoom | WriteFault::RoomHeld);
-            let predecessor = refused.filter(|last| existing.is_none() && lacks_room(last));
+            let predecessor = refused.filter(|last| existing.is_none() && last.reason.lacks_room());
             let predecessor = predecessor.and_then(|_| predecessor_of(world, slot, claim));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
             let write = CopyWrite {

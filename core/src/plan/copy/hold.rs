@@ -187,8 +187,7 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
 /// Names the object that the same rule or template has left beside the refused one: it may hold what the refused one is to have, such as
 /// a port or the room in a quota.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
-    let lacks_room = matches!(last.reason, WriteFault::NoRoom | WriteFault::RoomHeld);
-    let may_hold = lacks_room && last.version.is_none();
+    let may_hold = last.reason.lacks_room() && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;
     let goes = |facts: &ObjectFacts| {
         let marks = facts.marks.as_deref().filter(|marks| marks.rule == *rule);

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::claims::{Inert, authority, inert_template};
 use crate::{
-    api::{CopyratorTemplateSpec, DeletionPolicy, TemplateObject},
+    api::{CopyratorTemplateSpec, TemplateObject},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},
     model::{ListedGrant, MonitorFacts, RuleFacts, TemplateFacts, World},
     names::{Kind, NamespacedName, ObjectKey},
-    validate::keeps_data,
+    validate::own_deletion,
 };
 
 /// Bytes of all entries together; those beyond it are only counted.
@@ -45,8 +45,8 @@ pub struct IndexedTemplate {
     pub namespace: String,
     /// Name of the CopyratorTemplate.
     pub name: String,
-    /// What the objects are rendered for, how many they are, what becomes of them, and the conditions and names that read labels of the
-    /// namespace. Everything else that the objects say is left out.
+    /// The template's `forEach` and removal policy. Of each object, the entry keeps the id, the removal policy, and the condition and name
+    /// if they read labels of the namespace. The entry leaves out everything else.
     pub spec: CopyratorTemplateSpec,
 }
 
@@ -243,7 +243,6 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     let CopyratorTemplateSpec { for_each, objects, deletion_policy, deletion_grace, .. } = &facts.spec;
     let object = |(at, object): (usize, &TemplateObject)| {
         let kind = object.template["kind"].as_str().unwrap_or_default();
-        let stays = keeps_data(kind).then_some(DeletionPolicy::Retain);
         let compiled = facts.compiled.as_deref().ok();
         let (include_when, name) = match compiled.is_some_and(|compiled| compiled.follows_labels(&object.id))
         {
@@ -259,7 +258,7 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
             id: object.id.clone(),
             include_when,
             template: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": read}),
-            deletion_policy: object.deletion_policy.or(stays),
+            deletion_policy: own_deletion(kind, object.deletion_policy),
             ..TemplateObject::default()
         }
     };

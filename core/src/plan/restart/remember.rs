@@ -40,7 +40,7 @@ pub enum Acted {
     Outdated,
 }
 
-/// Whose turn it is after a workload was planned, and which Events are due.
+/// The keys to look at after a workload was planned, and the Events that are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Turn {

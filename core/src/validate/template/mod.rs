@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
 pub use mistyped::Typed;
-pub use object::{CompiledObject, keeps_data};
+pub use object::{CompiledObject, keeps_data, own_deletion};
 pub use relabelled::{LabelChange, Relabelled};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
 use serde_json::Value;

@@ -98,6 +98,12 @@ pub fn keeps_data(kind: &str) -> bool {
     ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }
 
+/// The policy that holds for one object of a template alone: the one that is `written` for it, or `Retain` where deleting the object
+/// loses data; `None`: the template's.
+pub fn own_deletion(kind: &str, written: Option<DeletionPolicy>) -> Option<DeletionPolicy> {
+    written.or(keeps_data(kind).then_some(DeletionPolicy::Retain))
+}
+
 /// Returns the name of the variable with a workload's pods, which an expression reads by the call `pods(id)`.
 pub(super) fn pods_of(id: &str) -> String {
     format!("pods({id})")

@@ -244,7 +244,7 @@ mod tests {
                 &yes,
                 "a+-?",
             ),
-            // What reads an object that goes is excluded with it.
+            // An object that reads an excluded object is excluded, too.
             (&[pods, ("b", "b-${a.metadata.uid}", "")], &yes, &none, "a- b-?"),
             (&[("a", "a", "object.spec.size > 1"), ("b", "b", "")], &yes, &none, ""),
         ] {
