@@ -125,12 +125,8 @@ fn a_full_quota_does_not_keep_an_old_object() {
     story.admin().create(&source).ok();
     story.admin().create(&patient(&story, "Secret", "login")).ok();
     let before = story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
-    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": "full" },
-        "spec": { "hard": { "count/secrets": "1" } } });
-    story.admin().create(&quota).ok();
-    eventually("the quota is used up", || {
-        let quota = story.admin().get("ResourceQuota", &target, "full").ok_or("it is gone")?;
-        same(quota["status"]["used"]["count/secrets"].clone(), json!("1"))?;
+    fill(&story, &target, "full", "count/secrets", "1");
+    eventually("the quota refuses", || {
         let refused = story.admin().try_create(&secret(&target, "more", [("k", "v")]));
         if refused.code < 300 { Err("there is room".to_owned()) } else { Ok(()) }
     });
@@ -155,13 +151,7 @@ fn a_second_quota_without_room_keeps_the_old_object() {
     story.admin().create(&patient(&story, "Secret", "login")).ok();
     let before = story.until("Secret", &target, "login", [("username", "u"), ("password", "p")]);
     for (name, most, resource) in [("full", "1", "count/secrets"), ("less", "0", "secrets")] {
-        let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": target, "name": name },
-            "spec": { "hard": { resource: most } } });
-        story.admin().create(&quota).ok();
-        eventually("the quota is used up", || {
-            let quota = story.admin().get("ResourceQuota", &target, name).ok_or("it is gone")?;
-            same(quota["status"]["used"][resource].clone(), json!("1"))
-        });
+        fill(&story, &target, name, resource, most);
     }
     story.admin().delete("Secret", &story.home, "login").ok();
     eventually("the copy is about to go, since its source is gone", || {
@@ -188,6 +178,47 @@ fn a_second_quota_without_room_keeps_the_old_object() {
         let copy = story.admin().get("Secret", &target, "login").ok_or("it is gone for now")?;
         same(copy["type"].clone(), json!("kubernetes.io/basic-auth"))
     });
+}
+
+/// A rule that gives its copies another name needs room for the new ones, which the old ones may hold.
+#[test]
+fn a_renamed_copy_goes_first_only_where_its_room_suffices() {
+    let story = Story::new(peaceful(), "renamed-crowded");
+    let target = story.target("a");
+    story.admin().create(&secret(&story.home, "login", [("k", "1")])).ok();
+    let mut rule = story.rule("Secret", &["login"]);
+    rule["spec"]["deletionGrace"] = "0s".into();
+    story.admin().create(&rule).ok();
+    story.until("Secret", &target, "login", [("k", "1")]);
+    fill(&story, &target, "full", "count/secrets", "1");
+    let rename = |name: &str| {
+        let renamed = json!({ "spec": { "copy": { "name": name } } });
+        story.admin().merge("CopyratorRule", &story.home, "rule", &renamed).ok();
+    };
+    rename("second");
+    story.until("Secret", &target, "second", [("k", "1")]);
+    story.until_gone("Secret", &target, "login");
+
+    let none = json!({ "spec": { "hard": { "count/secrets": "0" } } });
+    story.admin().merge("ResourceQuota", &target, "full", &none).ok();
+    eventually("the quota counts so", || {
+        let quota = story.admin().get("ResourceQuota", &target, "full").ok_or("it is gone")?;
+        same(quota["status"]["hard"]["count/secrets"].clone(), json!("0"))
+    });
+    let kept = story.admin().get("Secret", &target, "second").expect("it is there");
+    rename("third");
+    eventually("the rule says that the room does not suffice", || {
+        let rule = story.admin().get("CopyratorRule", &story.home, "rule").ok_or("it is gone")?;
+        let problems = rule["status"]["problems"].to_string();
+        let says = ["not even in the place of the old object", "which comes in its place, is not there"];
+        if says.iter().all(|words| problems.contains(words)) {
+            Ok(())
+        } else {
+            Err(rule["status"].to_string())
+        }
+    });
+    assert_eq!(uid(&story.admin().get("Secret", &target, "second").expect("it stays")), uid(&kept));
+    assert!(story.admin().get("Secret", &target, "third").is_none());
 }
 
 /// A rule that gives its copies another name makes new objects beside the old ones. Where these are refused, the old ones are all there is.
@@ -230,6 +261,17 @@ fn a_renamed_copy_stays_until_the_new_one_is_there() {
     story.admin().delete("ValidatingAdmissionPolicyBinding", "", "renamed").ok();
     story.until("ConfigMap", &target, "new", [("k", "1")]);
     story.until_gone("ConfigMap", &target, "app");
+}
+
+/// A quota that the one object there has used up.
+fn fill(story: &Story<'_>, namespace: &str, name: &str, resource: &str, most: &str) {
+    let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": namespace, "name": name },
+        "spec": { "hard": { resource: most } } });
+    story.admin().create(&quota).ok();
+    eventually("the quota is used up", || {
+        let quota = story.admin().get("ResourceQuota", namespace, name).ok_or("it is gone")?;
+        same(quota["status"]["used"][resource].clone(), json!("1"))
+    });
 }
 
 /// A rule that does not delete its copies while their source is made anew.

@@ -5,6 +5,7 @@ mod named_fields;
 mod neighbours;
 mod properties;
 mod reading;
+mod successors;
 mod typed;
 mod unread;
 mod unstable;

@@ -417,6 +417,18 @@ mod tests {
             (vec![None, Some(by_label), Some("false")], Some(std::time::Duration::from_secs(3600)))
         );
         assert_eq!(compiled.read_by("B_2").collect::<Vec<_>>(), ["c"]);
+        // Objects of several kinds have one name in many templates.
+        let one = |id: &str, version: &str, kind: &str| {
+            let template = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web"}});
+            json!({"id": id, "includeWhen": by_label, "template": template})
+        };
+        let both = [one("a", "v1", "ConfigMap"), one("b", "networking.k8s.io/v1", "NetworkPolicy")];
+        let mut other = World::default();
+        template(&mut other, ("home", "kit"), &json!({ "objects": both }));
+        let (name, facts) = other.templates().iter().next().unwrap();
+        let compiled = CompiledTemplate::compile(&super::template(name, facts).spec).unwrap();
+        assert!(compiled.objects.iter().all(|object| object.condition() == Some(by_label)));
+
         let data = index.to_data().unwrap();
         assert!(!data.values().any(|text| text.contains("swordfish") || text.contains("Secret")), "{data:?}");
         assert_eq!(SourceIndex::from_data(|key| data.get(key).map(String::as_str)), Some(index.clone()));
