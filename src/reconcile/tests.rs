@@ -137,6 +137,7 @@ fn world(monitor: Value, applied: &str) -> World {
         marks: None,
         ownership: None,
         examined: None,
+        trace: Default::default(),
     };
     world.set_object(object.clone(), Some(facts));
     let print = KeyPrint { digest: key.value(b"2"), size: 1, binary: false };

@@ -42,6 +42,35 @@ fn a_secret_changed_through_string_data_is_repaired() {
     story.until("Secret", &target, "token", [("token", "right")]);
 }
 
+/// Anybody may write under our own field manager, and the metadata look then as if we had written.
+#[test]
+fn a_change_under_our_own_manager_is_put_right() {
+    let story = Story::new(peaceful(), "impostor");
+    let target = story.target("a");
+    story.admin().create(&config_map(&story.home, "app", [("k", "right")])).ok();
+    let mut rule = story.rule("ConfigMap", &["app"]);
+    rule["spec"]["copy"] = json!({ "annotations": { "set": { "example.com/tier": "gold" } } });
+    story.admin().create(&rule).ok();
+    let copy = story.until("ConfigMap", &target, "app", [("k", "right")]);
+    let forge = |pointer: &str| {
+        let mut forged = copy.clone();
+        forged["metadata"]["managedFields"] = json!(null);
+        *forged.pointer_mut(pointer).expect("it is there") = "wrong".into();
+        for field in ["resourceVersion", "uid", "creationTimestamp"] {
+            forged["metadata"].as_object_mut().expect("metadata").remove(field);
+        }
+        story.admin().apply_as("copyrator-copy", &forged).ok()
+    };
+    assert_eq!(forge("/data/k")["data"]["k"], "wrong");
+    story.until("ConfigMap", &target, "app", [("k", "right")]);
+    let tier = |object: &serde_json::Value| annotation(object, "example.com/tier").map(str::to_owned);
+    assert_eq!(tier(&forge("/metadata/annotations/example.com~1tier")).as_deref(), Some("wrong"));
+    eventually("the annotation is put right", || {
+        let copy = story.admin().get("ConfigMap", &target, "app").ok_or("it is gone")?;
+        if tier(&copy).as_deref() == Some("gold") { Ok(()) } else { Err(copy["metadata"].to_string()) }
+    });
+}
+
 #[test]
 fn a_deleted_copy_returns() {
     let story = Story::new(peaceful(), "deleted-copy");

@@ -125,6 +125,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         marks: Some(Box::new(intent.marks.clone())),
         ownership: None,
         examined: None,
+        trace: Default::default(),
     };
     let print = Fingerprint {
         uid: facts.uid.clone(),

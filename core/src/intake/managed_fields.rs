@@ -75,17 +75,29 @@ pub(super) fn edition<F: Fields>(entries: &[ManagedFields<F>]) -> String {
     format!("{:016x}", state.finish())
 }
 
+/// Whether an entry is that of our apply.
+fn is_our_apply<F>(entry: &ManagedFields<F>) -> bool {
+    entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
+}
+
+/// Hash of the entries that are not our apply's: other managers', and those of the status.
+pub(super) fn others_written<F: Fields>(entries: &[ManagedFields<F>]) -> u64 {
+    let mut state = DefaultHasher::new();
+    for entry in entries.iter().filter(|entry| !is_our_apply(entry)) {
+        (&entry.manager, &entry.operation, &entry.subresource, entry.time).hash(&mut state);
+        entry.fields.hash(&mut state);
+    }
+    state.finish()
+}
+
 /// Which managers own which fields. Of what others own the first few are kept: anybody may put marks on an object, and own a hundred
 /// thousand keys of it.
 pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
-    let is_ours = |entry: &&ManagedFields<F>| {
-        entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
-    };
-    let our_entry = entries.iter().find(is_ours);
+    let our_entry = entries.iter().find(|entry| is_our_apply(entry));
     let ours = our_entry.map(|entry| entry.fields.own());
     let ours_alone = our_entry.map(|entry| alone(entries, entry)).unwrap_or_default();
     let by_our_patch = |entry: &&ManagedFields<F>| F::PATCHED && entry.manager == marks::COPY_MANAGER;
-    let others = entries.iter().filter(|entry| !is_ours(entry) && !by_our_patch(entry));
+    let others = entries.iter().filter(|entry| !is_our_apply(entry) && !by_our_patch(entry));
     let mut foreign: Vec<ForeignField> = others.clone().flat_map(|entry| entry.fields.touched()).collect();
     foreign.sort();
     foreign.dedup();

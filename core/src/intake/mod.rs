@@ -1,5 +1,6 @@
 //! Turns objects as watches and lists bring them into facts of the [`World`](crate::model::World).
 
+mod after;
 mod annotated;
 mod declared;
 pub mod granted;

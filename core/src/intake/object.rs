@@ -26,10 +26,15 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::managed_fields::{DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, ownership};
+use super::{
+    after::after,
+    managed_fields::{
+        DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, others_written, ownership,
+    },
+};
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World},
+    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World, WriteTrace},
     names::{Kind, ObjectKey},
     validate::misspelt_annotations,
 };
@@ -230,6 +235,9 @@ impl<F: Fields> Metadata<F> {
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
+        // Where the API server counts a generation, that tells of each change of the spec.
+        let is_counted = self.generation > 0 && kind.data().is_none() && !kind.is_whole();
+        let others = (marks.is_some() && !is_counted).then(|| others_written(&self.managed_fields));
         let examined = ownership.as_deref().filter(|_| kind.data().is_none());
         let examined = examined.map(|ownership| Box::new(self.examined(kind, ownership)));
         ObjectFacts {
@@ -244,6 +252,7 @@ impl<F: Fields> Metadata<F> {
             ownership,
             examined,
             marks,
+            trace: WriteTrace { others, is_untraced: false },
             labels: Arc::new(self.labels),
         }
     }
@@ -266,40 +275,6 @@ pub(super) fn put(world: &mut World, key: ObjectKey, facts: ObjectFacts, now: Ti
     }
     world.set_object(key, Some(facts));
     true
-}
-
-/// The facts of an object, given the facts of an earlier version.
-///
-/// An update that only removes keys (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm
-/// upgrade`) moves no time in managedFields: the keys disappear from their owners' entries. Only a process
-/// that knew the keys notices.
-fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
-    if facts.uid != known.uid {
-        return facts;
-    }
-    doubt(known, &mut facts);
-    let has_time = facts.changed_at > known.changed_at;
-    if !has_time && facts.content_fields != known.content_fields {
-        // Rounded to whole seconds, like the times that the API server writes.
-        facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    }
-    // A later write of labels, or a new list, does not undo what we saw.
-    facts.changed_at = facts.changed_at.max(known.changed_at);
-    facts
-}
-
-/// Somebody may have changed what a template declares, if the object has another edition than before and the same digest mark.
-/// With another digest we wrote it ourselves: only Copyrator can make its marks. Of a copy the content tells.
-fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
-    let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
-    let (is_ours, is_declared) = (digest(known) != digest(facts), facts.is_declared());
-    let (Some(before), Some(after)) = (&known.examined, &mut facts.examined) else { return };
-    after.drift = match (is_ours, before.edition == after.edition) {
-        (false, true) => before.drift,
-        _ if !is_declared => Drift::Unexamined,
-        (true, _) => Drift::None,
-        (false, false) => Drift::Possible,
-    };
 }
 
 /// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.

@@ -359,6 +359,7 @@ mod tests {
             marks: None,
             ownership: None,
             examined: None,
+            trace: Default::default(),
         }
     }
 

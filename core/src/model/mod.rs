@@ -55,7 +55,8 @@ pub use last_restart::{LastRestart, RestartResult, RolloutFault};
 pub use memory::Memory;
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{
-    Deletion, Drift, Examined, ForeignField, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership, Remark,
+    Deletion, Drift, Examined, ForeignField, NamespaceFacts, ObjectFacts, OwnFields, Owner, Ownership,
+    Remark, WriteTrace,
 };
 pub use pod_labels::{PodLabels, PodSelector};
 pub use policy_state::{HookCoverage, ScanResult};

@@ -82,6 +82,20 @@ pub struct ObjectFacts {
     pub ownership: Option<Arc<Ownership>>,
     /// The edition and drift of the object; only for objects with marks, of kinds without `data`.
     pub examined: Option<Box<Examined>>,
+    /// The trace of the writes of an object with marks.
+    pub trace: WriteTrace,
+}
+
+/// The trace that writes leave in an object's managedFields. Anybody may write under the name of our manager, and then the metadata look
+/// as if Copyrator had written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteTrace {
+    /// Hash of the entries of other managers, and of those of the status; `None` for an object without marks, and where a generation
+    /// counts the changes of the spec.
+    pub others: Option<u64>,
+    /// Whether a version came that changed nothing that this process knows of the object, and that no other manager signed. The content
+    /// may have changed; only Copyrator's next write of another content clears this.
+    pub is_untraced: bool,
 }
 
 impl ObjectFacts {

@@ -290,6 +290,7 @@ mod tests {
             marks: None,
             ownership: None,
             examined: None,
+            trace: Default::default(),
         }
     }
 

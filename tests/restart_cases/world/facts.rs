@@ -17,6 +17,7 @@ impl Object {
             marks: None,
             ownership: None,
             examined: None,
+            trace: Default::default(),
         };
         world.set_object(key.clone(), Some(facts));
         if self.not_fetched {

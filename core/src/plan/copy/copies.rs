@@ -398,10 +398,11 @@ fn judge(
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
     let seems_ours = untouched && covered && same_marks && facts.drift() != Drift::Certain;
+    let is_traced = !facts.trace.is_untraced;
     // A write is known to change nothing.
     let is_settled = same_marks && facts.examined.is_some() && facts.drift() == Drift::None;
     match print {
-        None if seems_ours || is_settled => Verdict::InOrder,
+        None if (seems_ours && is_traced) || is_settled => Verdict::InOrder,
         // Only the content can tell.
         None => Verdict::Unknown(Need::Fingerprint(slot.clone())),
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {

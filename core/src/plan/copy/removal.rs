@@ -459,6 +459,7 @@ mod tests {
             marks: None,
             ownership: Some(Ownership { written: written.map(at), ..Ownership::default() }.into()),
             examined: None,
+            trace: Default::default(),
         }
     }
 

@@ -280,6 +280,7 @@ mod tests {
                 marks: None,
                 ownership: None,
                 examined: None,
+                trace: Default::default(),
             };
             world.set_object(key.clone(), Some(facts));
             Changed::Object(key)

@@ -102,6 +102,7 @@ mod tests {
                 marks: None,
                 ownership: None,
                 examined: None,
+                trace: Default::default(),
             };
             world.set_object(ObjectKey::new(Kind::ConfigMap, "shop", *name), Some(facts));
         }
