@@ -46,6 +46,16 @@ fn an_outlook_says_when_and_why() {
             "Unwatched Current MalformedAnnotation: annotation copyrator.dev/restart: \"configmaps/a\" names nothing to restart \
              for; write \"configmap/a\"",
         ),
+        // Copyrator saw it first when its pods were older than the content: nothing tells what they began with.
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: current, recorded: 50, templated: 10}"#,
+            "Current Current Current: Copyrator first saw it at 1970-01-01T00:00:50Z and took its pods for current. The content was \
+             written at 1970-01-01T00:00:50Z, after the pod template: if pods are older than the content, run kubectl rollout restart",
+        ),
+        (
+            r#"workload: {references: [configmap/a], annotation: "true", applied: current, recorded: 50, templated: 50}"#,
+            "Current Current Current: ",
+        ),
         (
             r#"monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
             "Unauthorized Refuse Unauthorized: ConfigMonitor shop/web may not restart it: its status says what it lacks",

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     api::StrategyType,
+    marks::write_time,
     model::{WaitReason, WorkloadFacts, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::restart::{
@@ -173,7 +174,14 @@ pub fn workload_outlook(
     } else if let Some(wait) = foreseen.then.state.wait() {
         outlook.at = wait.until;
     }
-    Some(outlook.told(told))
+    let outlook = outlook.told(told);
+    Some(match outlook.state {
+        RestartState::Current if outlook.course == RestartCourse::Current => RestartOutlook {
+            message: taken_for_current(world, &inputs, facts).unwrap_or_default(),
+            ..outlook
+        },
+        _ => outlook,
+    })
 }
 
 /// The outlook of the pods that a monitor itself selects; `None` if it selects none.
@@ -258,6 +266,22 @@ fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<
         (Some(_), _) => restarts(&foreseen.waits, about),
         (None, state) => stands(state, about),
     }
+}
+
+/// The message for a workload that Copyrator took for current when it first recorded it, although the content was written after the pod
+/// template: nothing tells which content its pods began with.
+fn taken_for_current(world: &World, inputs: &Inputs<'_>, facts: &WorkloadFacts) -> Option<String> {
+    let recorded = facts.restarts.recorded.filter(|_| facts.restarts.last_restart.is_none())?;
+    let written = inputs.content(world, world.key()?)?.changed_at?;
+    let is_doubtful = written <= recorded && facts.templated.is_none_or(|templated| templated < written);
+    is_doubtful.then(|| {
+        format!(
+            "Copyrator first saw it at {} and took its pods for current. The content was written at {}, after the pod template: if pods \
+             are older than the content, run kubectl rollout restart",
+            write_time(recorded),
+            write_time(written)
+        )
+    })
 }
 
 /// Returns a state as the reason, with its sentence.
