@@ -1,4 +1,4 @@
-//! What a benchmark found, and how it stands to the budgets. The shape of the JSON is what `docs/benchmarks.md` says.
+//! What a benchmark found, and how it stands to the budgets. `Report` is the shape of the JSON, which `benches/runs` keeps.
 
 use serde::Serialize;
 

@@ -53,7 +53,7 @@ struct Arguments {
     names: Vec<Benchmark>,
     #[command(flatten)]
     wishes: Wishes,
-    /// Put the tables into docs/benchmarks.md.
+    /// Keep the run in benches/runs/ as well, for the table of docs/benchmarks.md.
     #[arg(long)]
     record: bool,
     /// The operator's program. Default: beside this one.
@@ -64,7 +64,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   make bench                                       everything; some hours
-  make bench ARGS=--record                         and put the tables into docs/benchmarks.md
+  make bench ARGS=--record                         and keep the runs in benches/runs/
   make bench ARGS='fan-out --namespaces 100'       one benchmark, at a size of yours
   make bench ARGS=--quick                          everything small, to see that it works
 
@@ -107,7 +107,7 @@ async fn run(arguments: &Arguments) -> Outcome<()> {
         println!("\n{}\n\n{}", report.title, table::render(&report));
         println!("{}", record::json(&report)?.display());
         if arguments.record {
-            record::in_documents(&report)?;
+            println!("{}", record::keep(&report)?.display());
         }
         missed += report.figures.iter().filter(|figure| figure.met == Some(false)).count();
     }

@@ -1,11 +1,10 @@
-//! Keeps what was found: JSON for programs, and the tables of `docs/benchmarks.md`.
+//! Keeps what was found as JSON: each run in `target/bench`, and on request in `benches/runs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Outcome;
 use crate::figures::Report;
-use crate::table;
 
 /// Writes `target/bench/NAME.json`, or `target/bench/quick/NAME.json`: where to.
 pub(crate) fn json(report: &Report) -> Outcome<PathBuf> {
@@ -13,28 +12,34 @@ pub(crate) fn json(report: &Report) -> Outcome<PathBuf> {
     if report.sizes.quick {
         folder.push("quick");
     }
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{}.json", report.benchmark));
-    fs::write(&path, serde_json::to_vec_pretty(report)?)?;
+    write(report, &folder, &format!("{}.json", report.benchmark))
+}
+
+/// Writes `benches/runs/DATE-NAME.json`, which belongs into the repository: where to.
+pub(crate) fn keep(report: &Report) -> Outcome<PathBuf> {
+    write(&public(report), &repository().join("benches/runs"), &kept_name(report.benchmark, &report.began))
+}
+
+fn write(report: &Report, folder: &Path, name: &str) -> Outcome<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(name);
+    let mut text = serde_json::to_vec_pretty(report)?;
+    text.push(b'\n');
+    fs::write(&path, text)?;
     Ok(path.canonicalize()?)
 }
 
-/// Puts a report's table where `docs/benchmarks.md` has the one of its last run.
-pub(crate) fn in_documents(report: &Report) -> Outcome<()> {
-    let path = repository().join("docs/benchmarks.md");
-    let text = fs::read_to_string(&path)?;
-    let text = replace(&text, report.benchmark, &table::render(report))
-        .ok_or_else(|| format!("{} lacks the marks of {}", path.display(), report.benchmark))?;
-    Ok(fs::write(&path, text)?)
+/// The report without the folder that the program lies in, which is of this machine alone.
+fn public(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.program.path = report.program.path.file_name().map(PathBuf::from).unwrap_or_default();
+    report
 }
 
-/// The text with another content between the marks of a benchmark.
-fn replace(text: &str, benchmark: &str, content: &str) -> Option<String> {
-    let begin = format!("<!-- begin {benchmark} -->\n");
-    let end = format!("<!-- end {benchmark} -->");
-    let (head, rest) = text.split_once(&begin)?;
-    let (_, tail) = rest.split_once(&end)?;
-    Some(format!("{head}{begin}{content}{end}{tail}"))
+/// The name of a kept run: the day on which it began, and the benchmark.
+fn kept_name(benchmark: &str, began: &str) -> String {
+    let day = began.split(' ').next().unwrap_or(began);
+    format!("{day}-{benchmark}.json")
 }
 
 fn repository() -> &'static Path {
@@ -43,22 +48,28 @@ fn repository() -> &'static Path {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let text = "# A\n<!-- begin a -->\nold\n<!-- end a -->\n<!-- begin b -->\nb\n<!-- end b -->\n";
-        let expected = "# A\n<!-- begin a -->\nnew\n<!-- end a -->\n<!-- begin b -->\nb\n<!-- end b -->\n";
-        assert_eq!(replace(text, "a", "new\n").as_deref(), Some(expected));
-        assert_eq!(replace(text, "c", "new\n"), None);
+    fn a_kept_run_is_named_by_its_day_and_benchmark() {
+        assert_eq!(kept_name("fan-out", "2026-11-27 02:33"), "2026-11-27-fan-out.json");
     }
 
+    /// The page has only medians: each row leads to the file with the rest.
     #[test]
-    fn the_document_has_a_place_for_each_benchmark() {
-        let text = fs::read_to_string(repository().join("docs/benchmarks.md")).unwrap();
-        for benchmark in crate::benchmarks::ALL {
-            let name = benchmark.name();
-            assert!(replace(&text, name, "").is_some(), "docs/benchmarks.md lacks the marks of {name}");
+    fn the_document_links_runs_that_are_kept() {
+        let page = fs::read_to_string(repository().join("docs/benchmarks.md")).unwrap();
+        let linked: BTreeSet<&str> =
+            page.split("](../benches/runs/").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+        assert!(linked.len() > 10, "docs/benchmarks.md links {linked:?}");
+        for name in linked {
+            let text = fs::read(repository().join("benches/runs").join(name)).unwrap();
+            let run: Value = serde_json::from_slice(&text).unwrap();
+            assert!(run["figures"].as_array().is_some_and(|figures| !figures.is_empty()), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Figures as a table: the same one on the terminal and in `docs/benchmarks.md`.
+//! Figures as a table for the terminal.
 
 use std::fmt::Write as _;
 

@@ -78,7 +78,7 @@ pub(crate) enum Benchmark {
     Console,
 }
 
-/// All of them, in the order of their tables.
+/// All of them, in the order of the table in `docs/benchmarks.md`.
 pub(crate) const ALL: [Benchmark; 22] = [
     Benchmark::FanOut,
     Benchmark::StarterKit,
@@ -105,7 +105,7 @@ pub(crate) const ALL: [Benchmark; 22] = [
 ];
 
 impl Benchmark {
-    /// As on the command line, in file names and in the document's marks.
+    /// As on the command line and in file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Benchmark::FanOut => "fan-out",
