@@ -33,8 +33,9 @@ pub fn overlooked(cluster: &mut Cluster, queue: &Queue) -> TestCaseResult {
     Ok(())
 }
 
-/// What a new process would do in a slot if every rule that waits for an answer were refused. Decision 0079 has the reconciler look
-/// again at a copy that waits with such a rule since the copy would go otherwise; one that stays either way waits for nothing.
+/// What a new process would do in a slot if every rule that waits for an answer were refused. The reconciler looks again at a
+/// copy that waits with such a rule, since the copy would be deleted otherwise (docs/decisions/conflicts-and-replacement.md). A
+/// copy that stays either way waits for nothing.
 fn were_refused(cluster: &Cluster, slot: &ObjectKey) -> Looked {
     let mut fresh = cluster.clone();
     let unasked = fresh.server.answers.values_mut().filter(|answer| **answer == Answer::Unasked);

@@ -113,9 +113,9 @@ impl Queue {
     }
 
     /// Whether an orphaned copy may still be in this slot: the API server had not answered yet about a rule that claimed
-    /// the slot when the reconciler last looked. Decision 0079 promises that the reconciler looks again within five minutes, not
-    /// that the answer brings it there: slots are asked for by rules that make copies (decision 0045), and a refused rule makes
-    /// none.
+    /// the slot when the reconciler last looked. The reconciler promises to look again within five minutes
+    /// (docs/decisions/conflicts-and-replacement.md), and not as soon as the answer comes: only rules that make copies ask for
+    /// slots (docs/decisions/authority.md), and a refused rule makes none.
     pub fn may_be_late(&self, slot: &ObjectKey, now: i64) -> bool {
         let by = now + i64::try_from(AGAIN.as_secs()).unwrap();
         self.unanswered.contains(slot) && self.waits_for(slot, by)

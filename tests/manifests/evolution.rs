@@ -13,7 +13,7 @@ const LACKS_HISTORY: i32 = 3;
 /// Objects of the earlier version are read by this one, and while an upgrade or a rollback is under way the earlier one
 /// reads objects through the definitions of this one. So a definition only gains: nothing goes or gets narrower, what is new
 /// is optional, and has no default, which the API server would write into objects that the other build then does not
-/// understand (docs/decisions/0037).
+/// understand (docs/decisions/tests.md).
 #[test]
 fn definitions_only_gain() {
     let file = "tests/previous/definitions.yaml";

@@ -94,7 +94,7 @@ fn a_copy_is_told_by_the_marks_that_the_code_writes() {
     }
 }
 
-/// The API server asks each policy at every write in the cluster (docs/decisions/0091).
+/// The API server asks each policy at every write in the cluster (docs/decisions/admission-webhooks.md).
 #[test]
 fn a_write_that_is_not_ours_is_told_by_one_key_or_by_its_resource() {
     let policies = files("webhook-config/policies");

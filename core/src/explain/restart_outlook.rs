@@ -28,8 +28,8 @@ use crate::{
 };
 
 /// What becomes of a workload when every wait is over that the clock ends; the worst first. It is read off the plan for that
-/// time, and does not say how the workload stands now: that is [`RestartState`], which alone has sentences (decision 0080). For
-/// copies, [`super::Course`] is the same.
+/// time, and does not say how the workload stands now: that is [`RestartState`], which alone has sentences
+/// (docs/decisions/statuses-and-events.md). For copies, [`super::Course`] is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RestartCourse {

@@ -1,6 +1,6 @@
 //! The cost of a hook for writes that it does not ask about. For every write in the cluster, before any match
 //! condition, the API server looks up the labels of the namespace for a hook with a `namespaceSelector`, and
-//! equivalent resources for a hook with `matchPolicy: Equivalent` (docs/decisions/0091).
+//! equivalent resources for a hook with `matchPolicy: Equivalent` (docs/decisions/admission-webhooks.md).
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations, ValidatingWebhook};
 

@@ -5,10 +5,10 @@
 //! copies of this kind in this namespace. For a copy that an earlier spec has left elsewhere, the copy's own
 //! mark counts as well, the gentler of the two, and the API server is asked whether the identity may delete
 //! there. Otherwise a user who may edit a rule could delete, or release from protection, copies that others
-//! meant to stay ([0042](../../docs/decisions/0042-a-rule-removes-what-its-identity-may-delete.md)).
+//! meant to stay (docs/decisions/removal.md).
 //!
 //! An object that a rule adopted was there before the rule. It is released, whatever the rule's current spec says
-//! ([0099](../../docs/decisions/0099-what-was-adopted-is-given-back.md)).
+//! (docs/decisions/conflicts-and-replacement.md).
 
 use std::time::Duration;
 
