@@ -58,6 +58,13 @@ pub(crate) enum LiveHooksError {
     },
 }
 
+impl LiveHooksError {
+    /// Whether this process lacks the right to read them.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 403))
+    }
+}
+
 /// Reads both configurations.
 ///
 /// # Errors

@@ -219,22 +219,21 @@ impl LeafKeeper {
             let (from, to) = (rfc3339(validity.not_before()), rfc3339(validity.not_after()));
             return Err(format!("the mounted certificate of `{subject}` is valid from {from} to {to} only"));
         }
-        let own = self.trust.own(mounted, now);
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
             // A trusted leaf stays until it expires, or until callers trust the next one. Otherwise any leaf
             // is better than none, but the webhook is not ready with it.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
-            if lasts && self.trusted {
-                own.clone().and_then(|()| trusted.clone())?;
+            if lasts && self.trusted && trusted.is_err() {
+                return trusted;
             }
             self.serving.install(&mounted.chain_pem, &mounted.key).map_err(|error| error.to_string())?;
             tracing::info!(leaf = leaf.fingerprint(), "a new serving certificate is in use");
             self.trusted = false;
         }
         self.trusted |= trusted.is_ok();
-        if self.trusted { own } else { trusted }
+        trusted
     }
 }
 

@@ -24,10 +24,10 @@ pub(in crate::run) enum LeafSource {
 /// The CA bundles of the hooks.
 #[derive(Clone, Debug)]
 pub(in crate::run) enum Carriers {
-    /// The bundles were not needed.
-    NotAsked,
-    /// The bundles cannot be read, for this reason.
+    /// The bundles have not been read, for this reason.
     Unread(String),
+    /// This process may not read the bundles, or a hook has none.
+    Unknowable,
     /// The bundles by hook; empty if there is no hook.
     Hooks(Vec<Carrier>),
 }
@@ -48,7 +48,7 @@ pub(in crate::run) struct Carrier {
 pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<LeafSource, String> {
     if let Some(dir) = &config.tls_dir {
         return mounted::pair(dir)
-            .map(|pair| LeafSource::Mounted(Box::new(pair), Carriers::NotAsked))
+            .map(|pair| LeafSource::Mounted(Box::new(pair), Carriers::not_needed()))
             .map_err(|error| error.to_string());
     }
     let ca = read_ca(client, &config.namespace).await.map_err(|error| with_all_causes(&error))?;
@@ -59,19 +59,22 @@ pub(in crate::run) async fn find(client: &Client, config: &Config) -> Result<Lea
 pub(in crate::run) async fn carriers(client: &Client) -> Carriers {
     match live_hooks(client).await {
         Ok(hooks) => Carriers::of(hooks.carried()),
+        Err(error) if error.is_forbidden() => Carriers::Unknowable,
         Err(error) => Carriers::Unread(with_all_causes(&error)),
     }
 }
 
 impl Carriers {
+    /// Stands for the bundles while the keeper does not need them.
+    pub(super) fn not_needed() -> Self {
+        Self::Unread("the hooks have not been read".into())
+    }
+
     /// Collects the bundles. A bundle that cannot be decoded accepts no leaf. For a hook without a bundle,
-    /// the API server's own trust store decides, so the result is `Unread`.
+    /// the API server's own trust store decides.
     fn of(carried: Vec<Carried>) -> Self {
-        if let Some(without) = carried.iter().find(|it| it.bundle.is_empty()) {
-            let hook = &without.hook;
-            return Self::Unread(format!(
-                "hook {hook} carries no caBundle, so that its callers trust others"
-            ));
+        if carried.iter().any(|it| it.bundle.is_empty()) {
+            return Self::Unknowable;
         }
         let carrier = |it: Carried| Carrier {
             bundle: Certificate::all_from_pem(&it.bundle).unwrap_or_default(),
@@ -101,6 +104,6 @@ mod tests {
         };
         assert_eq!(counted(&[]), Ok(vec![]));
         assert_eq!(counted(&[&pem, "torn", &(pem.clone() + &pem)]), Ok(vec![1, 0, 2]));
-        assert!(counted(&[&pem, ""]).unwrap_err().contains("hook h carries no caBundle"));
+        assert_eq!(counted(&[&pem, ""]), Err("Unknowable".into()));
     }
 }
