@@ -11,7 +11,6 @@ use kube_cel::{
 };
 
 use crate::{
-    always::{Always, always},
     error::CompileError,
     parse, standard,
     terms::{Path, Terms},
@@ -106,12 +105,6 @@ impl Expression {
     /// The variables that the expression reads, with their fields and keys.
     pub fn paths(&self) -> &BTreeSet<Path> {
         &self.paths
-    }
-
-    /// Returns the type of every value that the expression can give; `None` where the type depends on
-    /// variables, or is not known.
-    pub fn always(&self) -> Option<Always> {
-        always(&self.program)
     }
 
     /// Whether the expression reads a variable.

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(unreachable_pub)]
 
-mod always;
 mod budget;
 mod call;
 mod cost;
@@ -16,7 +15,6 @@ mod standard;
 mod terms;
 mod typing;
 
-pub use always::Always;
 pub use budget::{Budget, Exhausted};
 pub use environment::{Environment, Expression};
 pub use error::{CompileError, EvaluationError};

@@ -68,6 +68,44 @@ pub fn place(object: &mut Value, path: &str, value: Value) {
     *at = value;
 }
 
+/// How many characters of the name of a field or item a message quotes.
+const QUOTED: usize = 64;
+
+/// The path of a field for people, such as `spec.replicas`; `parent` is empty for a top-level field.
+pub(crate) fn inside(parent: &str, field: &str) -> String {
+    let field = quoted(field);
+    if parent.is_empty() { field } else { format!("{parent}.{field}") }
+}
+
+/// The path of a list's item for people, such as `spec.containers[web]`. Paths quote names and ports, and no
+/// other value.
+pub(crate) fn of_item(list: &str, item: &Value, place: usize) -> String {
+    let name = item_name(item).unwrap_or_else(|| place.to_string());
+    format!("{list}[{}]", quoted(&name))
+}
+
+/// The name of a list's item: the path where it is mounted, its port with the protocol, or its `name`.
+pub(crate) fn item_name(item: &Value) -> Option<String> {
+    let field = |name: &str| scalar(item.get(name)?);
+    let protocol =
+        || field("protocol").filter(|it| it != "TCP").map_or_else(String::new, |it| format!("/{it}"));
+    let port = || Some(field("containerPort").or_else(|| field("port"))? + &protocol());
+    field("mountPath").or_else(|| field("devicePath")).or_else(port).or_else(|| field("name"))
+}
+
+/// A number or a non-empty string as text; `None` for other values.
+pub(crate) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn quoted(name: &str) -> String {
+    name.chars().take(QUOTED).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -8,11 +8,14 @@ use std::{
 
 use kube::{
     Api, Client, Error,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams, ValidationDirective},
 };
 use serde_json::{Value, json};
 
-use super::manifest::{of_write, take_off};
+use super::{
+    manifest::{of_write, take_off},
+    outcome::{Outcome, brief},
+};
 use crate::{
     decoded::Decoded,
     intake::granted::Declared,
@@ -58,16 +61,7 @@ pub(crate) async fn examined(
     }
     let Some(content) = contents.of_write(slot, write).await? else { return Ok(None) };
     let declared = of_write(slot, write, &content);
-    let mut body = declared.clone();
-    body["metadata"]["uid"] = json!(known.metadata.uid);
-    body["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
-    // An apply alone would not remove fields of other managers.
-    take_off(&mut body, &write.surplus);
-    let (params, patch) = match write.surplus.is_empty() {
-        true => (PatchParams::apply(COPY_MANAGER).force(), Patch::Apply(body)),
-        false => (PatchParams::default(), Patch::Merge(body)),
-    };
-    let params = PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params };
+    let (params, patch) = dry_run(declared.clone(), write, &known);
     match in_time(slot, objects.patch(&slot.name, &params, &patch)).await? {
         Ok(applied) => {
             let applied = read(slot, applied)?;
@@ -82,6 +76,75 @@ pub(crate) async fn examined(
             Ok(Some(Examined { differs: true, compared: None, not_kept: Vec::new() }))
         }
         Err(error) => Err(failed(slot, error)),
+    }
+}
+
+/// Returns the dry run of a write that changes the `known` object.
+fn dry_run(mut body: Value, write: &CopyWrite, known: &DynamicObject) -> (PatchParams, Patch<Value>) {
+    body["metadata"]["uid"] = json!(known.metadata.uid);
+    body["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
+    // An apply alone would not remove fields of other managers.
+    let of_others: Vec<_> = write.surplus.iter().chain(write.take_over.iter().flatten()).cloned().collect();
+    let (params, patch) = match of_others.is_empty() {
+        true => (PatchParams::apply(COPY_MANAGER).force(), Patch::Apply(body)),
+        false => {
+            take_off(&mut body, &of_others);
+            (PatchParams::default(), Patch::Merge(body))
+        }
+    };
+    (PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params }, patch)
+}
+
+/// An object before a write, and as the API server says that it would be afterwards.
+pub(crate) struct Foreseen {
+    pub(crate) before: Value,
+    pub(crate) after: Value,
+}
+
+/// Asks the API server, by a dry run, what a write would change about an existing object.
+///
+/// # Errors
+/// Why the API server did not answer, or refuses the write, in words without values.
+pub(crate) async fn foreseen(
+    client: &Client,
+    contents: &Contents,
+    slot: &ObjectKey,
+    write: &CopyWrite,
+) -> Result<Foreseen, String> {
+    let objects: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
+    let known = objects.get(&slot.name).await.map_err(|error| brief(&error))?;
+    let content = contents.of_write(slot, write).await.map_err(|error| error.to_string())?;
+    let content = content.ok_or("its source has just changed")?;
+    let (params, patch) = dry_run(of_write(slot, write, &content), write, &known);
+    let after = objects.patch(&slot.name, &params, &patch).await.map_err(|error| brief(&error))?;
+    Ok(Foreseen { before: json!(known), after: json!(after) })
+}
+
+/// Asks the API server, by a strict dry run, whether it accepts what a write declares.
+pub(crate) async fn tried(
+    client: &Client,
+    contents: &Contents,
+    slot: &ObjectKey,
+    write: &CopyWrite,
+) -> Outcome {
+    let content = match contents.of_write(slot, write).await {
+        Ok(Some(content)) => content,
+        Ok(None) => return Outcome::Stale,
+        Err(error) => return Outcome::retry(error.to_string()),
+    };
+    let objects: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
+    let params = PatchParams {
+        dry_run: true,
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::apply(COPY_MANAGER).force()
+    };
+    let patch = Patch::Apply(of_write(slot, write, &content));
+    match in_time(slot, objects.patch_metadata(&slot.name, &params, &patch)).await {
+        Ok(Ok(_)) => Outcome::Done,
+        Ok(Err(error)) => error.into(),
+        Err(error) => Outcome::retry(error.to_string()),
     }
 }
 

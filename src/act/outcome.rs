@@ -135,15 +135,18 @@ fn api_outcome(status: &Status) -> Outcome {
             Outcome::NeedsReplacing(readable(status))
         }
         400 | 422 if is_unfit(status) => {
-            Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
+            let of_type = |cause: &StatusCause| cause.reason == "FieldValueTypeInvalid";
+            let is_mistyped = status.code == 400 || (!causes.is_empty() && causes.iter().all(of_type));
+            let reason = if is_mistyped { WriteFault::Mistyped } else { WriteFault::Unfit };
+            Outcome::Refused { reason, message: readable(status) }
         }
         400..=499 if status.code != 429 || is_refusal(status) => {
             let reason = if lacks_room(status) { WriteFault::NoRoom } else { WriteFault::Refused };
             Outcome::Refused { reason, message: readable(status) }
         }
-        // The schema lacks a field; seen on 1.36.3 (kubernetes#122480).
+        // A field has another type in the schema, or is not in it; seen on 1.36.3 (kubernetes#122480).
         500 if status.message.starts_with("failed to create typed patch object") => {
-            Outcome::Refused { reason: WriteFault::Unfit, message: readable(status) }
+            Outcome::Refused { reason: WriteFault::Mistyped, message: readable(status) }
         }
         _ => Outcome::Retry { after, reason: WriteFault::Failed, message: readable(status) },
     }
@@ -160,7 +163,7 @@ fn lacks_room(status: &Status) -> bool {
 /// Whether the API server itself finds the object invalid. Admission policies and webhooks use these codes,
 /// too, but may soon answer otherwise, and so may the allocator of the ports and addresses of Services.
 fn is_unfit(status: &Status) -> bool {
-    let others = ["denied the request", "denied request", "already allocated"];
+    let others = ["denied the request", "denied request", "already allocated", "does not support dry run"];
     ["BadRequest", "Invalid"].contains(&&*status.reason)
         && !others.iter().any(|said| status.message.contains(said))
 }
@@ -309,7 +312,7 @@ mod tests {
         }
         let misspelt = serde_json::json!({"code": 500, "message": "failed to create typed patch object (shop/web; apps/v1, \
             Kind=Deployment): .spec.replica: field not declared in schema"});
-        assert!(matches!(outcome(misspelt), Outcome::Refused { reason: WriteFault::Unfit, .. }));
+        assert!(matches!(outcome(misspelt), Outcome::Refused { reason: WriteFault::Mistyped, .. }));
         let busy = serde_json::json!({"code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3}});
         assert!(
             matches!(outcome(busy), Outcome::Retry { after: Some(after), .. } if after == Duration::from_secs(3))
@@ -330,7 +333,13 @@ mod tests {
                 400,
                 "BadRequest",
                 "Deployment in version \"v1\" cannot be handled as a Deployment",
-                WriteFault::Unfit,
+                WriteFault::Mistyped,
+            ),
+            (
+                400,
+                "BadRequest",
+                "admission webhook \"old.example.com\" does not support dry run",
+                WriteFault::Refused,
             ),
             (
                 422,

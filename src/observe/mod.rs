@@ -18,7 +18,6 @@ pub(crate) mod made;
 pub(crate) mod mounted;
 pub(crate) mod namespace;
 pub(crate) mod observer;
-pub(crate) mod openapi;
 pub(crate) mod pages;
 pub(crate) mod pods;
 pub(crate) mod reads;

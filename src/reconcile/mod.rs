@@ -32,7 +32,7 @@ mod stamps;
 mod status;
 #[cfg(test)]
 mod tests;
-pub(crate) mod typed;
+mod trial;
 mod verify;
 mod workload;
 
@@ -72,7 +72,7 @@ use self::{
     source_index::SourceIndexHandler,
     stamps::StampCheck,
     status::StatusHandler,
-    typed::TypeJudge,
+    trial::TemplateTrial,
     verify::Verifier,
     workload::WorkloadHandler,
 };
@@ -182,6 +182,7 @@ impl Reconciler {
         let copies = CopyWriter::new(writer.clone(), contents.clone());
         let restarter = Restarter::new(writer.clone());
         let guard = CopyGuard { context: shared(), contents: contents.clone(), account };
+        let trial = TemplateTrial { context: shared(), client: client.clone(), contents: contents.clone() };
         let pods = SelectedPods {
             context: shared(),
             planner: planner.clone(),
@@ -196,16 +197,13 @@ impl Reconciler {
                 context: shared(),
                 planner: planner.clone(),
                 guard,
+                trial,
                 copies: copies.clone(),
                 definitions,
                 reporter: reporter.clone(),
                 lag: lag.clone(),
             },
-            rules: RuleHandler {
-                context: shared(),
-                asker: asker.clone(),
-                types: TypeJudge::new(shared(), client.clone()),
-            },
+            rules: RuleHandler { context: shared(), asker: asker.clone() },
             renderings: RenderingHandler {
                 context: shared(),
                 client: client.clone(),
@@ -341,7 +339,6 @@ impl Reconciler {
     /// Drops what nothing under way can be using any more.
     pub(crate) fn expire(&self) {
         self.contents.expire();
-        self.rules.types.expire();
         let now = now();
         let world = &mut *self.context.world_mut();
         world.forget_old_fingerprints(FETCHED_WITHIN, now);

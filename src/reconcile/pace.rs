@@ -10,13 +10,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Again, context::Context};
-use crate::{
-    model::Authority,
-    plan::{
-        Key,
-        copy::claims::{Inert, inert_template},
-    },
-};
+use crate::{model::Authority, plan::Key};
 
 /// How long a status waits for further news of its object.
 pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
@@ -73,17 +67,13 @@ impl StatusPace {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// The key that asks what the object of a status may do, and whether its types are right, while that is not known.
+    /// The key that asks what the object of a status may do, while that is not known.
     fn unanswered(&self, key: &Key) -> Option<Key> {
         let world = self.context.world();
         match key {
             Key::RuleStatus(of) => {
                 let version = world.declaration(of)?.version();
-                let template = world.templates().get(of);
-                let inert = template.and_then(|facts| inert_template(&world, of, facts));
-                let is_asking =
-                    is_unanswered(version, world.rule_authority(of)) || inert == Some(Inert::Unjudged);
-                is_asking.then(|| Key::Rule(of.clone()))
+                is_unanswered(version, world.rule_authority(of)).then(|| Key::Rule(of.clone()))
             }
             Key::MonitorStatus(of) => {
                 let facts = world.monitors().get(of)?;

@@ -1,5 +1,4 @@
-//! One rule or template: is its identity allowed to, and does a template's text have the right types? Where an answer is a new one,
-//! every one of its slots is looked at.
+//! Reconciles the authority of one rule or template: asks the API server what its identity may do. A new answer queues all of its slots.
 
 use std::sync::Arc;
 
@@ -8,7 +7,6 @@ use super::{
     asker::{Asked, Asker},
     authority::{ask_again, can_be_withdrawn, is_too_old, says_otherwise},
     context::{Context, now},
-    typed::TypeJudge,
 };
 use crate::{
     names::NamespacedName,
@@ -19,26 +17,10 @@ use crate::{
 pub(super) struct RuleHandler {
     pub(super) context: Context,
     pub(super) asker: Arc<Asker>,
-    pub(super) types: TypeJudge,
 }
 
 impl RuleHandler {
     pub(super) async fn handle(&self, rule: &NamespacedName) -> Again {
-        let again = self.authorize(rule).await;
-        if rule.template().is_none() || !self.types.is_to_judge(rule) {
-            return again;
-        }
-        // Nothing is written before either is known.
-        match self.context.queue().lane_of(&Key::Rule(rule.clone())) {
-            None | Some(Lane::Types) => {
-                let judged = self.types.judge(rule).await;
-                judged.map_or(again, |judged| again.within(judged))
-            }
-            Some(_) => Again::In(Lane::Types),
-        }
-    }
-
-    async fn authorize(&self, rule: &NamespacedName) -> Again {
         let queue = self.context.queue();
         let before = self.context.world().rule_authority(rule).cloned();
         let settled = self.asker.rule(rule).await;

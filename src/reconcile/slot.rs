@@ -10,6 +10,7 @@ use super::{
     lag::Lag,
     pace::STATUS_AFTER,
     planner::{Planned, Planner, SOON, Unplanned},
+    trial::TemplateTrial,
 };
 use crate::{
     act::{
@@ -17,7 +18,6 @@ use crate::{
         outcome::Outcome,
         report::{Reporter, Told},
     },
-    model::WriteFault,
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
@@ -37,6 +37,7 @@ pub(super) struct SlotHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,
     pub(super) guard: CopyGuard,
+    pub(super) trial: TemplateTrial,
     pub(super) copies: CopyWriter,
     /// Whether our own kinds are there to stay.
     pub(super) definitions: Definitions,
@@ -105,10 +106,13 @@ impl SlotHandler {
             tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
             return Again::After(WHEN_INTACT);
         }
-        let refused = match action {
+        let mut refused = match action {
             CopyAction::Write(write) => self.guard.refusal(slot, write).await,
             _ => None,
         };
+        if refused.is_none() {
+            refused = self.trial.refusal(slot, plan).await;
+        }
         let CopyOutcome { outcome, made, deleted } = match refused {
             Some(outcome) => outcome.into(),
             None => self.copies.act(slot, action).await,
@@ -128,15 +132,7 @@ impl SlotHandler {
             Outcome::NeedsReplacing(_) if !matches!(action, CopyAction::Write(write) if write.anew) => {
                 Again::After(Duration::ZERO)
             }
-            Outcome::NeedsReplacing(_) => Again::After(self.until_next_try(slot)),
-            Outcome::Refused { reason, .. } => {
-                // The definitions of its kinds are looked at from now on.
-                let template = plan.rule.clone().filter(|rule| rule.template().is_some());
-                if let Some(template) = template.filter(|_| reason == WriteFault::Unfit) {
-                    self.context.queue().add(Key::Rule(template), Lane::Change);
-                }
-                Again::After(self.until_next_try(slot))
-            }
+            Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(self.until_next_try(slot)),
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, .. } => Again::Backoff(after),
         }

@@ -66,7 +66,8 @@ impl Server {
         let answer = if let Some((_, found)) = found {
             found
         } else if code != 200 {
-            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Conflict", "message": "no"})
+            let reason = if code == 400 { "BadRequest" } else { "Conflict" };
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no"})
         } else if method == Method::GET {
             let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true}]);
             let pod = json!({"metadata": {"name": "web-1-a", "namespace": NAMESPACE, "uid": "p", "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -83,6 +84,11 @@ impl Server {
         let found = self.found.lock().unwrap();
         let mut found = found.iter().filter(|(end, _)| path.ends_with(end.as_str()));
         found.next().map(|(_, found)| found.clone())
+    }
+
+    /// Answers the next patches with these codes: 400 with the reason of an object that cannot be decoded.
+    pub(super) fn answer_patches(&self, codes: &[u16]) {
+        self.patches.lock().unwrap().extend(codes);
     }
 
     /// The patches so far, by field manager.

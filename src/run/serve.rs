@@ -119,7 +119,6 @@ fn world(config: &Config) -> World {
         annotations: config.annotations,
         copy_kinds: config.copy_kinds.clone(),
         template_kinds: config.template_kinds.clone(),
-        judges_types: config.reconciler,
     });
     world.set_namespace_scope(watches::namespace_scope(config));
     world.set_data_scope(watches::data_scope(config));

@@ -112,7 +112,7 @@ pub fn a_rewritten_copy_is_told(bed: &Bed, until_swept: &dyn Fn()) {
     let told = || {
         let rule = story.until_condition("CopyratorRule", "rule", "Degraded", "True", "NotKept");
         let message = rule["status"]["problems"][0]["message"].as_str().unwrap_or_default();
-        assert!(message.contains(" spec.policyTypes (order): a mutating webhook"), "{rule}");
+        assert!(message.contains(" spec.policyTypes[1]: a mutating webhook"), "{rule}");
         assert_eq!(rule["status"]["current"], rule["status"]["desired"], "{rule}");
     };
     told();

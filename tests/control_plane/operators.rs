@@ -52,9 +52,7 @@ fn operators_without_code() {
     nginx(&bed);
     a_field_of_somebody_else(&bed);
     statuses::define(&bed);
-    statuses::types_are_told_once(&bed);
-    statuses::a_schema_error_waits_for_a_change(&bed);
-    statuses::no_type_error_is_one_that_the_api_server_takes(&bed);
+    statuses::a_type_error_stops_its_instance_before_anything_is_written(&bed);
     statuses::fields_that_are_written_no_more_go(&bed);
     statuses::templates_write_one_status_beside_each_other(&bed);
     statuses::templates_that_drive_each_other_are_braked(&bed);

@@ -143,7 +143,7 @@ fn every_kind_of_ours_is_named_where_all_are() {
 }
 
 /// Words in quotes that look like reasons and are none: kinds, words of a wire format, and waits that no user sees.
-const NO_REASONS: [&str; 27] = [
+const NO_REASONS: [&str; 28] = [
     "Apply",
     "BadRequest",
     "Canary",
@@ -156,6 +156,7 @@ const NO_REASONS: [&str; 27] = [
     "Exists",
     "FactsMissing",
     "FieldManagerConflict",
+    "FieldValueTypeInvalid",
     "FieldValueForbidden",
     "FieldValueTooLong",
     "Ignore",

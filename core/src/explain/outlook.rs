@@ -17,7 +17,7 @@ use crate::{
         copy::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
             claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-            granted::{UNJUDGED, mistyped, not_granted, not_granted_to, not_listed, not_listed_sources},
+            granted::{not_granted, not_granted_to, not_listed, not_listed_sources},
             stays,
             targets::{is_named, takes_copies},
             templates::is_rendered,
@@ -270,12 +270,6 @@ fn inert(
                 .or(sources)
                 .unwrap_or((Reason::KindUnread, String::new()));
             outlook(Course::Unknown, reason, why)
-        }
-        Inert::Unjudged => outlook(Course::Wait, Reason::Rendering, UNJUDGED.into()),
-        Inert::Mistyped => {
-            let report = rule.and_then(|rule| world.typed(rule));
-            let why = report.map(|report| mistyped(&report.faults)).unwrap_or_default();
-            outlook(Course::Refuse, Reason::TypeError, why)
         }
         Inert::Suspended => outlook(Course::Wait, Reason::Suspended, format!("the {noun} is suspended")),
         Inert::Unseen => {

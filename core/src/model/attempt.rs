@@ -111,6 +111,8 @@ pub enum WriteFault {
     /// The API server refused the write, and accepts it only if the object, its rule or template, or the
     /// definition of its kind changes. Users read the word of `Refused`.
     Unfit,
+    /// `Unfit`, because a field has the wrong type, or the kind has no such field.
+    Mistyped,
     /// A ConfigPolicy refuses the write.
     RefusedByPolicy,
     /// The object is larger than the API server accepts.
@@ -131,6 +133,7 @@ impl WriteFault {
             Self::Forbidden => "Forbidden",
             Self::Failed => "Failed",
             Self::Refused | Self::NoRoom | Self::RoomHeld | Self::Unfit => "Refused",
+            Self::Mistyped => "TypeError",
             Self::RefusedByPolicy => "RefusedByPolicy",
             Self::TooLarge => "TooLarge",
             Self::Conflict => "Conflict",

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, Remark, RenderedSet, RuleFacts,
-    ScanResult, StatusAnswer, StatusFault, Store, TemplateFacts, TypeReport, WorkloadFacts, World,
+    ScanResult, StatusAnswer, StatusFault, Store, TemplateFacts, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -172,18 +172,11 @@ impl World {
     /// Forgets a template that was deleted, and what it declared.
     pub fn forget_template(&mut self, template: &NamespacedName) {
         self.cluster.templates.remove(template);
-        self.cluster.typed.remove(template);
+        self.memory.template_gone(template);
         self.cluster.rendered.forget(template);
         self.cluster.rule_authority.remove(template);
         self.cluster.rights.remove(template);
         self.cluster.rules_gone += 1;
-    }
-
-    /// Notes the result of checking a template against published schemas, if the template exists.
-    pub fn set_typed(&mut self, template: &NamespacedName, report: TypeReport) {
-        if self.cluster.templates.contains_key(template) {
-            self.cluster.typed.insert(template.clone(), report);
-        }
     }
 
     /// Sets what a template declares for a namespace or object; `None` if the template does not select it. A

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, DataScope, Definition, FailingList, HookCoverage, Labels, ListName, LostRecord,
     MonitorFacts, NamespaceFacts, NamespaceScope, ObjectFacts, Ownership, PodsSeen, PolicyFacts, Remark,
-    RightAnswers, Rules, ScanResult, Store, TemplateFacts, TypeReport, UnreadObject, WorkloadFacts,
+    RightAnswers, Rules, ScanResult, Store, TemplateFacts, UnreadObject, WorkloadFacts,
     instances::{Instances, InstancesRead},
     recalled::Recall,
     rendered::Rendered,
@@ -44,8 +44,6 @@ pub(super) struct Cluster {
     pub(super) rules: Rules,
     /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
-    /// The results of checking templates against published schemas.
-    pub(super) typed: BTreeMap<NamespacedName, TypeReport>,
     /// The objects that templates are rendered for.
     pub(super) instances: Instances,
     /// The objects that templates declare.

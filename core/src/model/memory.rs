@@ -30,6 +30,8 @@ pub struct Memory {
     /// Rules and templates whose question to the API server is put off, and until when other rules do not
     /// wait for them.
     put_off: BTreeMap<NamespacedName, Timestamp>,
+    /// UID and generation of templates with an instance all of whose objects have passed a dry run.
+    passed: BTreeMap<NamespacedName, (Box<str>, i64)>,
 }
 
 /// How long a status counts a namespace after its last wait. A namespace that uses up its budget again and
@@ -57,6 +59,21 @@ impl Memory {
     /// Notes that the API server was asked about a rule or template.
     pub fn asked(&mut self, rule: &NamespacedName) {
         self.put_off.remove(rule);
+    }
+
+    /// Whether all objects of an instance have passed a dry run for this version of a template.
+    pub fn has_passed(&self, template: &NamespacedName, (uid, generation): (&str, i64)) -> bool {
+        self.passed.get(template).is_some_and(|passed| (&*passed.0, passed.1) == (uid, generation))
+    }
+
+    /// Notes that all objects of an instance have passed a dry run for this version of a template.
+    pub fn passed(&mut self, template: &NamespacedName, (uid, generation): (&str, i64)) {
+        self.passed.insert(template.clone(), (uid.into(), generation));
+    }
+
+    /// Forgets a template that was deleted.
+    pub(super) fn template_gone(&mut self, template: &NamespacedName) {
+        self.passed.remove(template);
     }
 
     /// The memory of a slot.

@@ -31,9 +31,6 @@ pub struct Settings {
     pub copy_kinds: BTreeSet<Kind>,
     /// The kinds whose objects templates are rendered for (`--template-kinds`).
     pub template_kinds: BTreeSet<TemplateKind>,
-    /// Whether this process checks templates against published schemas. If so, a template writes no object
-    /// before it is checked.
-    pub judges_types: bool,
 }
 
 impl Settings {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     Authority, ChangedKeys, DataScope, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead,
     LostRecord, Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules,
-    ScanResult, Settings, Store, TemplateFacts, TypeReport, Unseen, WorkloadFacts, cluster::Cluster,
+    ScanResult, Settings, Store, TemplateFacts, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -127,14 +127,6 @@ impl World {
     /// All templates, by the names that they have among rules.
     pub fn templates(&self) -> &BTreeMap<NamespacedName, TemplateFacts> {
         &self.cluster.templates
-    }
-
-    /// The result of checking a template's current version against published schemas; `None` if unknown.
-    pub fn typed(&self, template: &NamespacedName) -> Option<&TypeReport> {
-        let facts = self.cluster.templates.get(template)?;
-        let is_of =
-            |report: &&TypeReport| (&report.template.0, report.template.1) == (&facts.uid, facts.generation);
-        self.cluster.typed.get(template).filter(is_of)
     }
 
     /// The read state of a kind that templates are rendered for.

@@ -29,8 +29,6 @@ pub enum Reason {
     KindNotServed,
     /// The objects of a kind are not known.
     KindUnread,
-    /// The API server would refuse what a template declares.
-    TypeError,
     /// Its spec suspends it.
     Suspended,
     /// The facts that the decision depends on could not be read.
@@ -123,7 +121,6 @@ impl Reason {
             Self::KindNotGranted => SpecFault::KindNotGranted.as_str(),
             Self::KindNotServed => "KindNotServed",
             Self::KindUnread => "KindUnread",
-            Self::TypeError => SpecFault::TypeError.as_str(),
             Self::Suspended => "Suspended",
             Self::Unread => "Unread",
             Self::Missing => "Missing",
@@ -173,7 +170,6 @@ impl From<SpecFault> for Reason {
             SpecFault::Invalid => Self::Invalid,
             SpecFault::UnsupportedField => Self::UnsupportedField,
             SpecFault::LabelMissing => Self::LabelMissing,
-            SpecFault::TypeError => Self::TypeError,
             SpecFault::KindNotGranted => Self::KindNotGranted,
         }
     }

@@ -21,15 +21,12 @@ pub enum SpecFault {
     UnsupportedField,
     /// Annotations have no effect, since the object lacks the label that enables them.
     LabelMissing,
-    /// A manifest of a template has a value of the wrong type for its kind.
-    TypeError,
     /// The administrator has not granted rules the kind that a rule names.
     KindNotGranted,
 }
 
 impl SpecFault {
-    const ALL: [Self; 5] =
-        [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::TypeError, Self::KindNotGranted];
+    const ALL: [Self; 4] = [Self::Invalid, Self::UnsupportedField, Self::LabelMissing, Self::KindNotGranted];
 
     /// The reason in a status.
     pub fn as_str(self) -> &'static str {
@@ -37,7 +34,6 @@ impl SpecFault {
             Self::Invalid => "Invalid",
             Self::UnsupportedField => "UnsupportedField",
             Self::LabelMissing => "LabelMissing",
-            Self::TypeError => "TypeError",
             Self::KindNotGranted => "KindNotGranted",
         }
     }

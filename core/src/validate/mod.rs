@@ -45,7 +45,7 @@ pub use stage::CompiledStage;
 pub use target::CompiledTarget;
 pub use template::{
     CompiledObject, CompiledTemplate, Instance, Instances, LabelChange, Relabelled, RenderBudget,
-    RenderFault, Rendered, Rendering, Typed, WrittenField, declared_kind, keeps_data, own_deletion, unserved,
+    RenderFault, Rendered, Rendering, WrittenField, declared_kind, keeps_data, own_deletion, unserved,
     visible, written_kind,
 };
 pub use template_kinds::grant_fault;

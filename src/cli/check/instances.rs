@@ -6,14 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{
-    definitions::components,
     input::Item,
     report::{Becomes, Finding, Rendered, Report, title},
 };
 use crate::{
-    api::{CopyratorTemplateSpec, Problem},
+    api::CopyratorTemplateSpec,
     cli::arguments::{UsageError, manifests::Document},
-    names::InstanceKind,
     validate::{CompiledTemplate, Instance, Rendering, unserved},
 };
 
@@ -26,23 +24,15 @@ pub(super) struct Given {
     objects: Vec<Value>,
     /// Namespaces by name, for their labels.
     namespaces: BTreeMap<String, Value>,
-    /// OpenAPI schemas of custom resources, by apiVersion.
-    components: BTreeMap<String, String>,
 }
 
 impl Given {
     /// Sorts the documents of `--object`. Objects without a namespace belong to `home`.
-    /// CustomResourceDefinitions may also come from `others`.
     ///
     /// # Errors
     /// A document is not an object.
-    pub(super) fn new(
-        documents: Vec<Document>,
-        others: &[&[Document]],
-        home: &str,
-    ) -> Result<Self, UsageError> {
-        let components = components(documents.iter().chain(others.iter().copied().flatten()));
-        let mut given = Self { objects: Vec::new(), namespaces: BTreeMap::new(), components };
+    pub(super) fn new(documents: Vec<Document>, home: &str) -> Result<Self, UsageError> {
+        let mut given = Self { objects: Vec::new(), namespaces: BTreeMap::new() };
         for Document { mut value, place, .. } in documents {
             let labels = &value["metadata"]["labels"];
             if !value["metadata"].is_object() || !(labels.is_null() || labels.is_object()) {
@@ -62,14 +52,9 @@ impl Given {
         Ok(given)
     }
 
-    /// Renders a valid template for each object that it selects. Rendered objects and notes go to `report`,
-    /// kinds of unknown types to `unjudged`. Returns type errors, and objects that cannot be rendered.
-    pub(super) fn render(
-        &self,
-        item: &Item,
-        report: &mut Report,
-        unjudged: &mut BTreeSet<InstanceKind>,
-    ) -> Vec<Finding> {
+    /// Renders a valid template for each object that it selects. Rendered objects and notes go to `report`.
+    /// Returns the objects that cannot be rendered.
+    pub(super) fn render(&self, item: &Item, report: &mut Report) -> Vec<Finding> {
         let of = title(item.kind, &item.namespace, &item.name);
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
@@ -81,11 +66,7 @@ impl Given {
                 format!("{of}: cannot be rendered: its spec cannot be read"),
             )];
         };
-        let typed = template.held_against(&self.components);
-        unjudged.extend(typed.unjudged);
-        let mistyped = |fault: Problem| Finding::refused("types", None, format!("{of}: {}", fault.message));
-        let (mut faults, mut selected): (Vec<Finding>, _) =
-            (typed.faults.into_iter().map(mistyped).collect(), 0);
+        let (mut faults, mut selected) = (Vec::new(), 0);
         for object in &self.objects {
             let namespace = self.namespace_of(object);
             if template.selects(&item.namespace, object, &namespace) {

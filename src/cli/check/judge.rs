@@ -25,7 +25,7 @@ pub(super) fn judge(scene: Input, given: &Given) -> Report {
     let Input { items, skipped, misspelt, own_namespace } = scene;
     let mut report = Report { notices: left_out(&skipped), skipped, objects: misspelt, rendered: Vec::new() };
     let (ours, others): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.policed().is_none());
-    let (mut cluster, mut unjudged) = (Cluster::default(), BTreeSet::new());
+    let mut cluster = Cluster::default();
     let (kinds, mut copied) = (GrantedKinds::default(), BTreeSet::new());
     for item in ours {
         let served = copied_kind(&item, &kinds);
@@ -35,11 +35,10 @@ pub(super) fn judge(scene: Input, given: &Given) -> Report {
             report.notices.extend(cluster.put(&item));
         }
         if item.kind == "CopyratorTemplate" && is_allowed(&findings) {
-            findings.extend(given.render(&item, &mut report, &mut unjudged));
+            findings.extend(given.render(&item, &mut report));
         }
         report.objects.push(judged(item, findings));
     }
-    report.notices.extend(types_unknown(&unjudged));
     report.notices.extend(copies_unknown(&copied));
     learn_namespaces(&mut cluster, &others);
     let system = system_namespaces(&own_namespace, &BTreeSet::new());
@@ -63,14 +62,6 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
         true => Vec::new(),
         false => vec![format!("skipped, since the webhook does not judge them: {}", kinds.join(", "))],
     }
-}
-
-fn types_unknown(kinds: &BTreeSet<InstanceKind>) -> Option<String> {
-    let named: Vec<String> = kinds.iter().map(InstanceKind::to_string).collect();
-    let named = named.join(", ");
-    (!kinds.is_empty()).then(|| {
-        format!("types of fields are not judged of {named}: no file has the definition; copyrator plan -f asks the cluster")
-    })
 }
 
 /// The kind of custom resource that a rule copies, treated as granted, since no file says what the chart

@@ -2,7 +2,6 @@
 
 mod ask;
 mod cluster;
-mod definitions;
 mod input;
 mod instances;
 mod judge;
@@ -105,7 +104,7 @@ impl Args {
             let message = format!("there is no object in {}: nothing would be judged", names.join(", "));
             return fail(&UsageError::Value { flag: "filename", message }, Exit::Usage);
         }
-        let given = match Given::new(objects, &[&files, &policies], &self.namespace) {
+        let given = match Given::new(objects, &self.namespace) {
             Ok(given) => given,
             Err(error) => return fail(&error, Exit::Usage),
         };
@@ -138,6 +137,6 @@ pub(super) fn verdicts(
     home: &str,
     own_namespace: &str,
 ) -> Result<Report, UsageError> {
-    let given = Given::new(Vec::new(), &[&documents], home)?;
+    let given = Given::new(Vec::new(), home)?;
     Ok(judge(Input::new(documents, Vec::new(), home, own_namespace), &given))
 }

@@ -163,7 +163,7 @@ pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRo
         return row;
     };
     let action = match reason {
-        Reason::KindNotGranted | Reason::TypeError => Course::Refuse,
+        Reason::KindNotGranted => Course::Refuse,
         Reason::NoInstance | Reason::Suspended => Course::Wait,
         _ => {
             let fault = status.problems.iter().find(is_unrendered);

@@ -45,7 +45,7 @@ use crate::{
         Need, Reason,
         copy::{SlotPlan, unreadable_said},
     },
-    reconcile::{rendering::render_everything, typed::judge_all},
+    reconcile::rendering::render_everything,
 };
 
 /// The cluster, read once, and the planned action on every copy and workload.
@@ -147,9 +147,6 @@ pub(super) async fn survey(
     let (applied, applied_content) =
         objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
     let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
-    let unjudged = judge_all(client, &mut world).await;
-    notes
-        .extend(unjudged.iter().map(|error| format!("types of fields in templates are not judged: {error}")));
     let unread_objects = render_everything(client, &mut world).await;
     notes.extend(
         unread_objects.iter().map(|error| format!("of what a template reads nothing can be told: {error}")),
@@ -165,7 +162,7 @@ pub(super) async fn survey(
     }
     let mut outlooks = outlooks(&world, &plans);
     if is_ahead {
-        values::compare(client, (&plans, judged_in), &mut outlooks).await;
+        notes.extend(values::compare(client, (&plans, judged_in), &mut outlooks).await);
     }
     let seen_plans =
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));

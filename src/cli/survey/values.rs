@@ -1,42 +1,51 @@
-//! The values of the fields that planned writes change: each object is read, and compared with what would be
-//! applied.
+//! The values of the fields that planned writes change. The API server answers a dry run of each write, with the
+//! caller's rights; the answer is compared with the object.
 
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, stream};
-use kube::{Api, Client, api::DynamicObject};
-use serde_json::json;
+use kube::Client;
 
 use super::{content::AT_ONCE, policies::writes};
 use crate::{
-    act::manifest::of_write,
+    act::dry_run::foreseen,
     explain::{FieldChange, Outlook, field_changes},
     names::ObjectKey,
     observe::content::Contents,
     plan::copy::{CopyWrite, SlotPlan},
 };
 
-/// Adds the changes of fields to the rows of objects that are changed, in one namespace or all. Skips objects
-/// that cannot be read.
+/// The changed fields of an object, and whether there are more.
+type Changes = (Vec<FieldChange>, bool);
+
+/// Adds the changes of fields to the rows of objects that are changed, in one namespace or all. Returns a note if the API server refuses
+/// dry runs.
 pub(super) async fn compare(
     client: &Client,
     (plans, namespace): (&BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
     outlooks: &mut [Outlook],
-) {
+) -> Option<String> {
     let changing: Vec<(ObjectKey, CopyWrite)> = writes(plans, namespace)
-        .filter(|(slot, write)| slot.kind.data().is_none() && write.replaces.is_some())
+        .filter(|(slot, write)| slot.kind.data().is_none() && write.replaces.is_some() && !write.anew)
         .map(|(slot, write)| (slot.clone(), write.clone()))
         .collect();
     let contents = &Contents::new(client.clone());
-    let mut found: BTreeMap<ObjectKey, (Vec<FieldChange>, bool)> = stream::iter(changing)
+    let answers: Vec<(ObjectKey, Result<Changes, String>)> = stream::iter(changing)
         .map(|(slot, write)| async move {
-            let changes = changes(client, contents, &slot, &write).await?;
-            Some((slot, changes))
+            let foreseen = foreseen(client, contents, &slot, &write).await;
+            let changes = foreseen.map(|it| field_changes(slot.kind, &it.before, &it.after));
+            (slot, changes)
         })
         .buffer_unordered(AT_ONCE)
-        .filter_map(std::future::ready)
         .collect()
         .await;
+    let (mut found, mut refused) = (BTreeMap::new(), BTreeMap::new());
+    for (slot, answer) in answers {
+        match answer {
+            Ok(changes) => drop(found.insert(slot, changes)),
+            Err(why) => drop(refused.insert(slot, why)),
+        }
+    }
     for outlook in outlooks {
         // A slot has a row for each rule that wants it, but only one of these rules writes it.
         if let Some(difference) = &mut outlook.difference
@@ -45,18 +54,10 @@ pub(super) async fn compare(
             (difference.values, difference.has_more_values) = (values, has_more);
         }
     }
-}
-
-async fn changes(
-    client: &Client,
-    contents: &Contents,
-    slot: &ObjectKey,
-    write: &CopyWrite,
-) -> Option<(Vec<FieldChange>, bool)> {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
-    let stored = json!(api.get(&slot.name).await.ok()?);
-    let content = contents.of_write(slot, write).await.ok()??;
-    let off = write.surplus.iter().chain(write.take_over.iter().flatten());
-    Some(field_changes(slot.kind, of_write(slot, write, &content), &stored, off))
+    let (first, why) = refused.first_key_value()?;
+    let others = match refused.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    Some(format!("the changed fields of {first}{others} are not shown: a dry run of the write failed: {why}"))
 }

@@ -6,7 +6,7 @@ mod neighbours;
 mod properties;
 mod reading;
 mod successors;
-mod typed;
+mod trial;
 mod unread;
 mod unstable;
 mod written;

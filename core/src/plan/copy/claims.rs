@@ -131,10 +131,6 @@ pub enum Inert {
     NotGranted,
     /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
     NotListed,
-    /// Whether the API server would take a template's text is not known yet.
-    Unjudged,
-    /// The API server would refuse a template's text for whatever it is rendered for: its schemas say so.
-    Mistyped,
     /// The rule has `suspend: true`.
     Suspended,
     /// A namespace of its sources cannot be read, so its sources are not known.
@@ -173,11 +169,7 @@ pub fn inert_template(world: &World, template: &NamespacedName, facts: &Template
         Ok(_) if authority(world, template, facts).is_none_or(|authority| authority.answer.is_err()) => {
             Some(Inert::Unauthorized)
         }
-        // Last: only what may is judged, since that costs something.
-        Ok(_) => match world.typed(template) {
-            Some(report) => (!report.faults.is_empty()).then_some(Inert::Mistyped),
-            None => world.settings().judges_types.then_some(Inert::Unjudged),
-        },
+        Ok(_) => None,
     }
 }
 

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::templates::{not_granted_objects, not_read_kind, unknown_kind};
 use crate::{
-    api::Problem,
     model::{InstancesRead, World},
     names::{InstanceKind, Kind, TemplateKind},
     plan::Reason,
@@ -158,23 +157,6 @@ fn unknown(kind: &InstanceKind, read: InstancesRead) -> (Reason, String) {
             (Reason::KindUnread, format!("{kind} has not been listed yet"))
         }
     }
-}
-
-/// What is said before it is known whether the API server would take what a template says.
-pub(crate) const UNJUDGED: &str =
-    "its fields are held against the schemas of their kinds first; nothing is written or removed before";
-
-/// What is said where the API server would refuse what a template says.
-pub(crate) fn mistyped(faults: &[Problem]) -> String {
-    let first = faults.first().map(|fault| fault.message.as_str()).unwrap_or_default();
-    let more = match faults.len() {
-        0 | 1 => String::new(),
-        2 => "; and 1 more".to_owned(),
-        number => format!("; and {} more", number - 1),
-    };
-    format!(
-        "{first}{more}; nothing is written or removed until the template or the definition of the kind is changed"
-    )
 }
 
 #[cfg(test)]

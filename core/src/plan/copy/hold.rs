@@ -129,7 +129,7 @@ fn pace(
         WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
         WriteFault::TooLarge => (LATER, LATER),
         // A mutating policy of somebody else may have made it invalid, and go.
-        WriteFault::Unfit => (refused_for.clamp(AGAIN, LATER), LATER),
+        WriteFault::Unfit | WriteFault::Mistyped => (refused_for.clamp(AGAIN, LATER), LATER),
         // It is tried at once when the policies change.
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
         WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict => {
@@ -201,14 +201,6 @@ fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String
         ", and at once when {other} is gone, which {} has left there{until} and which may hold the place",
         rule.said()
     ))
-}
-
-/// Objects of a template that the API server finds invalid: another definition of their kind may end that.
-pub fn unfit<'w>(world: &'w World, template: &NamespacedName) -> impl Iterator<Item = &'w ObjectKey> {
-    let attempts = world.memory().attempts().filter(|(_, last)| last.reason == WriteFault::Unfit);
-    attempts
-        .map(|(slot, _)| slot)
-        .filter(move |slot| world.rendered_at(slot).any(|(declaring, ..)| declaring == template))
 }
 
 /// The repairs of a slot, with one more write of this content, which created the copy or changed what was

@@ -1,32 +1,115 @@
-//! What the API server does not keep of what was written: a mutating webhook or policy changes it, or the version in which the kind is
-//! stored does not have the field. Writing it again would come to the same, so it is told and not repeated.
+//! The declared fields that the API server does not keep: a mutating webhook or policy changes them, or the stored version of the kind
+//! does not have them. Another write would end the same way, so the status names the fields, and nothing is written again.
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::{
     intent::Intent,
     problem::{CopyProblem, ProblemReason},
-    unlike::unlike,
 };
 use crate::{
     model::{NotKept, ObjectFacts, World},
     names::ObjectKey,
+    paths::{inside, item_name, of_item, scalar},
 };
 
 /// What the paths of labels begin with.
 const LABELS: &str = "metadata.labels";
-/// How many fields are looked for. A message names all of them but the last, of which it says that there are others.
+/// How many fields are looked for. A message names all but the last, and says that there are others.
 const MOST: usize = 9;
+/// Fields of an object's metadata that a write does not decide.
+const NOT_DECLARED: [&str; 7] =
+    ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
 
-/// The paths of the fields of `declared` that `stored` does not have with these values, such as
-/// `spec.template.spec.containers[web].image`: the first `MOST`. What the API server writes differently is the same (quantities,
-/// durations, what is empty), and what it adds does not count. The order of a list counts where the managedFields of `stored` say that
-/// the list is atomic; its path ends with `(order)` then.
+/// Returns the paths of the fields of `declared` that `stored` does not have with these values, such as
+/// `spec.template.spec.containers[web].image`: the first `MOST`. Fields and items that the API server adds do not count. A value that
+/// may be the declared one in another form counts as kept (`may_be_same`).
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
-    unlike(declared, stored, MOST).into_iter().map(|it| it.path).collect()
+    let mut found = Vec::new();
+    compare("", declared, stored, &mut found);
+    found
 }
 
-/// What to tell of an object that is in order: the fields that the API server does not keep.
+fn compare(path: &str, declared: &Value, stored: &Value, found: &mut Vec<String>) {
+    if found.len() == MOST {
+        return;
+    }
+    match (declared, stored) {
+        (Value::Object(fields), Value::Object(_)) => {
+            let is_declared = |field: &str| path != "metadata" || !NOT_DECLARED.contains(&field);
+            for (field, value) in fields.iter().filter(|(field, _)| is_declared(field)) {
+                compare(&inside(path, field), value, &stored[field], found);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) => compare_items(path, items, others, found),
+        (declared, stored) if may_be_same(declared, stored) => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Compares lists: scalars in their order, with others between them or not; other items by name, else place by place. Each item is
+/// compared with one other, so that the work grows with the size of the object only.
+fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut Vec<String>) {
+    let by_key: HashMap<String, &Value> =
+        stored.iter().rev().filter_map(|item| Some((key(item)?, item))).collect();
+    let mut left = stored.iter();
+    for (place, item) in declared.iter().enumerate() {
+        if found.len() == MOST {
+            return;
+        }
+        let path = of_item(path, item, place);
+        if !item.is_object() && !item.is_array() {
+            if !left.any(|other| may_be_same(item, other)) {
+                found.push(path);
+                return;
+            }
+            continue;
+        }
+        let (own, opposite) = (key(item), stored.get(place));
+        let is_opposite = |it: &&Value| own.is_none() || key(it) == own;
+        let named = || own.as_ref().and_then(|own| by_key.get(own).copied());
+        let other = opposite.filter(is_opposite).or_else(named);
+        compare(&path, item, other.unwrap_or(&Value::Null), found);
+    }
+}
+
+/// Whether the stored value may be the declared one in a form of the API server's own: quantities (`700m` for `0.7`), durations
+/// (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two texts that begin as numbers are not told apart.
+fn may_be_same(declared: &Value, stored: &Value) -> bool {
+    let is_unset = declared.is_null() || declared == "";
+    if is_unset || declared == stored || (stored.is_null() && is_empty(declared)) {
+        return true;
+    }
+    let is_numeric =
+        |text: String| text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
+    let are_numeric = || scalar(declared).is_some_and(is_numeric) && scalar(stored).is_some_and(is_numeric);
+    (declared.is_string() || stored.is_string()) && are_numeric()
+}
+
+/// Whether the API server leaves the value out.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+    }
+}
+
+/// The key of a list's item, as in the lists that Kubernetes merges.
+fn key(item: &Value) -> Option<String> {
+    item_name(item).or_else(|| {
+        let parts = ["topologyKey", "whenUnsatisfiable", "key", "effect", "value", "ip"];
+        let found: Vec<String> = parts.iter().filter_map(|field| scalar(item.get(field)?)).collect();
+        (!found.is_empty()).then(|| found.join(" "))
+    })
+}
+
+/// Returns the problem of an object that is in order except for fields that the API server does not keep.
 pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -> Option<CopyProblem> {
     let NotKept { digest, fields } = world.memory().slot(slot).not_kept()?;
     if existing.marks.as_deref()?.digest != *digest {
@@ -53,7 +136,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::marks::COPY_MANAGER;
 
     #[test]
     fn what_the_api_server_writes_differently_is_kept() {
@@ -85,7 +167,7 @@ mod tests {
             (json!({"at": "2026-01-01T01:00:00+01:00"}), json!({"at": "2026-01-01T00:00:00Z"})),
             (json!({"env": [], "hostNetwork": false, "resources": {"limits": {}}, "note": null}), json!({})),
             (json!({"a": "1"}), json!({"a": "1", "b": "default"})),
-            (json!(["a", "b"]), json!(["b", "sidecar", "a"])),
+            (json!(["a", "b", "a"]), json!(["first", "a", "b", "between", "a", "last"])),
             (json!([{"name": "web"}]), json!([{"name": "proxy"}, {"name": "web", "image": "x"}])),
             (
                 json!({"metadata": {"name": "a", "resourceVersion": "1"}}),
@@ -101,7 +183,7 @@ mod tests {
         for (declared, stored, path) in [
             (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), "spec.replicas"),
             (json!({"spec": {"replicas": 2}}), json!({"spec": {}}), "spec.replicas"),
-            (json!({"cpu": "1"}), json!({"cpu": "2"}), "cpu"),
+            (json!({"image": "a:1"}), json!({"image": "2"}), "image"),
             (json!({"on": true}), json!({"on": false}), "on"),
             (json!({"on": true}), json!({}), "on"),
             (
@@ -111,6 +193,12 @@ mod tests {
             ),
             (json!({"args": ["a", "b"]}), json!({"args": ["a", "c"]}), "args[1]"),
             (json!({"args": ["a", "b"]}), json!({"args": ["a"]}), "args[1]"),
+            (json!({"args": ["a", "b"]}), json!({"args": ["b", "a"]}), "args[1]"),
+            (
+                json!({"rules": [{"to": ["x", "y"]}]}),
+                json!({"rules": [{"to": ["y", "x"]}]}),
+                "rules[0].to[1]",
+            ),
             (
                 json!({"ports": [{"port": 80, "targetPort": 1}]}),
                 json!({"ports": [{"port": 80, "targetPort": 2}]}),
@@ -125,85 +213,21 @@ mod tests {
         }
     }
 
-    /// A container as the API server stores it, with what it says of who owns which fields.
-    fn container(args: &Value) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "metadata": {"managedFields": [{
-                "manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1",
-                "fieldsV1": {"f:spec": {
-                    "f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:name": {}, "f:args": {}, "f:env": {
-                        "k:{\"name\":\"A\"}": {}, "k:{\"name\":\"B\"}": {},
-                    }}},
-                    "f:rules": {},
-                    "f:finalizers": {"v:\"a\"": {}, "v:\"b\"": {}},
-                }},
-            }]},
-            "spec": {
-                "containers": [{"name": "proxy"}, {"name": "web", "args": args, "env": [{"name": "B"}, {"name": "A"}]}],
-                "rules": [{"to": ["x", "y"], "on": 1}, {"to": ["z"]}, {"to": ["x", "y"]}],
-                "finalizers": ["b", "a"],
-            },
-        })
-    }
-
-    #[test]
-    fn the_order_of_a_list_counts_where_the_list_is_atomic() {
-        let args = |args: Value| {
-            let env = json!([{"name": "A"}, {"name": "B"}]);
-            json!({"apiVersion": "v1", "spec": {"containers": [{"name": "web", "args": args, "env": env}], "finalizers": ["a", "b"]}})
-        };
-        let is = "spec.containers[web].args (order)";
-        for (declared, stored, lost) in [
-            (json!(["a", "b"]), json!(["a", "b"]), None),
-            (json!(["a", "b"]), json!(["b", "a"]), Some(is)),
-            (json!(["a", "b"]), json!(["first", "a", "between", "b", "last"]), None),
-            (json!(["a", "b"]), json!(["b", "between", "a"]), Some(is)),
-            (json!(["-v", "-v"]), json!(["-v", "other", "-v"]), None),
-            (json!(["a", "b", "a"]), json!(["a", "a", "b"]), Some(is)),
-            (json!(["1.5h", "b"]), json!(["1h30m", "b"]), None),
-            (json!(["a", "b"]), json!(["c", "a"]), Some("spec.containers[web].args[1]")),
-        ] {
-            let lost: Vec<_> = lost.into_iter().collect();
-            assert_eq!(not_kept(&args(declared.clone()), &container(&stored)), lost, "{declared} {stored}");
-            let mut unknown = container(&stored);
-            unknown["metadata"] = json!({});
-            let lost: Vec<_> = lost.into_iter().filter(|path| *path != is).collect();
-            assert_eq!(not_kept(&args(declared), &unknown), lost, "of what is not known no order is told");
-        }
-    }
-
-    #[test]
-    fn all_that_is_within_an_atomic_list_has_an_order() {
-        let stored = container(&json!([]));
-        let rules = |rules: Value| json!({"apiVersion": "v1", "spec": {"rules": rules}});
-        for (declared, lost) in [
-            (json!([{"to": ["x", "y"], "on": 1}, {"to": ["z"]}]), vec![]),
-            (json!([{"to": ["x", "y"]}, {"to": ["z"]}, {"to": ["x", "y"]}]), vec![]),
-            (json!([{"to": ["z"]}, {"to": ["x", "y"], "on": 1}]), vec!["spec.rules (order)"]),
-            (json!([{"to": ["y", "x"]}]), vec!["spec.rules[0].to (order)"]),
-        ] {
-            assert_eq!(not_kept(&rules(declared.clone()), &stored), lost, "{declared}");
-        }
-    }
-
     /// However large the lists are that somebody's object has.
     #[test]
     fn there_is_a_limit_to_what_is_named_and_to_what_is_looked_for() {
         let items =
             |from: usize| json!((from..from + 20_000).map(|item| item.to_string()).collect::<Vec<_>>());
-        assert_eq!(not_kept(&items(0), &items(20_000)).len(), MOST);
+        assert_eq!(not_kept(&items(0), &json!([])), ["[0]"]);
+        assert_eq!(not_kept(&items(0), &items(0)), [""; 0]);
+        let named =
+            |image: &str| json!((0..100).map(|at| json!({"name": at, "image": image})).collect::<Vec<_>>());
+        assert_eq!(not_kept(&named("a"), &named("b")).len(), MOST);
     }
 
     #[test]
     fn an_object_of_lists_in_lists_takes_no_longer_than_it_is_deep() {
         let nested = |leaf: u8| (0..100).fold(json!(leaf), |inner, _| json!([{"in": inner}]));
         assert_eq!(not_kept(&nested(1), &nested(0)).len(), 1);
-        let ordered = |leaf: u8| {
-            let entry = json!({"manager": COPY_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:spec": {}}});
-            json!({"apiVersion": "v1", "spec": nested(leaf), "metadata": {"managedFields": [entry]}})
-        };
-        assert_eq!(not_kept(&ordered(1), &ordered(1)).len(), 0);
-        assert_eq!(not_kept(&ordered(1), &ordered(0)).len(), 1);
     }
 }

@@ -116,6 +116,7 @@ impl ProblemReason {
                 | WriteFault::NoRoom
                 | WriteFault::RoomHeld
                 | WriteFault::Unfit
+                | WriteFault::Mistyped
                 | WriteFault::RefusedByPolicy
                 | WriteFault::TooLarge,
             )

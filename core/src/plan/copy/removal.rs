@@ -289,6 +289,7 @@ pub(super) fn unmarked(
         | WriteFault::NoRoom
         | WriteFault::RoomHeld
         | WriteFault::Unfit
+        | WriteFault::Mistyped
         | WriteFault::RefusedByPolicy
         | WriteFault::Conflict => false,
     };

@@ -229,7 +229,7 @@ fn status(
             let (reason, message) = not_listed_sources(world, kind);
             (false, reason, message)
         }
-        (Some(Inert::Unseen | Inert::Unjudged | Inert::Mistyped), _) => {
+        (Some(Inert::Unseen), _) => {
             let compiled = facts.compiled.as_ref().ok();
             let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
             let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));

@@ -232,7 +232,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
 fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),
-        Some(Inert::Unjudged | Inert::NotListed) => None,
+        Some(Inert::NotListed) => None,
         Some(Inert::Unauthorized) if authority(world, name, facts).is_none() => None,
         Some(_) => Some(false),
     }

@@ -15,7 +15,7 @@ use super::{
     copy_cache::CopyCache,
     count::Count,
     demand::{Demand, too_many_said},
-    granted::{UNJUDGED, mistyped, not_granted_to, not_listed},
+    granted::{not_granted_to, not_listed},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, outdated, rule_status, unread},
     slot_plan::{SlotPlan, SlotState},
@@ -50,7 +50,7 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
         let waits = match inert_template(world, template, facts) {
             // What waits for its namespace's budget is told meanwhile.
             None => !is_settled && world.memory().over_budget_of(template).next().is_none(),
-            Some(why) => why == Inert::Unjudged,
+            Some(_) => false,
         };
         if waits && speaks_of(conditions, "Ready", facts.generation) {
             return None;
@@ -254,9 +254,7 @@ fn status(
 ) -> (CopyratorRuleStatus, (Reason, String)) {
     let authority = authority(world, template, facts);
     let stopped = inert_template(world, template, facts);
-    let typed = world.typed(template).filter(|_| stopped == Some(Inert::Mistyped));
-    let refused = facts.compiled.as_ref().err().or_else(|| typed.map(|report| &report.faults));
-    let refused = refused.map(Vec::as_slice).unwrap_or_default();
+    let refused = facts.compiled.as_ref().err().map(Vec::as_slice).unwrap_or_default();
     let (mut status, degraded) = begun(facts, authority, refused, &mut count, located);
     if let (Some(Authority { answer: Ok(()), asked, .. }), Ok(compiled), Some(key)) =
         (authority, &facts.compiled, world.key())
@@ -281,8 +279,6 @@ fn status(
             let (reason, why) = why.unwrap_or((Reason::KindUnread, String::new()));
             (false, reason, why)
         }
-        (Some(Inert::Unjudged), _) => (true, Reason::Rendering, UNJUDGED.into()),
-        (Some(Inert::Mistyped), _) => (false, Reason::TypeError, mistyped(refused)),
         (Some(Inert::Suspended), _) => {
             (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
         }
@@ -300,11 +296,10 @@ fn status(
             settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
         }
     };
-    let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted | Inert::Mistyped))
+    let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
     let reconciling = match count.waiting.clone() {
-        _ if stopped == Some(Inert::Unjudged) => Some(ready.clone()),
         Some(waiting) if stopped.is_none() => Some((true, Reason::WaitingFor, waiting)),
         _ => (stopped.is_none() && pending > 0).then(|| (true, Reason::Rendering, rendering())),
     };

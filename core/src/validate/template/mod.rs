@@ -2,11 +2,9 @@
 
 mod literal;
 mod manifest;
-mod mistyped;
 mod node;
 mod object;
 mod order;
-mod published;
 mod references;
 mod relabelled;
 mod render;
@@ -21,7 +19,6 @@ mod written;
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
 use copyrator_cel::{Environment, Type};
-pub use mistyped::Typed;
 pub use object::{CompiledObject, keeps_data, own_deletion};
 pub use relabelled::{LabelChange, Relabelled};
 pub use render::{Instance, RenderBudget, RenderFault, Rendered, Rendering};
