@@ -29,7 +29,7 @@ use crate::{
     names::NamespacedName,
     plan::{
         copy::{
-            claims::unseen_source,
+            inert::unseen_source,
             targets::{bounds, within},
             templates::{not_read_kind, template_bounds},
         },

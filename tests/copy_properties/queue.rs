@@ -7,7 +7,7 @@ use copyrator::{
     names::ObjectKey,
     plan::{
         Changed, Key, affected,
-        copy::{AGAIN, CopyAction, SlotState, claims::Inert, plan_slot},
+        copy::{AGAIN, CopyAction, SlotState, inert::Inert, plan_slot},
         everything, slots_to_check,
     },
     testing::Outcome,

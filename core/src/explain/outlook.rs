@@ -16,8 +16,8 @@ use crate::{
         Reason,
         copy::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
-            claims::{Claim, Inert, claims_on, is_anothers, unseen_source},
-            granted::{not_granted, not_granted_to, not_listed, not_listed_sources},
+            claims::{Claim, claims_on, is_anothers},
+            inert::{Inert, why_inert},
             stays,
             targets::{is_named, takes_copies},
             templates::is_rendered,
@@ -201,7 +201,10 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         (None, SlotState::Altered(problem)) => {
             outlook(Course::Current, problem.reason.into(), problem.message.clone())
         }
-        (None, SlotState::Inert(why)) => inert(world, rule.as_ref(), *why, outlook),
+        (None, SlotState::Inert(why)) => {
+            let (reason, message) = rule.as_ref().map(|rule| why_inert(world, rule, *why))?;
+            outlook(course_of(*why, reason), reason, message)
+        }
         (None, SlotState::Outdated) => {
             let message = "what is there is being deleted; the copy follows when it is gone";
             outlook(Course::Wait, Reason::Deleting, message.into())
@@ -242,62 +245,13 @@ fn written(
     Outlook { difference, ..outlook(Course::Change, reason, message) }
 }
 
-fn inert(
-    world: &World,
-    rule: Option<&NamespacedName>,
-    why: Inert,
-    outlook: impl Fn(Course, Reason, String) -> Outlook,
-) -> Outlook {
-    let facts = rule.and_then(|rule| Some((rule, world.rules().get(rule)?)));
-    let noun = if rule.is_some_and(|rule| rule.template().is_some()) { "template" } else { "rule" };
-    let known = rule.and_then(|rule| {
-        let (uid, generation) = world.declaration(rule)?.version();
-        world.rule_authority(rule).filter(|known| *known.uid == *uid && known.generation == generation)
-    });
+/// Returns what happens to a copy whose rule or template writes nothing at present.
+fn course_of(why: Inert, reason: Reason) -> Course {
     match why {
-        Inert::NotGranted => {
-            let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
-            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
-            let why = kind.map(not_granted).or_else(|| not_granted_to(world, template?));
-            outlook(Course::Refuse, Reason::KindNotGranted, why.unwrap_or_default())
-        }
-        Inert::NotListed => {
-            let template = rule.and_then(|rule| world.templates().get(rule)?.compiled.as_ref().ok());
-            let kind = facts.and_then(|(_, facts)| Some(facts.compiled.as_ref().ok()?.kind));
-            let sources = kind.map(|kind| not_listed_sources(world, kind));
-            let (reason, why) = template
-                .and_then(|it| not_listed(world, it))
-                .or(sources)
-                .unwrap_or((Reason::KindUnread, String::new()));
-            outlook(Course::Unknown, reason, why)
-        }
-        Inert::Suspended => outlook(Course::Wait, Reason::Suspended, format!("the {noun} is suspended")),
-        Inert::Unseen => {
-            let unseen = facts.and_then(|(rule, facts)| {
-                world.unseen(unseen_source(world, rule, facts.compiled.as_ref().ok()?)?)
-            });
-            let (reason, message) = unseen.unwrap_or((Unseen::OutOfSight, String::new()));
-            let message = format!("a namespace of its sources: {message}");
-            let course = match reason {
-                Unseen::NotServed => Course::Refuse,
-                Unseen::OutOfSight => Course::Unknown,
-            };
-            outlook(course, reason.into(), message)
-        }
-        Inert::Invalid => outlook(Course::Refuse, Reason::Invalid, format!("the {noun}'s spec is not valid")),
-        Inert::Unauthorized => match known {
-            Some(known) => match &known.answer {
-                Err(refusal) => {
-                    outlook(Course::Refuse, Reason::Refused(refusal.reason), refusal.message.clone())
-                }
-                Ok(()) => outlook(Course::Wait, Reason::AuthorityUnknown, String::new()),
-            },
-            None => outlook(
-                Course::Unknown,
-                Reason::AuthorityUnknown,
-                "the API server has not been asked yet whether it may".into(),
-            ),
-        },
+        Inert::Suspended => Course::Wait,
+        Inert::NotListed => Course::Unknown,
+        _ if [Reason::AuthorityUnknown, Unseen::OutOfSight.into()].contains(&reason) => Course::Unknown,
+        Inert::NotGranted | Inert::Invalid | Inert::Unseen | Inert::Unauthorized => Course::Refuse,
     }
 }
 

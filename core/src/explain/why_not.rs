@@ -10,8 +10,9 @@ use crate::{
         Reason,
         copy::{
             ProblemReason,
-            claims::{sources_of, unseen_source},
+            claims::sources_of,
             demand::too_many_said,
+            inert::unseen_source,
             targets::{Declines, declines, is_excluded, is_named, lacking},
             too_many,
         },

@@ -6,10 +6,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     changed::Changed,
     copy::{
-        claims::{
-            authority, inert, is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of,
-        },
+        claims::{is_source, is_source_namespace, is_wanted, slots_in, slots_of, sources_of},
         demand::{Demand, shared, shared_of, taken_over},
+        inert::{authority, inert},
         source_index::is_source_index,
         targets::{is_named, takes_copies, targets},
         templates::{instances, instances_in, selects},

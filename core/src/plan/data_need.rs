@@ -9,7 +9,8 @@ use std::{borrow::Borrow, sync::Arc};
 use super::{
     Changed,
     copy::{
-        claims::{is_anothers, is_copy, namespaces_meant, source_namespaces},
+        claims::{is_anothers, is_copy, namespaces_meant},
+        inert::source_namespaces,
         targets::{is_named, takes_copies, targets},
         templates::{instances, instances_in},
     },

@@ -14,7 +14,7 @@ use crate::{
     plan::{
         Reason,
         copy::{
-            ProblemReason, RuleReport, claims::unseen_source, rule_report, targets::unseen, template_report,
+            ProblemReason, RuleReport, inert::unseen_source, rule_report, targets::unseen, template_report,
         },
     },
     validate::CompiledTemplate,

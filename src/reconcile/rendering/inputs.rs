@@ -14,7 +14,7 @@ use crate::{
     },
     names::{InstanceName, Kind, NamespacedName, ObjectKey},
     observe::content::decode,
-    plan::copy::{claims::inert_template, templates::selects},
+    plan::copy::{inert::inert_template, templates::selects},
     validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, declared_kind},
 };
 

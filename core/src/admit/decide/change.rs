@@ -12,7 +12,8 @@ use crate::{
     names::{InstanceName, NamespacedName, ObjectKey},
     plan::copy::{
         absent::sees_sources,
-        claims::{source_namespaces, sources_of},
+        claims::sources_of,
+        inert::source_namespaces,
         targets::{can_grow, targets},
         templates::instances,
     },

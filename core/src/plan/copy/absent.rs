@@ -1,6 +1,6 @@
 //! What a rule names and what does not exist: sources and target namespaces.
 
-use super::{claims::source_namespaces, targets::targets};
+use super::{inert::source_namespaces, targets::targets};
 use crate::{
     model::{Store, World},
     names::{Kind, NamespacedName, ObjectKey},

@@ -5,17 +5,17 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
+    inert::{Inert, authority, inert, inert_template, source_namespaces},
     preferred::preferred,
     targets::{is_named, takes_copies, targets},
-    templates::{is_of, is_rendered, not_granted_objects, not_read_kind, owner, selects, unknown_kind},
+    templates::{is_of, is_rendered, owner, selects},
 };
 use crate::{
     api::{ConflictPolicy, Prefer},
     digest::Fingerprint,
     marks::{CA_SECRET, KEY_SECRET, OnRemoval, Proof},
     model::{
-        Authority, Declared, NamespaceFacts, ObjectFacts, Owner, RenderedObject, RuleFacts, Store,
-        TemplateFacts, World,
+        Authority, NamespaceFacts, ObjectFacts, Owner, RenderedObject, RuleFacts, Store, TemplateFacts, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     validate::{CompiledRule, CompiledTemplate, Gives, Globs, own_deletion},
@@ -122,57 +122,6 @@ impl Claim<'_> {
     }
 }
 
-/// Why a rule writes nothing at present. Its existing copies stay as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inert {
-    /// The rule's spec is invalid.
-    Invalid,
-    /// Objects of its kind are not copied here, or those that it is rendered for not read.
-    NotGranted,
-    /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
-    NotListed,
-    /// The rule has `suspend: true`.
-    Suspended,
-    /// A namespace of its sources cannot be read, so its sources are not known.
-    Unseen,
-    /// Its identity lacks a right that the rule declares, or the API server has not been asked yet.
-    Unauthorized,
-}
-
-/// Why a rule writes nothing at present; `None` where it may write.
-pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
-    match &facts.compiled {
-        Err(_) => Some(Inert::Invalid),
-        Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
-        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
-        Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
-        Ok(compiled) if !world.granted_read(compiled.kind).is_known() => Some(Inert::NotListed),
-        Ok(_) => {
-            let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
-            (!may).then_some(Inert::Unauthorized)
-        }
-    }
-}
-
-/// Why a template writes nothing at present; `None` where it may write.
-pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
-    match &facts.compiled {
-        Err(_) => Some(Inert::Invalid),
-        Ok(compiled)
-            if not_granted_objects(world, compiled).next().is_some()
-                || not_read_kind(world, compiled).is_some() =>
-        {
-            Some(Inert::NotGranted)
-        }
-        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
-        Ok(compiled) if unknown_kind(world, compiled).is_some() => Some(Inert::NotListed),
-        Ok(_) if authority(world, template, facts).is_none_or(|authority| authority.answer.is_err()) => {
-            Some(Inert::Unauthorized)
-        }
-        Ok(_) => None,
-    }
-}
-
 /// Whether this process leaves a rule or template alone: it serves another rule only, it cannot read its
 /// namespace, it does not look at templates, or annotations are switched off. The authors of these annotations did not decide the latter, so
 /// their copies stay.
@@ -181,26 +130,6 @@ pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
         || !world.sees(&rule.namespace)
         || (!world.settings().annotations && rule.annotated().is_some())
         || (rule.template().is_some() && !world.settings().stores.contains(&Store::CopyratorTemplates))
-}
-
-/// The first namespace of a rule's sources that cannot be read.
-pub fn unseen_source<'w>(
-    world: &World,
-    rule: &'w NamespacedName,
-    compiled: &'w CompiledRule,
-) -> Option<&'w str> {
-    world.namespace_scope()?;
-    source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
-}
-
-/// What the API server said about this very generation of a rule; `None` where it has not been asked.
-pub fn authority<'w, S, C, T>(
-    world: &'w World,
-    rule: &NamespacedName,
-    facts: &Declared<S, C, T>,
-) -> Option<&'w Authority> {
-    let authority = world.rule_authority(rule)?;
-    (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
 }
 
 /// The claims of all rules and templates on one slot.
@@ -448,13 +377,4 @@ pub(crate) fn is_source_namespace(rule: &NamespacedName, compiled: &CompiledRule
         [] => *rule.namespace == *namespace,
         namespaces => namespaces.iter().any(|one| one == namespace),
     }
-}
-
-/// The namespaces in which a rule looks for sources, in order and each once.
-pub(crate) fn source_namespaces<'w>(
-    rule: &'w NamespacedName,
-    compiled: &'w CompiledRule,
-) -> impl Iterator<Item = &'w str> {
-    let own = compiled.source_namespaces.is_empty().then_some(&*rule.namespace);
-    own.into_iter().chain(compiled.source_namespaces.iter().map(String::as_str))
 }

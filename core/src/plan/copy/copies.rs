@@ -4,10 +4,11 @@ use jiff::Timestamp;
 
 use super::{
     bound_role::unbound,
-    claims::{Claim, Inert, Wants, claims_on, inert_template, is_anothers, proof},
+    claims::{Claim, Wants, claims_on, is_anothers, proof},
     copy_cache::CopyCache,
     demand::{too_many_claimed, too_many_said},
     hold::{AGAIN, held, last_attempt, refused_problem},
+    inert::{Inert, inert_template},
     intent::{Intent, fields_of},
     not_kept::{altered, loses_labels},
     possible_sources::copied_by,

@@ -4,10 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    claims::{
-        Claim, Wants, inert, inert_template, objects_meant, slots_in, source_namespaces, sources_giving,
-        sources_of,
-    },
+    claims::{Claim, Wants, objects_meant, slots_in, sources_giving, sources_of},
+    inert::{inert, inert_template, source_namespaces},
     possible_sources::possible_sources,
     targets::{at_most, is_named, targets},
     templates::{made_for_instance, too_many_objects},

@@ -11,6 +11,7 @@ pub mod demand;
 pub mod granted;
 mod guard;
 mod hold;
+pub mod inert;
 mod intent;
 mod not_kept;
 mod possible_sources;

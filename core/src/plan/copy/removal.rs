@@ -15,8 +15,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    claims::{Inert, inert, inert_template, is_anothers, proof},
+    claims::{is_anothers, proof},
     hold::AGAIN,
+    inert::{Inert, inert, inert_template},
     problem::{CopyProblem, ProblemReason},
     rights::{Heard, heard},
     slot_plan::{CopyAction, SlotPlan, SlotState, Version},

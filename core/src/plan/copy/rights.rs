@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{claims::authority, hold::AGAIN};
+use super::{hold::AGAIN, inert::authority};
 use crate::{
     model::{Declaration, RefusalReason, Right, World},
     names::NamespacedName,

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 
 use super::{
     absent::{absent_sources, absent_targets, names_only, namespaces_absent, sources_not_found},
-    claims::{Inert, authority, claims_on, inert, slots_of, source_namespaces, sources_of, unseen_source},
+    claims::{claims_on, slots_of, sources_of},
     conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::{Count, Tally},
     demand::{too_many, too_many_said},
-    granted::{not_granted, not_listed_sources},
+    inert::{Inert, authority, inert, source_namespaces, unseen_source, why_inert},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
@@ -27,11 +27,9 @@ use super::{
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
-    authority::NOT_ASKED,
-    model::{Authority, Declared, RuleFacts, Store, Unseen, World, WriteFault},
+    model::{Authority, Declared, RuleFacts, Store, World, WriteFault},
     names::NamespacedName,
     plan::{Need, Reason},
-    validate::SpecFault,
 };
 
 /// What there is to say of a rule.
@@ -214,37 +212,17 @@ fn status(
     let copying = || being_written(&count, "copy", "copies");
     let stopped = inert(world, rule, facts);
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-    let ready = match (stopped, &authorized) {
-        (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
-        (Some(Inert::NotGranted), _) => (
-            false,
-            Reason::KindNotGranted,
-            facts.compiled.as_ref().map(|it| not_granted(it.kind)).unwrap_or_default(),
-        ),
-        (Some(Inert::Suspended), _) => {
-            (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
+    let ready = match stopped {
+        Some(why) => {
+            let (reason, message) = why_inert(world, rule, why);
+            (why == Inert::Suspended, reason, message)
         }
-        (Some(Inert::NotListed), _) => {
-            let kind = facts.compiled.as_ref().map(|it| it.kind).unwrap_or_default();
-            let (reason, message) = not_listed_sources(world, kind);
-            (false, reason, message)
-        }
-        (Some(Inert::Unseen), _) => {
-            let compiled = facts.compiled.as_ref().ok();
-            let source = compiled.and_then(|it| world.unseen(unseen_source(world, rule, it)?));
-            let (reason, message) = source.unwrap_or((Unseen::OutOfSight, String::new()));
-            (false, reason.into(), format!("a namespace of its sources: {message}"))
-        }
-        (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
-        (Some(Inert::Unauthorized), None) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
-        (None, _) if is_forbidden => {
-            (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
-        }
-        (None, _) if pending > 0 => (true, Reason::Copying, copying()),
-        (None, _) if let Some(unreadable) = count.unreadable.clone() => {
+        None if is_forbidden => (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem()),
+        None if pending > 0 => (true, Reason::Copying, copying()),
+        None if let Some(unreadable) = count.unreadable.clone() => {
             (false, ProblemReason::Unreadable.into(), unreadable)
         }
-        (None, _) => {
+        None => {
             let absent = count.absent_targets.as_deref();
             settled(facts, &status, sources_not_found(&count.absent_sources), absent, count.is_nowhere)
         }

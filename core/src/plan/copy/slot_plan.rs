@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{claims::Inert, intent::Intent, problem::CopyProblem};
+use super::{inert::Inert, intent::Intent, problem::CopyProblem};
 use crate::{
     model::{Body, ForeignField, ObjectFacts},
     names::{NamespacedName, ObjectKey},

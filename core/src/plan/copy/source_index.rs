@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::claims::{Inert, authority, inert_template};
+use super::inert::{Inert, authority, inert_template};
 use crate::{
     api::{CopyratorTemplateSpec, TemplateObject},
     marks::{COPY_TO, COPY_TO_SELECTOR, RESTART_PODS, SOURCE_INDEX},

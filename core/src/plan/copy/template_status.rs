@@ -9,13 +9,13 @@ use jiff::Timestamp;
 
 use super::{
     absent::listed,
-    claims::{Claim, Inert, authority, claims_on, inert_template},
+    claims::{Claim, claims_on},
     conditions::{self, Conditions, Said, authorized, begun, being_written, grant},
     copies::{plan_claimed, plan_slot},
     copy_cache::CopyCache,
     count::Count,
     demand::{Demand, too_many_said},
-    granted::{not_granted_to, not_listed},
+    inert::{Inert, authority, inert_template, why_inert},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, outdated, rule_status, unread},
     slot_plan::{SlotPlan, SlotState},
@@ -24,11 +24,11 @@ use super::{
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},
-    authority::{NOT_ASKED, Subject, template_questions},
+    authority::{Subject, template_questions},
     model::{Authority, StatusFaultKind, Store, TemplateFacts, World, WriteFault},
     names::{InstanceName, NamespacedName, ObjectKey},
     plan::Reason,
-    validate::{CompiledTemplate, SpecFault},
+    validate::CompiledTemplate,
 };
 
 /// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
@@ -266,35 +266,18 @@ fn status(
     let (pending, is_forbidden) = (count.pending(), count.is_forbidden());
     let rendering = || being_written(&count, "object", "objects");
     let first_problem = || status.problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-    let ready = match (stopped, &authorized) {
-        (Some(Inert::Invalid), _) => (false, SpecFault::first(&status.problems).into(), first_problem()),
-        (Some(Inert::NotGranted), _) => {
-            let compiled = facts.compiled.as_ref().ok();
-            let why = compiled.and_then(|compiled| not_granted_to(world, compiled));
-            (false, Reason::KindNotGranted, why.unwrap_or_default())
+    let ready = match stopped {
+        Some(why) => {
+            let (reason, message) = why_inert(world, template, why);
+            (why == Inert::Suspended, reason, message)
         }
-        (Some(Inert::NotListed), _) => {
-            let compiled = facts.compiled.as_ref().ok();
-            let why = compiled.and_then(|compiled| not_listed(world, compiled));
-            let (reason, why) = why.unwrap_or((Reason::KindUnread, String::new()));
-            (false, reason, why)
-        }
-        (Some(Inert::Suspended), _) => {
-            (true, Reason::Suspended, "spec.suspend is true: nothing is written or removed".into())
-        }
-        (Some(Inert::Unauthorized), Some((_, reason, message))) => (false, *reason, message.clone()),
-        (Some(Inert::Unauthorized | Inert::Unseen), _) => (false, Reason::AuthorityUnknown, NOT_ASKED.into()),
-        (None, _) if is_forbidden => {
-            (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem())
-        }
-        (None, _) if let Some(waiting) = count.only_waits() => (false, Reason::WaitingFor, waiting),
-        (None, _) if pending > 0 => (true, Reason::Rendering, rendering()),
-        (None, _) if let Some(unreadable) = count.unreadable.clone() => {
+        None if is_forbidden => (false, ProblemReason::Fault(WriteFault::Forbidden).into(), first_problem()),
+        None if let Some(waiting) = count.only_waits() => (false, Reason::WaitingFor, waiting),
+        None if pending > 0 => (true, Reason::Rendering, rendering()),
+        None if let Some(unreadable) = count.unreadable.clone() => {
             (false, ProblemReason::Unreadable.into(), unreadable)
         }
-        (None, _) => {
-            settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str()))
-        }
+        None => settled(&status, facts.spec.for_each.objects.as_ref().map(|objects| objects.kind.as_str())),
     };
     let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted))
         || matches!(authorized, Some((false, ..)))

@@ -2,7 +2,8 @@
 //! and the status says so.
 
 use super::{
-    claims::{Claim, Wants, source_namespaces},
+    claims::{Claim, Wants},
+    inert::source_namespaces,
     problem::{CopyProblem, ProblemReason},
 };
 use crate::{

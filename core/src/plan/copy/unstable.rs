@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{
-    claims::inert_template,
     hold::{CALM, calm_from, contested_until, is_fought, is_over, repaired},
+    inert::inert_template,
     templates::selects,
 };
 use crate::{

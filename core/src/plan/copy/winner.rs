@@ -1,10 +1,6 @@
 //! Which of several claims gets a slot.
 
-use super::{
-    claims::{Claim, Inert},
-    demand::too_many_claimed,
-    rights::is_refused,
-};
+use super::{claims::Claim, demand::too_many_claimed, inert::Inert, rights::is_refused};
 use crate::{model::World, names::NamespacedName};
 
 /// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a

@@ -32,11 +32,7 @@ use crate::{
     observe::content::decode,
     plan::{
         Need,
-        copy::{
-            CopyAction, SlotPlan,
-            claims::{claims_on, inert_template},
-            templates::selects,
-        },
+        copy::{CopyAction, SlotPlan, claims::claims_on, inert::inert_template, templates::selects},
     },
     reconcile::rendering::all::render_with,
 };

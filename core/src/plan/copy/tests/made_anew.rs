@@ -40,7 +40,7 @@ fn a_source_waits_for_its_namespace_and_its_copy_stays_meanwhile() {
         } else {
             assert!(keys.contains(&Key::Rule(rule.clone())), "{keys:?}");
             let plan = plan_slot(&world, &slot(), at(100));
-            assert_eq!((plan.action, plan.state), (None, SlotState::Inert(claims::Inert::Unauthorized)));
+            assert_eq!((plan.action, plan.state), (None, SlotState::Inert(inert::Inert::Unauthorized)));
         }
     }
 }

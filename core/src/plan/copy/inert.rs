@@ -1,0 +1,135 @@
+//! Why a rule or template writes nothing at present: the reason, and the sentence that statuses and commands show.
+
+use super::{
+    granted::{not_granted, not_granted_to, not_listed, not_listed_sources},
+    templates::{not_granted_objects, not_read_kind, unknown_kind},
+};
+use crate::{
+    api::Problem,
+    authority::NOT_ASKED,
+    model::{Authority, Declared, RuleFacts, TemplateFacts, Unseen, World},
+    names::NamespacedName,
+    plan::Reason,
+    validate::{CompiledRule, SpecFault},
+};
+
+/// Why a rule writes nothing at present. Its existing copies stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inert {
+    /// The rule's spec is invalid.
+    Invalid,
+    /// Objects of its kind are not copied here, or those that it is rendered for not read.
+    NotGranted,
+    /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
+    NotListed,
+    /// The rule has `suspend: true`.
+    Suspended,
+    /// A namespace of its sources cannot be read, so its sources are not known.
+    Unseen,
+    /// Its identity lacks a right that the rule declares, or the API server has not been asked yet.
+    Unauthorized,
+}
+
+/// Why a rule writes nothing at present; `None` where it may write.
+pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
+    match &facts.compiled {
+        Err(_) => Some(Inert::Invalid),
+        Ok(compiled) if !world.settings().copies(compiled.kind) => Some(Inert::NotGranted),
+        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(compiled) if unseen_source(world, rule, compiled).is_some() => Some(Inert::Unseen),
+        Ok(compiled) if !world.granted_read(compiled.kind).is_known() => Some(Inert::NotListed),
+        Ok(_) => {
+            let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
+            (!may).then_some(Inert::Unauthorized)
+        }
+    }
+}
+
+/// Why a template writes nothing at present; `None` where it may write.
+pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
+    match &facts.compiled {
+        Err(_) => Some(Inert::Invalid),
+        Ok(compiled)
+            if not_granted_objects(world, compiled).next().is_some()
+                || not_read_kind(world, compiled).is_some() =>
+        {
+            Some(Inert::NotGranted)
+        }
+        Ok(compiled) if compiled.suspend => Some(Inert::Suspended),
+        Ok(compiled) if unknown_kind(world, compiled).is_some() => Some(Inert::NotListed),
+        Ok(_) if authority(world, template, facts).is_none_or(|authority| authority.answer.is_err()) => {
+            Some(Inert::Unauthorized)
+        }
+        Ok(_) => None,
+    }
+}
+
+/// The first namespace of a rule's sources that cannot be read.
+pub fn unseen_source<'w>(
+    world: &World,
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> Option<&'w str> {
+    world.namespace_scope()?;
+    source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
+}
+
+/// What the API server said about this very generation of a rule; `None` where it has not been asked.
+pub fn authority<'w, S, C, T>(
+    world: &'w World,
+    rule: &NamespacedName,
+    facts: &Declared<S, C, T>,
+) -> Option<&'w Authority> {
+    let authority = world.rule_authority(rule)?;
+    (authority.uid == facts.uid && authority.generation == facts.generation).then_some(authority)
+}
+
+/// The namespaces in which a rule looks for sources, in order and each once.
+pub(crate) fn source_namespaces<'w>(
+    rule: &'w NamespacedName,
+    compiled: &'w CompiledRule,
+) -> impl Iterator<Item = &'w str> {
+    let own = compiled.source_namespaces.is_empty().then_some(&*rule.namespace);
+    own.into_iter().chain(compiled.source_namespaces.iter().map(String::as_str))
+}
+
+/// Returns reason and message for a rule or template that writes nothing at present.
+pub fn why_inert(world: &World, of: &NamespacedName, why: Inert) -> (Reason, String) {
+    let rule = world.rules().get(of);
+    let template = world.templates().get(of);
+    let compiled_rule = rule.and_then(|facts| facts.compiled.as_deref().ok());
+    let compiled_template = template.and_then(|facts| facts.compiled.as_deref().ok());
+    match why {
+        Inert::Invalid => {
+            let of_rule = rule.and_then(|facts| facts.compiled.as_ref().err());
+            let problems = of_rule.or_else(|| template?.compiled.as_ref().err());
+            let problems: &[Problem] = problems.map(Vec::as_slice).unwrap_or_default();
+            let message = problems.first().map(|problem| problem.message.clone());
+            (SpecFault::first(problems).into(), message.unwrap_or_default())
+        }
+        Inert::NotGranted => {
+            let of_rule = compiled_rule.map(|compiled| not_granted(compiled.kind));
+            let why = of_rule.or_else(|| not_granted_to(world, compiled_template?));
+            (Reason::KindNotGranted, why.unwrap_or_default())
+        }
+        Inert::NotListed => {
+            let of_rule = compiled_rule.map(|compiled| not_listed_sources(world, compiled.kind));
+            let why = of_rule.or_else(|| not_listed(world, compiled_template?));
+            why.unwrap_or((Reason::KindUnread, String::new()))
+        }
+        Inert::Suspended => (Reason::Suspended, "spec.suspend is true: nothing is written or removed".into()),
+        Inert::Unseen => {
+            let unseen = compiled_rule.and_then(|compiled| world.unseen(unseen_source(world, of, compiled)?));
+            let (reason, message) = unseen.unwrap_or((Unseen::OutOfSight, String::new()));
+            (reason.into(), format!("a namespace of its sources: {message}"))
+        }
+        Inert::Unauthorized => {
+            let of_rule = rule.and_then(|facts| authority(world, of, facts));
+            let known = of_rule.or_else(|| authority(world, of, template?));
+            match known.and_then(|known| known.answer.as_ref().err()) {
+                Some(refusal) => (Reason::Refused(refusal.reason), refusal.message.clone()),
+                None => (Reason::AuthorityUnknown, NOT_ASKED.into()),
+            }
+        }
+    }
+}
