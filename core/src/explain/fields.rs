@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::copy_state::{CopyState, Course};
 use crate::names::{NamespacedName, ObjectKey};
 
 /// An object as the fields of a row.
@@ -13,11 +14,25 @@ pub(super) struct ObjectFields<'o> {
     name: &'o str,
 }
 
+/// The state of a copy as the fields of a row.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StateFields {
+    /// What Copyrator does about the copy.
+    action: Course,
+    /// `Failed`, `Blocked`, `Missing`, `Outdated`, `Unknown`, `Leaving`, `Waiting` or `Current`.
+    state: &'static str,
+}
+
 /// An object whose namespace is that of the row.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct KindAndName<'o> {
     kind: &'o str,
     name: &'o str,
+}
+
+/// Writes the state of a copy as `action` and `state`.
+pub(super) fn state<S: Serializer>(state: &CopyState, serializer: S) -> Result<S::Ok, S::Error> {
+    StateFields { action: state.action(), state: state.as_str() }.serialize(serializer)
 }
 
 /// Writes an object as `kind`, `namespace` and `name`.

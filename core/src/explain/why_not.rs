@@ -1,7 +1,7 @@
 //! Why a namespace has no copies of a rule: the first reason, from the planner's own decisions. Decides
 //! nothing.
 
-use super::outlook::{Course, Outlook};
+use super::{copy_row::CopyRow, copy_state::CopyState};
 use crate::{
     marks::COPIES,
     model::World,
@@ -35,7 +35,7 @@ pub enum Brings {
 
 /// Returns the copies of a rule in a namespace, or why some are missing; `outlooks` are the outlooks of all
 /// slots.
-pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namespace: &str) -> Brings {
+pub fn brings(world: &World, outlooks: &[CopyRow], rule: &NamespacedName, namespace: &str) -> Brings {
     let lacks = |reason: Reason, message: String| Brings::Lacks { reason, message };
     let Some(facts) = world.namespaces().get(namespace) else {
         if let Some((reason, message)) = world.unseen(namespace) {
@@ -82,18 +82,18 @@ pub fn brings(world: &World, outlooks: &[Outlook], rule: &NamespacedName, namesp
         );
     }
     let here =
-        |outlook: &&Outlook| outlook.rule.as_ref() == Some(rule) && &*outlook.slot.namespace == namespace;
-    let mut here: Vec<&Outlook> = outlooks.iter().filter(here).collect();
-    here.sort_by_key(|outlook| outlook.course);
+        |outlook: &&CopyRow| outlook.rule.as_ref() == Some(rule) && &*outlook.slot.namespace == namespace;
+    let mut here: Vec<&CopyRow> = outlooks.iter().filter(here).collect();
+    here.sort_by_key(|row| row.state);
     match here.first() {
         None if let Some(copies) = too_many(world, rule, compiled) => {
             lacks(ProblemReason::TooMany.into(), too_many_said(world, copies))
         }
         None => lacks(Reason::Unread, "what the decision depends on could not be read".into()),
-        Some(worst) if worst.course == Course::Current => Brings::Copies(here.len()),
+        Some(worst) if worst.state == CopyState::Current => Brings::Copies(here.len()),
         Some(worst) => {
-            let message = match (worst.course, worst.message.as_str()) {
-                (Course::Create | Course::Change, "") => {
+            let message = match (worst.state, worst.message.as_str()) {
+                (CopyState::Missing | CopyState::Outdated, "") => {
                     "it is due; if it stays so, nobody reconciles: copyrator doctor".to_owned()
                 }
                 (_, message) => message.to_owned(),

@@ -15,7 +15,7 @@ use crate::{
         states::restarts,
         survey::{FileObject, FileOutlook, OurKind, Survey},
     },
-    explain::{Course, Difference, Outlook, RestartCourse, RestartOutlook},
+    explain::{CopyRow, CopyState, Course, Difference, RestartCourse, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::Reason,
@@ -61,17 +61,6 @@ pub(in crate::cli) struct Report {
     pub restart_summary: RestartSummary,
 }
 
-/// A row of a copy.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct CopyRow {
-    #[serde(flatten)]
-    pub outlook: Outlook,
-    /// The result of Copyrator's last attempt, according to the rule's status.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_attempt: Option<String>,
-}
-
 /// The numbers of copies by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -91,7 +80,7 @@ impl Report {
         let shown = survey.shown(namespace);
         let mut summary = Summary::default();
         for outlook in &shown {
-            *summary.of(outlook.course) += 1;
+            *summary.of(outlook.state.action()) += 1;
         }
         let mut rules: BTreeMap<NamespacedName, RuleRow> = BTreeMap::new();
         let with_copies: BTreeSet<&NamespacedName> =
@@ -127,8 +116,8 @@ impl Report {
             rows.sort_by_key(|row| row.course);
             rows
         });
-        let copies = shown.into_iter().filter(|outlook| with_current || outlook.course != Course::Current);
-        let copies = copies.map(|outlook| copy_row(survey, outlook)).collect();
+        let copies = shown.into_iter().filter(|row| with_current || row.state != CopyState::Current);
+        let copies = copies.cloned().collect();
         Self {
             verified: survey.verified,
             notes: survey.notes.clone(),
@@ -148,7 +137,7 @@ impl Report {
 
     /// The copies and workloads that something would happen to, by name.
     pub(super) fn names(&self) -> String {
-        let copies = self.copies.iter().map(|row| &row.outlook.slot);
+        let copies = self.copies.iter().map(|row| &row.slot);
         let copies = copies.map(|slot| (slot.kind.to_string(), slot.name.to_string()));
         let workloads =
             self.restarts.iter().flatten().map(|row| (row.of.kind().to_owned(), row.of.name().to_owned()));
@@ -169,7 +158,7 @@ impl Report {
             })
         };
         self.is_partial
-            || self.copies.iter().any(|copy| is_refused(copy.outlook.course, Some(copy.outlook.reason)))
+            || self.copies.iter().any(|copy| is_refused(copy.state.action(), Some(copy.reason)))
             || self.restart_summary.refuse + self.restart_summary.unknown > 0
             || self.policies.iter().chain(&self.files).any(|file| file.course == Course::Refuse)
             || self.rules.iter().chain(&self.templates).chain(&self.monitors).any(of_rule)
@@ -217,13 +206,4 @@ fn policy_rows(survey: &Survey) -> Vec<FileOutlook> {
         warnings: it.warnings.clone(),
     });
     declined.chain(accepted).collect()
-}
-
-fn copy_row(survey: &Survey, outlook: &Outlook) -> CopyRow {
-    let is_due = matches!(outlook.course, Course::Create | Course::Change);
-    let reported = survey.reported(outlook).filter(|_| is_due);
-    CopyRow {
-        outlook: outlook.clone(),
-        last_attempt: reported.map(|problem| format!("{}: {}", problem.reason, problem.message)),
-    }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::{
     declared::{Authority, RuleRow},
-    report::{CopyRow, Report, Summary},
+    report::{Report, Summary},
     restarts::{file_lines, lines as lines_of},
     words::{counted, difference, sign, value_lines},
 };
 use crate::{
     cli::{survey::OurKind, terminal},
-    explain::{Course, RestartOutlook},
+    explain::{CopyRow, Course, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::Reason,
@@ -39,12 +39,12 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
         let is_declined =
             rule.file.is_some() && rule.action == Some(Course::Refuse) && rule.identity.is_none();
         let is_monitor = rule.kind == OurKind::Monitor;
-        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.outlook.rule.as_ref() == Some(&id);
+        let of_rule = |row: &&CopyRow| !is_monitor && !is_declined && row.rule.as_ref() == Some(&id);
         let copies: Vec<&CopyRow> = report.copies.iter().filter(of_rule).collect();
         let is_held = |row: &CopyRow| {
             rule.action.is_some()
-                && row.outlook.course == rule.action.unwrap_or(row.outlook.course)
-                && Some(row.outlook.reason) == rule.reason
+                && row.state.action() == rule.action.unwrap_or(row.state.action())
+                && Some(row.reason) == rule.reason
         };
         let (held, listed): (Vec<&CopyRow>, Vec<&CopyRow>) = copies.into_iter().partition(|row| is_held(row));
         if listed.is_empty() && held.is_empty() && rule.action.is_none() && rule.file.is_none() {
@@ -81,9 +81,9 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
     }
     let rules: BTreeSet<NamespacedName> =
         report.rules.iter().chain(&report.templates).map(RuleRow::id).collect();
-    let is_gone = |row: &&CopyRow| row.outlook.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
+    let is_gone = |row: &&CopyRow| row.rule.as_ref().is_none_or(|rule| !rules.contains(rule));
     let (unseen, gone): (Vec<&CopyRow>, Vec<&CopyRow>) =
-        report.copies.iter().filter(is_gone).partition(|row| row.outlook.reason == Unseen::OutOfSight.into());
+        report.copies.iter().filter(is_gone).partition(|row| row.reason == Unseen::OutOfSight.into());
     for (title, rows) in
         [("copies of rules that are gone", gone), ("copies of rules that you may not see", unseen)]
     {
@@ -122,27 +122,27 @@ fn heading(name: &str, rule: &RuleRow) -> String {
 
 /// A line for each copy, in columns, and below it a line for each field that changes.
 fn lines(copies: &[&CopyRow]) -> Vec<(Course, String)> {
-    let place = |row: &CopyRow| row.outlook.slot.to_string();
+    let place = |row: &CopyRow| row.slot.to_string();
     let width = copies.iter().map(|row| place(row).chars().count()).max().unwrap_or(0);
     let lines = |row: &&CopyRow| {
-        let line = format!("  {} {:width$}  {}", sign(row.outlook.course), place(row), what(row));
-        let first = (row.outlook.course, line.trim_end().to_owned());
-        let values = row.outlook.difference.as_ref().map(value_lines).unwrap_or_default();
+        let line = format!("  {} {:width$}  {}", sign(row.state.action()), place(row), what(row));
+        let first = (row.state.action(), line.trim_end().to_owned());
+        let values = row.difference.as_ref().map(value_lines).unwrap_or_default();
         std::iter::once(first).chain(values)
     };
     copies.iter().flat_map(lines).collect()
 }
 
 /// What happens to a copy, and why.
-fn what(CopyRow { outlook: row, last_attempt }: &CopyRow) -> String {
+fn what(row: &CopyRow) -> String {
     let mut words: Vec<String> = Vec::new();
     // A template is not named as the source: the content is its own text.
     let source = row.source.as_ref().filter(|source| source.template().is_none());
     let from = source.map(|source| format!("from {source}"));
-    match row.course {
+    match row.state.action() {
         Course::Create | Course::Change | Course::Current => {
             words.extend(from);
-            words.extend(Some(row.message.clone()).filter(|message| !message.is_empty()));
+            words.extend(Some(row.message.clone()).filter(|_| !row.state.has_failed()));
             match &row.difference {
                 Some(changes) => words.push(difference(changes)),
                 None if row.reason == Reason::Differs => words.push("what is there could not be read".into()),
@@ -163,7 +163,7 @@ fn what(CopyRow { outlook: row, last_attempt }: &CopyRow) -> String {
             words.push(format!("{}: {}", row.reason.as_str(), row.message))
         }
     }
-    words.extend(last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
+    words.extend(row.last_attempt.as_ref().map(|said| format!("last attempt: {said}")));
     words.retain(|word| !word.is_empty());
     words.join("; ")
 }
@@ -205,7 +205,7 @@ fn colour_of(course: Course) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::{
-        explain::{Difference, FieldChange, Outlook},
+        explain::{CopyState, Difference, FieldChange},
         marks::DIGEST,
         model::{RefusalReason, WriteFault},
         names::{Kind, ObjectKey},
@@ -230,9 +230,9 @@ mod tests {
         }
     }
 
-    fn copy(course: Course, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
-        let outlook = Outlook {
-            course,
+    fn copy(state: CopyState, rule: &str, namespace: &str, reason: Reason, message: &str) -> CopyRow {
+        CopyRow {
+            state,
             rule: Some(NamespacedName::new("platform", rule)),
             slot: ObjectKey::new(Kind::Secret, namespace, "registry"),
             source: Some(NamespacedName::new("platform", "registry")),
@@ -241,13 +241,13 @@ mod tests {
             message: message.into(),
             difference: None,
             at: None,
-        };
-        CopyRow { outlook, last_attempt: None }
+            last_attempt: None,
+        }
     }
 
     fn changed(namespace: &str, changes: Difference) -> CopyRow {
-        let CopyRow { outlook, .. } = copy(Course::Change, "registry", namespace, Reason::Differs, "");
-        CopyRow { outlook: Outlook { difference: Some(changes), ..outlook }, last_attempt: None }
+        let row = copy(CopyState::Outdated, "registry", namespace, Reason::Differs, "");
+        CopyRow { difference: Some(changes), ..row }
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -280,8 +280,8 @@ mod tests {
             has_more_values: true,
             ..Difference::default()
         };
-        let mut old = copy(Course::Remove, "registry", "old", Reason::Unwanted, "its source is gone");
-        old.outlook.at = Some(jiff::Timestamp::from_second(1_000).unwrap());
+        let mut old = copy(CopyState::Leaving, "registry", "old", Reason::Unwanted, "its source is gone");
+        old.at = Some(jiff::Timestamp::from_second(1_000).unwrap());
         let report = Report {
             rules: vec![
                 rule("calm", None, ""),
@@ -294,24 +294,30 @@ mod tests {
                 rule("refused", Some((Course::Refuse, FORBIDDEN)), "user \"alice\" may not create secrets"),
             ],
             copies: vec![
-                copy(Course::Create, "registry", "shop", Reason::Missing, ""),
+                copy(CopyState::Missing, "registry", "shop", Reason::Missing, ""),
                 changed("web", changes),
                 changed("docs", digest),
                 changed("values", values),
                 old,
                 CopyRow {
                     last_attempt: Some("Forbidden: exceeded quota".into()),
-                    ..copy(Course::Create, "registry", "full", Reason::Missing, "")
+                    ..copy(CopyState::CreateFailed, "registry", "full", FORBIDDEN, "exceeded quota")
                 },
                 copy(
-                    Course::Refuse,
+                    CopyState::Blocked,
                     "registry",
                     "theirs",
                     Reason::Problem(ProblemReason::Fault(WriteFault::Conflict)),
                     "an object is in the way",
                 ),
-                copy(Course::Refuse, "refused", "shop", FORBIDDEN, "user \"alice\" may not create secrets"),
-                copy(Course::Remove, "gone", "shop", Reason::Unwanted, "its rule platform/gone is gone"),
+                copy(
+                    CopyState::Blocked,
+                    "refused",
+                    "shop",
+                    FORBIDDEN,
+                    "user \"alice\" may not create secrets",
+                ),
+                copy(CopyState::Leaving, "gone", "shop", Reason::Unwanted, "its rule platform/gone is gone"),
             ],
             summary: Summary { create: 2, change: 2, remove: 2, refuse: 2, current: 7, ..Summary::default() },
             ..Report::default()
@@ -352,21 +358,21 @@ copies of rules that are gone
         let said = |row: &CopyRow| serde_json::to_string(row).unwrap();
         assert_eq!(
             said(&row),
-            r#"{"action":"change","kind":"Secret","namespace":"web","name":"registry","rule":"platform/registry","source":"platform/registry","reason":"Differs","changes":{"labels":["tier"]}}"#
+            r#"{"action":"change","state":"Outdated","kind":"Secret","namespace":"web","name":"registry","rule":"platform/registry","source":"platform/registry","reason":"Differs","changes":{"labels":["tier"]}}"#
         );
-        row.outlook = Outlook {
+        row = CopyRow {
             rule: None,
             source: None,
             instance: Some("ConfigMap shop/a".into()),
             message: "its rule is gone".into(),
             difference: None,
             at: Some(jiff::Timestamp::from_second(1_000).unwrap()),
-            ..row.outlook
+            ..row
         };
         row.last_attempt = Some("Failed: no".into());
         assert_eq!(
             said(&row),
-            r#"{"action":"change","kind":"Secret","namespace":"web","name":"registry","reason":"Differs","message":"its rule is gone","removedAt":"1970-01-01T00:16:40Z","lastAttempt":"Failed: no"}"#
+            r#"{"action":"change","state":"Outdated","kind":"Secret","namespace":"web","name":"registry","reason":"Differs","message":"its rule is gone","removedAt":"1970-01-01T00:16:40Z","lastAttempt":"Failed: no"}"#
         );
     }
 
@@ -384,7 +390,7 @@ copies of rules that are gone
         };
         let report = Report {
             rules: vec![declined, rule("registry", None, "")],
-            copies: vec![copy(Course::Create, "registry", "shop", Reason::Missing, "")],
+            copies: vec![copy(CopyState::Missing, "registry", "shop", Reason::Missing, "")],
             summary: Summary { create: 1, ..Summary::default() },
             ..Report::default()
         };
@@ -402,7 +408,7 @@ CopyratorRule platform/registry, acts as user alice
     #[test]
     fn what_another_namespace_hides_is_no_finding_of_one_that_is_seen() {
         let out_of_sight = Reason::from(Unseen::OutOfSight);
-        let unknown = |reason: Reason| copy(Course::Unknown, "a", "shop", reason, "");
+        let unknown = |reason: Reason| copy(CopyState::Unknown, "a", "shop", reason, "");
         let of_file = |reason: Reason, file: Option<&str>| RuleRow {
             file: file.map(str::to_owned),
             ..rule("a", Some((Course::Unknown, reason)), "")
@@ -439,7 +445,7 @@ CopyratorRule platform/registry, acts as user alice
         assert!(!report.has_findings());
         let report = Report {
             copies: vec![copy(
-                Course::Wait,
+                CopyState::Waiting,
                 "a",
                 "shop",
                 Reason::Problem(ProblemReason::Fault(WriteFault::Failed)),

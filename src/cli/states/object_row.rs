@@ -5,14 +5,14 @@ use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{copies::CopyStatus, list::Reported};
+use super::list::Reported;
 use crate::{
     api::{
         ConfigMonitorStatus, ConfigPolicySpec, ConfigPolicyStatus, CopyratorRuleStatus,
         CopyratorTemplateStatus, ExistingViolation, Problem, WhileInUse, speaks_of,
     },
     cli::survey::Survey,
-    explain::RestartOutlook,
+    explain::{CopyRow, RestartOutlook},
     names::NamespacedName,
     plan::copy::rule_status,
 };
@@ -38,7 +38,7 @@ pub(in crate::cli) struct ObjectRow {
     pub(super) problems: Vec<Problem>,
     /// For a rule: every copy, the worst first; absent where the caller may not read them one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    copies: Option<Vec<CopyStatus>>,
+    copies: Option<Vec<CopyRow>>,
     /// The monitor that the row is of.
     #[serde(skip)]
     monitor: Option<NamespacedName>,
@@ -52,7 +52,7 @@ impl ObjectRow {
     pub(in crate::cli) fn is_worrying(&self) -> bool {
         self.ready != "True"
             || self.degraded
-            || self.copies.iter().flatten().any(CopyStatus::is_worrying)
+            || self.copies.iter().flatten().any(CopyRow::is_worrying)
             || self.workloads.iter().flatten().any(RestartOutlook::is_worrying)
     }
 
@@ -110,9 +110,9 @@ impl ObjectRow {
     }
 
     /// Sets the copies of a rule.
-    pub(in crate::cli) fn give(&mut self, copies: &[CopyStatus]) {
+    pub(in crate::cli) fn give(&mut self, copies: &[CopyRow]) {
         if let Some(rule) = &self.rule {
-            let is_ours = |copy: &&CopyStatus| copy.rule.as_ref() == Some(rule);
+            let is_ours = |copy: &&CopyRow| copy.rule.as_ref() == Some(rule);
             self.copies = Some(copies.iter().filter(is_ours).cloned().collect());
         }
     }

@@ -6,14 +6,12 @@ use crate::{
     cli::{
         operator::{Installed, ReadScope},
         states::{
-            ObjectRow, ReadError,
-            copies::{self, CopyStatus, State},
-            of_annotations, of_workloads, read, read_rules, restarts, sort,
+            ObjectRow, ReadError, copies, of_annotations, of_workloads, read, read_rules, restarts, sort,
         },
         survey::{Selected, Survey, SurveyMode, survey},
         terminal::{Exit, with_distinct_causes},
     },
-    explain::RestartOutlook,
+    explain::{CopyRow, CopyState, RestartOutlook},
     model::Unseen,
     names::NamespacedName,
     plan::restart::Concern,
@@ -36,7 +34,7 @@ pub(in crate::cli) struct Rows {
     /// Every object of ours, the worst first.
     pub rows: Vec<ObjectRow>,
     /// Every copy, the worst first.
-    pub copies: Vec<CopyStatus>,
+    pub copies: Vec<CopyRow>,
     /// Every workload, the worst first.
     pub workloads: Vec<RestartOutlook>,
     /// Notes for a reader of the rest.
@@ -69,17 +67,15 @@ impl Rows {
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(ObjectRow::in_short);
         // The state of a copy whose rule cannot be read will not be known in a moment either.
         let is_awaited =
-            |copy: &&CopyStatus| copy.state == State::Unknown && copy.planned != Unseen::OutOfSight.into();
+            |copy: &&CopyRow| copy.state == CopyState::Unknown && copy.reason != Unseen::OutOfSight.into();
         let copies = self.copies.iter().filter(|copy| copy.is_worrying() || is_awaited(copy));
         let workloads = self.workloads.iter().filter(|row| row.state.concern() != Concern::Settled);
         let copies = copies.map(|copy| {
             format!(
-                "{} {}/{}: {:?}, {}",
-                copy.kind,
-                copy.namespace,
-                copy.name,
+                "{}: {}, {}",
+                copy.slot,
                 copy.state,
-                said(&copy.reason, &copy.message)
+                said(copy.reason.as_str(), &copy.message_with_time())
             )
         });
         let workloads = workloads

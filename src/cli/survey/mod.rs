@@ -38,7 +38,7 @@ pub(crate) use take::{read_scope, take_survey};
 use super::operator::{Installed, Kinds, ReadScope, settings};
 use crate::{
     access::CallerAuthorizer,
-    explain::{Around, Course, Outlook, RestartOutlook, carry_out, outlooks, records},
+    explain::{Around, CopyRow, CopyState, RestartOutlook, carry_out, copy_rows, records},
     model::{RuleFacts, Unseen, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
@@ -53,7 +53,7 @@ pub(super) struct Survey {
     /// Everything that was read.
     pub world: World,
     /// The planned action on each copy.
-    pub outlooks: Vec<Outlook>,
+    pub outlooks: Vec<CopyRow>,
     /// Where the answer about each rule's rights comes from.
     pub asked: BTreeMap<NamespacedName, AnswerSource>,
     /// Rules that cannot be planned, since the caller may not read what they copy.
@@ -160,7 +160,7 @@ pub(super) async fn survey(
         let by = (&applied_content, &*installed.account());
         policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
     }
-    let mut outlooks = outlooks(&world, &plans);
+    let mut outlooks = copy_rows(&world, &plans);
     if is_ahead {
         notes.extend(values::compare(client, (&plans, judged_in), &mut outlooks).await);
     }
@@ -174,10 +174,10 @@ pub(super) async fn survey(
     for outlook in &mut outlooks {
         let is_blind = outlook.rule.as_ref().is_some_and(|rule| blind.contains(rule));
         if is_blind {
-            outlook.course = Course::Unknown;
+            outlook.state = CopyState::Unknown;
             outlook.reason = Reason::Unread;
             outlook.message = "what its rule copies from or to may not be listed".into();
-        } else if outlook.course == Course::Unknown
+        } else if outlook.state == CopyState::Unknown
             && let Some(why) = plans
                 .get(&outlook.slot)
                 .into_iter()
@@ -248,7 +248,7 @@ impl Restarting<'_> {
         blind.extend(believed.doubtful);
         let around = Around { before, changed, blind };
         let shown = (&keys, self.workloads_in);
-        let mut all = restarts::outlooks(client, world, shown, &around, &mut self.unread, self.now).await?;
+        let mut all = restarts::copy_rows(client, world, shown, &around, &mut self.unread, self.now).await?;
         if !believed.originals.is_empty() {
             restarts::unbelieve(&mut all, &believed.originals);
         }
@@ -296,25 +296,13 @@ impl Survey {
     }
 
     /// The copies that land in a namespace or belong to its rules; without a namespace, all copies.
-    pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&Outlook> {
-        let is_selected = |outlook: &&Outlook| match &outlook.rule {
+    pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&CopyRow> {
+        let is_selected = |outlook: &&CopyRow| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),
             None => self.selected.is_none(),
         };
         let all = self.outlooks.iter().filter(is_selected);
         all.filter(|outlook| policies::concerns(namespace, &outlook.slot, outlook.rule.as_ref())).collect()
-    }
-
-    /// The problem that the reconciler last reported for a slot, from the status of its rule, if the status
-    /// is about the current spec.
-    pub(super) fn reported(&self, outlook: &Outlook) -> Option<&crate::api::Problem> {
-        let declared = self.world.declaration(outlook.rule.as_ref()?)?;
-        let (_, generation) = declared.version();
-        let status = declared.status().filter(|it| it.observed_generation == Some(generation))?;
-        let is_here = |problem: &&crate::api::Problem| {
-            problem.namespace == *outlook.slot.namespace && problem.name == *outlook.slot.name
-        };
-        status.problems.iter().find(is_here)
     }
 }
 

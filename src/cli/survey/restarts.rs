@@ -100,7 +100,7 @@ pub(super) async fn read_inputs(
 }
 
 /// The state and planned action of everything that may restart.
-pub(super) async fn outlooks(
+pub(super) async fn copy_rows(
     client: &Client,
     world: &mut World,
     (keys, namespace): (&BTreeSet<WorkloadKey>, Option<&str>),

@@ -9,7 +9,7 @@ use kube::Client;
 use super::{content::AT_ONCE, policies::writes};
 use crate::{
     act::dry_run::foreseen,
-    explain::{FieldChange, Outlook, field_changes},
+    explain::{CopyRow, FieldChange, field_changes},
     names::ObjectKey,
     observe::content::Contents,
     plan::copy::{CopyWrite, SlotPlan},
@@ -23,7 +23,7 @@ type Changes = (Vec<FieldChange>, bool);
 pub(super) async fn compare(
     client: &Client,
     (plans, namespace): (&BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
-    outlooks: &mut [Outlook],
+    outlooks: &mut [CopyRow],
 ) -> Option<String> {
     let changing: Vec<(ObjectKey, CopyWrite)> = writes(plans, namespace)
         .filter(|(slot, write)| slot.kind.data().is_none() && write.replaces.is_some() && !write.anew)

@@ -13,7 +13,7 @@ use crate::{
     api::{ConfigMonitor, CopyratorRule},
     cli::tree::Seen,
     digest::DigestKey,
-    explain::{Around, Outlook, RestartOutlook, carry_out, foresee_workload, outlooks, workload_outlook},
+    explain::{Around, CopyRow, RestartOutlook, carry_out, copy_rows, foresee_workload, workload_outlook},
     intake::{AsWritten, object::Slim, watched::Watched as _, workload::Workload},
     model::{Authority, Refusal, RefusalReason, Store, World},
     names::{Kind, NamespacedName, ObjectKey},
@@ -33,7 +33,7 @@ pub(in crate::cli) fn now() -> Timestamp {
 /// A cluster as a survey would see it.
 pub(in crate::cli) struct FakeCluster {
     pub world: World,
-    pub outlooks: Vec<Outlook>,
+    pub outlooks: Vec<CopyRow>,
     pub restarts: Vec<RestartOutlook>,
 }
 
@@ -62,7 +62,7 @@ impl FakeCluster {
     }
 
     fn seen(mut world: World) -> Self {
-        let outlooks = outlooks(&world, &plans(&world));
+        let outlooks = copy_rows(&world, &plans(&world));
         let workloads = everything(&world).into_iter().filter_map(|key| match key {
             Key::Workload(key) => Some(key),
             _ => None,

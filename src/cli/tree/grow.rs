@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     cli::survey::Survey,
-    explain::{Course, OnChange, Outlook, RestartOutlook, Restartable, on_change},
+    explain::{CopyRow, CopyState, Course, OnChange, RestartOutlook, Restartable, on_change},
     model::World,
     names::{NamespacedName, ObjectKey},
     plan::{
@@ -21,7 +21,7 @@ use crate::{
 pub(in crate::cli) struct Seen<'s> {
     pub world: &'s World,
     /// The planned action on each copy to show.
-    pub outlooks: Vec<&'s Outlook>,
+    pub outlooks: Vec<&'s CopyRow>,
     /// The state of each workload; empty where the caller may not read them.
     pub restarts: &'s [RestartOutlook],
     pub now: Timestamp,
@@ -137,7 +137,7 @@ impl Forest {
 
     /// Adds a source with these copies and with its own users, or a template with the objects that it
     /// declares.
-    fn plant(&mut self, seen: &Seen<'_>, origin: &Origin, copies: &[&Outlook]) {
+    fn plant(&mut self, seen: &Seen<'_>, origin: &Origin, copies: &[&CopyRow]) {
         let (mut root, is_there) = match origin {
             Origin::Object(source) => (node(source), seen.world.object(source).is_some()),
             Origin::Template(template) => (declared(template), seen.world.templates().contains_key(template)),
@@ -152,17 +152,17 @@ impl Forest {
         self.roots.push(root);
     }
 
-    fn copy(&mut self, seen: &Seen<'_>, outlook: &Outlook) -> Node {
-        let state = Some(NodeState::Copy(outlook.course));
-        let notes = match outlook.course {
-            Course::Current => Vec::new(),
+    fn copy(&mut self, seen: &Seen<'_>, outlook: &CopyRow) -> Node {
+        let state = Some(NodeState::Copy(outlook.state.action()));
+        let notes = match outlook.state {
+            CopyState::Current => Vec::new(),
             _ => vec![self.note(outlook.reason.as_str(), &outlook.message)],
         };
         // The object is shown below its template, so the rule is not named.
         let rule = outlook.rule.as_ref().filter(|rule| rule.template().is_none()).map(ToString::to_string);
         // The users of an object that blocks the slot do not belong to the source.
         let children =
-            if outlook.course == Course::Refuse { Vec::new() } else { self.users(seen, &outlook.slot) };
+            if outlook.state == CopyState::Blocked { Vec::new() } else { self.users(seen, &outlook.slot) };
         Node { rule, state, notes, children, ..node(&outlook.slot) }
     }
 
@@ -272,7 +272,7 @@ impl fmt::Display for Origin {
 
 /// The origin of a copy: a source of the kind that its rule names or, if the rule is gone, of the copy's own
 /// kind.
-pub(in crate::cli) fn origin_of(world: &World, outlook: &Outlook) -> Option<Origin> {
+pub(in crate::cli) fn origin_of(world: &World, outlook: &CopyRow) -> Option<Origin> {
     let source = outlook.source.as_ref()?;
     if source.template().is_some() {
         return Some(Origin::Template(source.clone()));
@@ -287,8 +287,8 @@ pub(super) fn grow(seen: &Seen<'_>) -> Forest {
     plant_all(seen, |_| true)
 }
 
-fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&Outlook) -> bool) -> Forest {
-    let mut origins: BTreeMap<Origin, Vec<&Outlook>> = BTreeMap::new();
+fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&CopyRow) -> bool) -> Forest {
+    let mut origins: BTreeMap<Origin, Vec<&CopyRow>> = BTreeMap::new();
     for outlook in seen.outlooks.iter().copied().filter(|outlook| is_shown(outlook)) {
         if let Some(origin) = origin_of(seen.world, outlook) {
             origins.entry(origin).or_default().push(outlook);
@@ -305,7 +305,7 @@ fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&Outlook) -> bool) -> Forest {
 /// The tree of one object, or of its source if it is a copy; `None` where it does not exist.
 pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     let itself = Origin::Object(object.clone());
-    let is_source = |outlook: &Outlook| origin_of(seen.world, outlook).as_ref() == Some(&itself);
+    let is_source = |outlook: &CopyRow| origin_of(seen.world, outlook).as_ref() == Some(&itself);
     let as_source = plant_all(seen, is_source);
     if !as_source.roots.is_empty() {
         return Some(as_source);

@@ -11,7 +11,7 @@ use crate::{
         arguments::{Named, Sort},
         tree::{Origin, Seen, origin_of},
     },
-    explain::{Course, Outlook, RestartOutlook, RestartReason, Restartable, on_change},
+    explain::{CopyRow, CopyState, Course, RestartOutlook, RestartReason, Restartable, on_change},
     model::{ObjectFacts, Owner, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     plan::{
@@ -255,7 +255,7 @@ fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     })
 }
 
-fn made(world: &World, outlook: &Outlook) -> Made {
+fn made(world: &World, outlook: &CopyRow) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
@@ -273,7 +273,7 @@ fn made(world: &World, outlook: &Outlook) -> Made {
         digest,
         identity: rule.and_then(|rule| Some(world.rule_authority(rule)?.identity.clone())),
         author: declared.and_then(|declared| Some(author(declared.annotations()).ok()?.user)),
-        action: outlook.course,
+        action: outlook.state.action(),
         reason: outlook.reason,
         message: outlook.message.clone(),
         at: outlook.at,
@@ -306,7 +306,7 @@ fn copied_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Copied> {
         seen.outlooks.iter().filter(|outlook| origin_of(seen.world, outlook).as_ref() == Some(&itself));
     for outlook in of_it {
         let Some(rule) = outlook.rule.as_ref().map(ToString::to_string) else { continue };
-        let current = usize::from(outlook.course == Course::Current);
+        let current = usize::from(outlook.state == CopyState::Current);
         match all.iter_mut().find(|copied| copied.rule == rule) {
             Some(known) => {
                 known.copies += 1;

@@ -10,7 +10,6 @@ use crate::{
     api::Problem,
     authority::author,
     cli::{survey::Survey, terminal::line},
-    explain::Course,
     names::NamespacedName,
 };
 
@@ -47,8 +46,8 @@ pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy
         (one.type_.clone(), format!("{}, {}: {}{said}", one.status, one.reason, one.message))
     });
     let mut copies = BTreeMap::new();
-    for outlook in survey.outlooks.iter().filter(|outlook| outlook.rule.as_ref() == Some(rule)) {
-        *copies.entry(word(outlook.course).to_owned()).or_default() += 1;
+    for row in survey.outlooks.iter().filter(|row| row.rule.as_ref() == Some(rule)) {
+        *copies.entry(row.state.as_str().to_owned()).or_default() += 1;
     }
     Some(RuleWhy {
         object: if rule.template().is_some() { "CopyratorTemplate" } else { "CopyratorRule" },
@@ -59,18 +58,6 @@ pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy
         copies,
         problems: status.problems,
     })
-}
-
-fn word(course: Course) -> &'static str {
-    match course {
-        Course::Refuse => "refused",
-        Course::Unknown => "not known",
-        Course::Create => "to be created",
-        Course::Change => "to be changed",
-        Course::Remove => "to be deleted",
-        Course::Wait => "waiting",
-        Course::Current => "in order",
-    }
 }
 
 /// The answer as text, one fact per line.

@@ -60,7 +60,7 @@ fn the_first_reason_is_told_and_what_to_do_about_it() {
         ),
         (blue(), &json!({ "source": { "names": ["other"] } }), &[], "NoSource", "no ConfigMap"),
         (blue(), &json!({ "targets": [] }), &[], "Invalid", "spec.targets"),
-        (blue(), &json!({ "suspend": true }), &[], "Suspended", "suspended"),
+        (blue(), &json!({ "suspend": true }), &[], "Suspended", "spec.suspend is true"),
         (blue(), &none, &in_the_way, "Conflict", "ConfigMap shop/app: an object that Copyrator did not make"),
         // Of several reasons, the namespace's own comes first.
         (json!({ "copyrator.dev/copies": "refuse" }), &json!({ "suspend": true }), &[], "Refuses", ""),

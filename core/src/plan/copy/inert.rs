@@ -1,16 +1,10 @@
-//! Why a rule or template writes nothing at present: the reason, and the sentence that statuses and commands show.
+//! Why a rule or template writes nothing at present.
 
-use super::{
-    granted::{not_granted, not_granted_to, not_listed, not_listed_sources},
-    templates::{not_granted_objects, not_read_kind, unknown_kind},
-};
+use super::templates::{not_granted_objects, not_read_kind, unknown_kind};
 use crate::{
-    api::Problem,
-    authority::NOT_ASKED,
-    model::{Authority, Declared, RuleFacts, TemplateFacts, Unseen, World},
+    model::{Authority, Declared, RuleFacts, TemplateFacts, World},
     names::NamespacedName,
-    plan::Reason,
-    validate::{CompiledRule, SpecFault},
+    validate::CompiledRule,
 };
 
 /// Why a rule writes nothing at present. Its existing copies stay as they are.
@@ -91,45 +85,4 @@ pub(crate) fn source_namespaces<'w>(
 ) -> impl Iterator<Item = &'w str> {
     let own = compiled.source_namespaces.is_empty().then_some(&*rule.namespace);
     own.into_iter().chain(compiled.source_namespaces.iter().map(String::as_str))
-}
-
-/// Returns reason and message for a rule or template that writes nothing at present.
-pub fn why_inert(world: &World, of: &NamespacedName, why: Inert) -> (Reason, String) {
-    let rule = world.rules().get(of);
-    let template = world.templates().get(of);
-    let compiled_rule = rule.and_then(|facts| facts.compiled.as_deref().ok());
-    let compiled_template = template.and_then(|facts| facts.compiled.as_deref().ok());
-    match why {
-        Inert::Invalid => {
-            let of_rule = rule.and_then(|facts| facts.compiled.as_ref().err());
-            let problems = of_rule.or_else(|| template?.compiled.as_ref().err());
-            let problems: &[Problem] = problems.map(Vec::as_slice).unwrap_or_default();
-            let message = problems.first().map(|problem| problem.message.clone());
-            (SpecFault::first(problems).into(), message.unwrap_or_default())
-        }
-        Inert::NotGranted => {
-            let of_rule = compiled_rule.map(|compiled| not_granted(compiled.kind));
-            let why = of_rule.or_else(|| not_granted_to(world, compiled_template?));
-            (Reason::KindNotGranted, why.unwrap_or_default())
-        }
-        Inert::NotListed => {
-            let of_rule = compiled_rule.map(|compiled| not_listed_sources(world, compiled.kind));
-            let why = of_rule.or_else(|| not_listed(world, compiled_template?));
-            why.unwrap_or((Reason::KindUnread, String::new()))
-        }
-        Inert::Suspended => (Reason::Suspended, "spec.suspend is true: nothing is written or removed".into()),
-        Inert::Unseen => {
-            let unseen = compiled_rule.and_then(|compiled| world.unseen(unseen_source(world, of, compiled)?));
-            let (reason, message) = unseen.unwrap_or((Unseen::OutOfSight, String::new()));
-            (reason.into(), format!("a namespace of its sources: {message}"))
-        }
-        Inert::Unauthorized => {
-            let of_rule = rule.and_then(|facts| authority(world, of, facts));
-            let known = of_rule.or_else(|| authority(world, of, template?));
-            match known.and_then(|known| known.answer.as_ref().err()) {
-                Some(refusal) => (Reason::Refused(refusal.reason), refusal.message.clone()),
-                None => (Reason::AuthorityUnknown, NOT_ASKED.into()),
-            }
-        }
-    }
 }

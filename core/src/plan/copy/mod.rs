@@ -35,6 +35,7 @@ mod tests;
 pub mod trial;
 mod unreadable;
 pub mod unstable;
+pub mod why_inert;
 mod winner;
 
 pub use copies::{as_declared, plan_slot, plan_slots};

@@ -18,12 +18,13 @@ use super::{
     copy_cache::CopyCache,
     count::{Count, Tally},
     demand::{too_many, too_many_said},
-    inert::{Inert, authority, inert, source_namespaces, unseen_source, why_inert},
+    inert::{Inert, authority, inert, source_namespaces, unseen_source},
     problem::{CopyProblem, ProblemReason},
     slot_plan::SlotState,
     spread::{LargeSpread, is_large},
     targets::{bounds, can_grow, is_named, unseen},
     unreadable::{unread_lists, unread_sources},
+    why_inert::why_inert,
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},

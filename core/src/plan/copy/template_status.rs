@@ -15,12 +15,13 @@ use super::{
     copy_cache::CopyCache,
     count::Count,
     demand::{Demand, too_many_said},
-    inert::{Inert, authority, inert_template, why_inert},
+    inert::{Inert, authority, inert_template},
     problem::{CopyProblem, ProblemReason},
     rule_status::{RuleReport, outdated, rule_status, unread},
     slot_plan::{SlotPlan, SlotState},
     templates::{instances, is_of, template_bounds, too_many_objects},
     unreadable::{unread_instances, unread_lists},
+    why_inert::why_inert,
 };
 use crate::{
     api::{CopyratorRuleStatus, Problem, speaks_of},

@@ -23,7 +23,7 @@ use crate::{
     api::{CopyratorRule, CopyratorRuleStatus, DeletionPolicy},
     authority::Bounds,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    explain::{Brings, Course, Outlook, brings, outlooks},
+    explain::{Brings, CopyRow, CopyState, brings, copy_rows},
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::{CA_SECRET, KEY_SECRET},
     model::{
@@ -357,12 +357,14 @@ fn a_status_proves_a_grant_and_carries_a_claim_along() {
 fn outlook(world: &World) -> Vec<String> {
     let slots = every_slot(world).into_iter();
     let plans = slots.map(|slot| (slot.clone(), plan_slot(world, &slot, at(1_000)))).collect();
-    let line = |it: Outlook| {
+    let line = |it: CopyRow| {
         let rule = it.rule.map_or_else(|| "nobody".into(), |rule| rule.to_string());
         let differs = it.difference.map(|it| serde_json::to_string(&it).unwrap()).unwrap_or_default();
-        format!("{:?} {} {rule} {} {differs}", it.course, it.slot, it.reason.as_str()).trim_end().to_owned()
+        format!("{:?} {} {rule} {} {differs}", it.state.action(), it.slot, it.reason.as_str())
+            .trim_end()
+            .to_owned()
     };
-    outlooks(world, &plans).into_iter().map(line).collect()
+    copy_rows(world, &plans).into_iter().map(line).collect()
 }
 
 #[test]

@@ -16,27 +16,12 @@ use crate::{
             scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
             seat::Seat,
         },
-        states::{
-            ObjectRow, ReadError,
-            copies::{CopyStatus, standings},
-            existing_violations, read,
-            restarts::rows,
-        },
+        states::{ObjectRow, ReadError, copies::standings, existing_violations, read, restarts::rows},
         status::rows_of,
     },
-    explain::RestartOutlook,
+    explain::{CopyRow, RestartOutlook},
+    names::{NamespacedName, ObjectKey},
 };
-
-/// A copy with its rule.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Copy")]
-pub(in crate::cli::console) struct CopyLine {
-    /// `namespace/name` of the rule; absent where no rule claims it any more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
-    #[serde(flatten)]
-    pub copy: CopyStatus,
-}
 
 /// A violation by an existing object.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -76,32 +61,31 @@ pub(in crate::cli::console) async fn statuses(
 }
 
 /// Lists copies, one row each.
-pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyLine>, Problem> {
+pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyRow>, Problem> {
     let requested = requested_surveys(&call.seat, &call.asked).await?;
     let asked = &call.asked;
-    let mut lines = copy_lines(&requested);
-    lines.retain(|line| {
-        asked.namespace.as_ref().is_none_or(|namespace| line.copy.namespace == *namespace)
-            && asked.rule.as_ref().is_none_or(|rule| line.rule.as_ref() == Some(rule))
-            && is_asked(asked.state.as_deref(), &format!("{:?}", line.copy.state))
+    let text = |rule: &Option<NamespacedName>| rule.as_ref().map(ToString::to_string);
+    let mut rows = copy_rows(&requested);
+    rows.retain(|row| {
+        asked.namespace.as_ref().is_none_or(|namespace| *row.slot.namespace == **namespace)
+            && asked.rule.as_ref().is_none_or(|rule| text(&row.rule).as_ref() == Some(rule))
+            && is_asked(asked.state.as_deref(), row.state.as_str())
     });
-    let key = |line: &CopyLine| {
-        let CopyStatus { state, namespace, name, kind, .. } = &line.copy;
-        let rule = line.rule.clone().unwrap_or_default();
-        vec![format!("{:02}", *state as u8), namespace.clone(), name.clone(), kind.clone(), rule]
+    let key = |row: &CopyRow| {
+        let ObjectKey { kind, namespace, name } = &row.slot;
+        let place = [namespace.to_string(), name.to_string(), kind.to_string()];
+        let state = std::iter::once(format!("{:02}", row.state as u8));
+        state.chain(place).chain([text(&row.rule).unwrap_or_default()]).collect()
     };
-    page(lines, key, asked, requested.notes)
+    page(rows, key, asked, requested.notes)
 }
 
 /// Every copy that the caller may see, once: the surveys of its rule's namespace and of its own both have it.
-pub(in crate::cli::console) fn copy_lines(requested: &RequestedSurveys) -> Vec<CopyLine> {
+pub(in crate::cli::console) fn copy_rows(requested: &RequestedSurveys) -> Vec<CopyRow> {
     let of = |scoped: &ScopedSurvey| standings(&scoped.survey, scoped.namespace.as_deref());
     let mut seen = BTreeSet::new();
-    let is_new = |copy: &CopyStatus| {
-        seen.insert((copy.kind.clone(), copy.namespace.clone(), copy.name.clone(), copy.rule.clone()))
-    };
-    let all = requested.surveys.iter().flat_map(of).filter(is_new);
-    all.map(|copy| CopyLine { rule: copy.rule.as_ref().map(ToString::to_string), copy }).collect()
+    let is_new = |copy: &CopyRow| seen.insert((copy.slot.clone(), copy.rule.clone()));
+    requested.surveys.iter().flat_map(of).filter(is_new).collect()
 }
 
 /// Lists workloads, one row each.

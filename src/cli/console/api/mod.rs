@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use self::operation::{Form, Operation, ROOT, Verb};
 pub(super) use self::{
-    lists::{CopyLine, ViolationLine, copies, copy_lines, restart_lines, restarts, statuses, violations},
+    lists::{ViolationLine, copies, copy_rows, restart_lines, restarts, statuses, violations},
     objects::listed,
     operation::{Call, read},
     posted::{checked, planned},

@@ -8,19 +8,16 @@ use maud::{Markup, html};
 
 use super::{
     frame::{Frame, notes},
-    state::{Shape, of_copy, of_restart, word},
+    state::{Shape, of_copy, of_restart},
     visit::Visit,
 };
 use crate::{
-    cli::{
-        console::{
-            api::{CopyLine, copy_lines, restart_lines},
-            problem::Problem,
-            scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
-        },
-        states::copies::State,
+    cli::console::{
+        api::{copy_rows, restart_lines},
+        problem::Problem,
+        scoped_survey::{RequestedSurveys, ScopedSurvey, requested_surveys},
     },
-    explain::{RestartOutlook, Restartable},
+    explain::{CopyRow, CopyState, RestartOutlook, Restartable},
     names::NamespacedName,
     plan::restart::Concern,
 };
@@ -35,13 +32,13 @@ pub(super) async fn view(visit: Visit) -> Response {
 
 async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     let requested = requested_surveys(&visit.seat, &visit.asked).await?;
-    let (copies, workloads) = (copy_lines(&requested), restart_lines(&requested));
+    let (copies, workloads) = (copy_rows(&requested), restart_lines(&requested));
     Ok(render(&visit.frame, &facts(&requested, copies, workloads)))
 }
 
 /// The data of the view.
 pub(super) struct Facts {
-    pub copies: Vec<CopyLine>,
+    pub copies: Vec<CopyRow>,
     pub workloads: Vec<RestartOutlook>,
     pub rules: usize,
     pub monitors: usize,
@@ -49,7 +46,7 @@ pub(super) struct Facts {
     pub notes: Vec<String>,
 }
 
-fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<RestartOutlook>) -> Facts {
+fn facts(requested: &RequestedSurveys, copies: Vec<CopyRow>, workloads: Vec<RestartOutlook>) -> Facts {
     let (mut rules, mut monitors, mut namespaces) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for ScopedSurvey { namespace, survey, .. } in &requested.surveys {
         let world = &survey.world;
@@ -61,7 +58,7 @@ fn facts(requested: &RequestedSurveys, copies: Vec<CopyLine>, workloads: Vec<Res
         namespaces.extend(all.cloned());
     }
     // Rules and templates of other namespaces count, too, if their copies are here.
-    rules.extend(copies.iter().filter_map(|line| line.rule.clone()));
+    rules.extend(copies.iter().filter_map(|line| Some(line.rule.as_ref()?.to_string())));
     Facts {
         copies,
         workloads,
@@ -83,11 +80,11 @@ struct Thing {
 
 /// The body of the page, from facts that were read before.
 pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
-    let worrying_copies = facts.copies.iter().filter(|line| line.copy.is_worrying());
+    let worrying_copies = facts.copies.iter().filter(|line| line.is_worrying());
     let worrying_workloads = facts.workloads.iter().filter(|row| row.is_worrying());
-    let mut things: Vec<Thing> = worrying_copies.map(|line| of_copy_line(frame, line)).collect();
+    let mut things: Vec<Thing> = worrying_copies.map(|line| of_copy_row(frame, line)).collect();
     things.extend(worrying_workloads.map(|row| of_workload(frame, row)));
-    let current = facts.copies.iter().filter(|line| line.copy.state == State::Current).count();
+    let current = facts.copies.iter().filter(|line| line.state == CopyState::Current).count();
     let running = facts.workloads.iter().filter(|row| row.state.concern() == Concern::Settled).count();
     html! {
         (headline(frame, facts, things.len()))
@@ -120,12 +117,9 @@ pub(super) fn render(frame: &Frame, facts: &Facts) -> Markup {
 }
 
 fn headline(frame: &Frame, facts: &Facts, worrying: usize) -> Markup {
-    let under_way = facts
-        .copies
-        .iter()
-        .filter(|line| !line.copy.is_worrying() && line.copy.state != State::Current)
-        .count()
-        + facts.workloads.iter().filter(|row| row.state.concern() == Concern::UnderWay).count();
+    let under_way =
+        facts.copies.iter().filter(|line| !line.is_worrying() && line.state != CopyState::Current).count()
+            + facts.workloads.iter().filter(|row| row.state.concern() == Concern::UnderWay).count();
     html! {
         div .headline {
             @if facts.rules + facts.monitors == 0 {
@@ -158,15 +152,14 @@ fn figure(name: &str, part: usize, whole: usize, href: &str) -> Markup {
     html! { div { dt { a href=(href) { (name) } } dd { (part) span .of { " of " (whole) } } } }
 }
 
-fn of_copy_line(frame: &Frame, line: &CopyLine) -> Thing {
-    let copy = &line.copy;
+fn of_copy_row(frame: &Frame, line: &CopyRow) -> Thing {
     let by = line.rule.as_ref().map(|rule| format!(", by {rule}")).unwrap_or_default();
     Thing {
-        shape: of_copy(copy.state),
-        word: word(copy.state),
-        title: format!("{} {}/{}{by}", copy.kind, copy.namespace, copy.name),
-        href: frame.object(&copy.kind, &copy.namespace, &copy.name),
-        why: said(&copy.reason, &copy.message),
+        shape: of_copy(line.state),
+        word: line.state.as_str(),
+        title: format!("{}{by}", line.slot),
+        href: frame.object(&line.slot.kind.to_string(), &line.slot.namespace, &line.slot.name),
+        why: said(line.reason.as_str(), &line.message_with_time()),
     }
 }
 

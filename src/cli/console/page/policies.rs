@@ -210,7 +210,7 @@ fn would(plan: &plan::Report) -> Markup {
                 }
             }
             @for copy in plan.copies.iter().take(SHOWN) {
-                li { (course(copy.outlook.course)) " " (copy.outlook.slot) @if !copy.outlook.message.is_empty() { ": " (copy.outlook.message) } }
+                li { (course(copy.state.action())) " " (copy.slot) @if !copy.message.is_empty() { ": " (copy.message) } }
             }
             @if plan.copies.len() > SHOWN { li { "and " (plan.copies.len() - SHOWN) " more copies" } }
             @for row in restarts.iter().take(SHOWN) { li { (Shape::UnderWay.with("Restarted")) " " (row.of) } }

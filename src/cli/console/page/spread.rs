@@ -11,18 +11,19 @@ use maud::{Markup, html};
 use super::{
     frame::{Frame, notes},
     overview::said,
-    state::{STATES, of_copy, word},
+    state::{STATES, of_copy},
     visit::Visit,
 };
-use crate::cli::{
-    console::{
-        api::{CopyLine, copy_lines},
+use crate::{
+    cli::console::{
+        api::copy_rows,
         asked::Asked,
         paged::{Page, page},
         problem::Problem,
         scoped_survey::{ScopedSurvey, requested_surveys},
     },
-    states::copies::State,
+    explain::{CopyRow, CopyState},
+    names::ObjectKey,
 };
 
 /// How many rules have a column. With more, the table says so, and a filter leads to the others.
@@ -44,7 +45,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
         named.unwrap_or_else(|| survey.world.namespaces().keys().cloned().collect())
     });
     let namespaces = namespaces.map(|namespace| namespace.to_string()).collect();
-    let matrix = Matrix::new(copy_lines(&requested), namespaces, &visit.asked);
+    let matrix = Matrix::new(copy_rows(&requested), namespaces, &visit.asked);
     render(&visit.frame, &visit.asked, matrix, &requested.notes)
 }
 
@@ -52,7 +53,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
 #[derive(Debug)]
 pub(super) struct Cell {
     /// The copy in the worst state.
-    pub line: CopyLine,
+    pub line: CopyRow,
     pub copies: usize,
 }
 
@@ -68,25 +69,25 @@ pub(super) struct Matrix {
 impl Matrix {
     /// Builds the table. The request filters by part of the namespace's name, by part of the rule's name, and
     /// by state.
-    pub(super) fn new(lines: Vec<CopyLine>, mut places: BTreeSet<String>, asked: &Asked) -> Self {
+    pub(super) fn new(lines: Vec<CopyRow>, mut places: BTreeSet<String>, asked: &Asked) -> Self {
         let has =
             |text: &str, part: &Option<String>| part.as_ref().is_none_or(|part| text.contains(part.as_str()));
         let mut cells: BTreeMap<String, BTreeMap<String, Cell>> = BTreeMap::new();
         let mut rules = BTreeSet::new();
         for line in lines {
-            let rule = line.rule.clone().unwrap_or_else(|| "no rule".to_owned());
+            let rule = line.rule.as_ref().map_or_else(|| "no rule".to_owned(), ToString::to_string);
             let is_asked =
-                asked.state.as_ref().is_none_or(|state| state.eq_ignore_ascii_case(word(line.copy.state)));
+                asked.state.as_ref().is_none_or(|state| state.eq_ignore_ascii_case(line.state.as_str()));
             if !has(&rule, &asked.rule) || !is_asked {
                 continue;
             }
             rules.insert(rule.clone());
-            places.insert(line.copy.namespace.clone());
-            let row = cells.entry(line.copy.namespace.clone()).or_default();
+            places.insert(line.slot.namespace.to_string());
+            let row = cells.entry(line.slot.namespace.to_string()).or_default();
             match row.get_mut(&rule) {
                 Some(cell) => {
                     cell.copies += 1;
-                    if line.copy.state < cell.line.copy.state {
+                    if line.state < cell.line.state {
                         cell.line = line;
                     }
                 }
@@ -107,8 +108,8 @@ impl Matrix {
         Self { rows: rows.collect(), rules: rules.into_iter().take(COLUMNS).collect(), hidden }
     }
 
-    fn worst(row: &BTreeMap<String, Cell>) -> State {
-        row.values().map(|cell| cell.line.copy.state).min().unwrap_or(State::Current)
+    fn worst(row: &BTreeMap<String, Cell>) -> CopyState {
+        row.values().map(|cell| cell.line.state).min().unwrap_or(CopyState::Current)
     }
 }
 
@@ -124,7 +125,7 @@ pub(super) fn render(
     let asked_rows = Asked { limit, ..asked.clone() };
     // The namespaces with trouble first.
     let key = |(place, row): &(String, BTreeMap<String, Cell>)| {
-        let is_calm = Matrix::worst(row) > State::Outdated;
+        let is_calm = Matrix::worst(row) > CopyState::Outdated;
         vec![usize::from(is_calm).to_string(), place.clone()]
     };
     let Page { items, total, next, .. } = page(rows, key, &asked_rows, Vec::new())?;
@@ -141,7 +142,7 @@ pub(super) fn render(
             label { "State"
                 select name="state" {
                     option value="" { "any" }
-                    @for state in STATES { option selected[filters[2].1.eq_ignore_ascii_case(word(state))] { (word(state)) } }
+                    @for state in STATES { option selected[filters[2].1.eq_ignore_ascii_case(state.as_str())] { (state.as_str()) } }
                 }
             }
             button { "Filter" }
@@ -153,7 +154,7 @@ pub(super) fn render(
                     ", or ask of one namespace why: " code { "copyrator why-not NAMESPACE" } "." }
             }
         } @else {
-            p .legend { @for state in STATES { (of_copy(state).with(word(state))) " " } }
+            p .legend { @for state in STATES { (of_copy(state).with(state.as_str())) " " } }
             div .scroll tabindex="0" role="region" aria-label="Namespaces by rules" {
                 table .matrix .few[rules.len() <= FEW] {
                     thead {
@@ -188,13 +189,14 @@ pub(super) fn render(
 }
 
 fn mark(frame: &Frame, cell: &Cell) -> Markup {
-    let copy = &cell.line.copy;
+    let copy = &cell.line;
     let more = if cell.copies > 1 { format!(" and {} more", cell.copies - 1) } else { String::new() };
-    let why = if copy.state == State::Current {
+    let why = if copy.state == CopyState::Current {
         String::new()
     } else {
-        format!(": {}", said(&copy.reason, &copy.message))
+        format!(": {}", said(copy.reason.as_str(), &copy.message_with_time()))
     };
-    let title = format!("{}: {} {}{more}{why}", word(copy.state), copy.kind, copy.name);
-    html! { a href=(frame.object(&copy.kind, &copy.namespace, &copy.name)) title=(title) { (of_copy(copy.state).mark()) } }
+    let title = format!("{}: {} {}{more}{why}", copy.state, copy.slot.kind, copy.slot.name);
+    let ObjectKey { kind, namespace, name } = &copy.slot;
+    html! { a href=(frame.object(&kind.to_string(), namespace, name)) title=(title) { (of_copy(copy.state).mark()) } }
 }

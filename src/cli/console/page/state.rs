@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use crate::{
-    cli::{states::copies::State, tree::NodeState},
-    explain::{Course, RestartOutlook},
+    cli::tree::NodeState,
+    explain::{CopyState, Course, RestartOutlook},
     model::Ending,
     plan::restart::{Concern, RestartState},
 };
@@ -56,43 +56,28 @@ impl Shape {
 }
 
 /// The shape for a copy's state.
-pub(super) fn of_copy(state: State) -> Shape {
+pub(super) fn of_copy(state: CopyState) -> Shape {
     match state {
-        State::Failed => Shape::Bad,
-        State::Blocked => Shape::Blocked,
-        State::Missing => Shape::Open,
-        State::Outdated => Shape::UnderWay,
-        State::Waiting => Shape::Waiting,
-        State::Unknown => Shape::Unknown,
-        State::Leaving => Shape::Leaving,
-        State::Current => Shape::Good,
+        CopyState::CreateFailed | CopyState::ChangeFailed => Shape::Bad,
+        CopyState::Blocked => Shape::Blocked,
+        CopyState::Missing => Shape::Open,
+        CopyState::Outdated => Shape::UnderWay,
+        CopyState::Waiting => Shape::Waiting,
+        CopyState::Unknown => Shape::Unknown,
+        CopyState::Leaving => Shape::Leaving,
+        CopyState::Current => Shape::Good,
     }
 }
-
-/// The word for a copy's state.
-pub(super) fn word(state: State) -> &'static str {
-    match state {
-        State::Failed => "Failed",
-        State::Blocked => "Blocked",
-        State::Missing => "Missing",
-        State::Outdated => "Outdated",
-        State::Unknown => "Unknown",
-        State::Leaving => "Leaving",
-        State::Waiting => "Waiting",
-        State::Current => "Current",
-    }
-}
-
 /// The states of copies, the worst first.
-pub(super) const STATES: [State; 8] = [
-    State::Failed,
-    State::Blocked,
-    State::Missing,
-    State::Outdated,
-    State::Unknown,
-    State::Leaving,
-    State::Waiting,
-    State::Current,
+pub(super) const STATES: [CopyState; 8] = [
+    CopyState::ChangeFailed,
+    CopyState::Blocked,
+    CopyState::Missing,
+    CopyState::Outdated,
+    CopyState::Unknown,
+    CopyState::Leaving,
+    CopyState::Waiting,
+    CopyState::Current,
 ];
 
 /// The shape for a workload's state.

@@ -9,30 +9,27 @@ use super::{
 };
 use crate::{
     cli::{
-        console::{api::CopyLine, asked::Asked, paged::page},
-        states::{
-            copies::{CopyStatus, State},
-            restarts::row_of,
-        },
+        console::{asked::Asked, paged::page},
+        states::restarts::row_of,
     },
-    explain::{RestartCourse, RestartOutlook},
-    names::NamespacedName,
+    explain::{CopyRow, CopyState, RestartCourse, RestartOutlook},
+    names::{Kind, NamespacedName, ObjectKey},
     plan::{Reason, restart::RestartState},
 };
 
-fn line(namespace: &str, rule: &str, state: State, message: &str) -> CopyLine {
-    let copy = CopyStatus {
-        rule: Some(NamespacedName::new("platform", rule)),
-        planned: Reason::InOrder,
-        kind: "Secret".into(),
-        namespace: namespace.into(),
-        name: rule.into(),
-        source: Some(format!("platform/{rule}")),
+fn line(namespace: &str, rule: &str, state: CopyState, message: &str) -> CopyRow {
+    CopyRow {
         state,
-        reason: "Reason".into(),
+        slot: ObjectKey::new(Kind::Secret, namespace, rule),
+        rule: Some(NamespacedName::new("platform", rule)),
+        source: Some(NamespacedName::new("platform", rule)),
+        instance: None,
+        reason: Reason::Missing,
         message: message.into(),
-    };
-    CopyLine { rule: Some(format!("platform/{rule}")), copy }
+        difference: None,
+        at: None,
+        last_attempt: None,
+    }
 }
 
 fn places(names: &[&str]) -> BTreeSet<String> {
@@ -43,9 +40,9 @@ fn places(names: &[&str]) -> BTreeSet<String> {
 fn a_cell_shows_the_worst_copy_and_filters_leave_the_rest_out() {
     let lines = || {
         vec![
-            line("shop", "registry", State::Current, ""),
-            line("shop", "registry", State::Blocked, "an object is in the way"),
-            line("web", "ca", State::Current, ""),
+            line("shop", "registry", CopyState::Current, ""),
+            line("shop", "registry", CopyState::Blocked, "an object is in the way"),
+            line("web", "ca", CopyState::Current, ""),
         ]
     };
     let matrix = Matrix::new(lines(), places(&["docs"]), &Asked::read("").unwrap());
@@ -53,7 +50,7 @@ fn a_cell_shows_the_worst_copy_and_filters_leave_the_rest_out() {
     let rows: Vec<&str> = matrix.rows.iter().map(|(place, _)| place.as_str()).collect();
     assert_eq!(rows, ["docs", "shop", "web"]);
     let cell = &matrix.rows[1].1["platform/registry"];
-    assert_eq!((cell.copies, cell.line.copy.state), (2, State::Blocked));
+    assert_eq!((cell.copies, cell.line.state), (2, CopyState::Blocked));
 
     for (query, expected) in
         [("namespace=o", "docs shop"), ("state=blocked", "shop"), ("rule=ca&state=current", "web")]
@@ -68,7 +65,8 @@ fn a_cell_shows_the_worst_copy_and_filters_leave_the_rest_out() {
 fn what_others_have_written_is_text() {
     let evil = "<script>alert(1)</script>";
     let asked = Asked::read("").unwrap();
-    let matrix = Matrix::new(vec![line("shop", "registry", State::Blocked, evil)], BTreeSet::new(), &asked);
+    let matrix =
+        Matrix::new(vec![line("shop", "registry", CopyState::Blocked, evil)], BTreeSet::new(), &asked);
     let shown = spread::render(&Frame::plain(), &asked, matrix, &[evil.to_owned()]).unwrap().into_string();
     assert!(shown.contains("&lt;script&gt;") && !shown.contains(evil), "{shown}");
     let row =
@@ -83,7 +81,7 @@ fn a_thousand_namespaces_are_shown_a_small_page_at_a_time() {
     let rules: Vec<String> = (0..50).map(|rule| format!("rule-{rule}")).collect();
     let all = (0..1000).flat_map(|place| {
         let place = format!("namespace-{place:04}");
-        rules.iter().map(move |rule| line(&place, rule, State::Current, "")).collect::<Vec<_>>()
+        rules.iter().map(move |rule| line(&place, rule, CopyState::Current, "")).collect::<Vec<_>>()
     });
     let asked = Asked::read("").unwrap();
     let matrix = Matrix::new(all.collect(), BTreeSet::new(), &asked);
@@ -94,7 +92,7 @@ fn a_thousand_namespaces_are_shown_a_small_page_at_a_time() {
 
 #[test]
 fn the_overview_names_the_worst_and_says_when_all_is_well() {
-    let facts = |copies: Vec<CopyLine>| overview::Facts {
+    let facts = |copies: Vec<CopyRow>| overview::Facts {
         copies,
         workloads: vec![row_of(RestartCourse::Current, RestartState::Current, "web")],
         rules: 1,
@@ -102,11 +100,13 @@ fn the_overview_names_the_worst_and_says_when_all_is_well() {
         namespaces: 2,
         notes: Vec::new(),
     };
-    let well =
-        overview::render(&Frame::plain(), &facts(vec![line("shop", "ca", State::Current, "")])).into_string();
+    let well = overview::render(&Frame::plain(), &facts(vec![line("shop", "ca", CopyState::Current, "")]))
+        .into_string();
     assert!(well.contains("Everything is as declared"), "{well}");
-    let ill =
-        vec![line("shop", "ca", State::Current, ""), line("web", "ca", State::Failed, "make room first")];
+    let ill = vec![
+        line("shop", "ca", CopyState::Current, ""),
+        line("web", "ca", CopyState::CreateFailed, "make room first"),
+    ];
     let ill = overview::render(&Frame::plain(), &facts(ill)).into_string();
     assert!(ill.contains("1 thing needs attention") && ill.contains("make room first"), "{ill}");
     assert!(ill.contains("/object/secret/web/ca"), "{ill}");

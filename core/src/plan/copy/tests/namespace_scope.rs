@@ -157,9 +157,9 @@ fn copies_stay_while_the_namespace_of_their_rule_is_not_seen() {
 fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     let told = |world: &World| {
         let plans = [(slot(), plan_slot(world, &slot(), at(100)))].into();
-        let all = outlooks(world, &plans);
+        let all = copy_rows(world, &plans);
         assert_eq!(all.len(), 1, "{all:?}");
-        (all[0].course, all[0].reason, all[0].message.clone())
+        (all[0].state, all[0].reason, all[0].message.clone())
     };
     let mut world = some(&["home", "shop"]);
     let rule = rule(&mut world, "a", 0, json!({}));
@@ -170,7 +170,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     super::rule(&mut world, "a", 0, sources);
     answer(&mut world, &rule, true);
     let (course, reason, message) = told(&world);
-    assert_eq!((course, reason.as_str()), (Course::Refuse, "NotServed"), "{message}");
+    assert_eq!((course, reason.as_str()), (CopyState::Blocked, "NotServed"), "{message}");
     assert!(message.starts_with("a namespace of its sources: namespace web is not served"), "{message}");
 
     let mut callers = World::default();
@@ -180,7 +180,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     hide(&mut callers, "home");
     a_copy_of(&world, &mut callers);
     let (course, reason, message) = told(&callers);
-    assert_eq!((course, reason.as_str()), (Course::Unknown, "OutOfSight"), "{message}");
+    assert_eq!((course, reason.as_str()), (CopyState::Unknown, "OutOfSight"), "{message}");
     assert!(message.ends_with("cannot be looked at with your rights (secrets is forbidden)"), "{message}");
     let Brings::Lacks { reason, .. } = brings(&callers, &[], &rule, "shop") else { panic!("it brings") };
     assert_eq!(reason.as_str(), "OutOfSight");
@@ -188,7 +188,7 @@ fn of_a_copy_whose_rule_is_not_seen_nothing_is_made_up() {
     callers.set_namespace_scope(Some(NamespaceScope::of_caller(["shop"])));
     see(&mut callers, "shop");
     let (course, reason, message) = told(&callers);
-    assert_eq!((course, reason.as_str()), (Course::Wait, "NotServed"), "{message}");
+    assert_eq!((course, reason.as_str()), (CopyState::Waiting, "NotServed"), "{message}");
 }
 
 /// The copy of one world in another.

@@ -1,15 +1,16 @@
-//! The outlook of every copy, in words for people: each slot's plan, from the view of every rule that it
-//! concerns. Decides nothing; the planner does.
+//! The row of each copy, in words for people: the plan of its slot, from the view of each rule that claims the slot. This file decides
+//! nothing; the planner does.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{difference::Difference, fields};
+use super::{copy_state::CopyState, difference::Difference, fields};
 use crate::{
-    marks::{CopyMarks, OnRemoval},
+    api::Problem,
+    marks::{CopyMarks, OnRemoval, write_time},
     model::{Unseen, World},
     names::{NamespacedName, ObjectKey},
     plan::{
@@ -17,48 +18,24 @@ use crate::{
         copy::{
             CopyAction, CopyProblem, CopyWrite, ProblemReason, SlotPlan, SlotState,
             claims::{Claim, claims_on, is_anothers},
-            inert::{Inert, why_inert},
+            inert::Inert,
             stays,
             targets::{is_named, takes_copies},
             templates::is_rendered,
+            why_inert::why_inert,
         },
     },
 };
 
-/// What is going to happen to a copy; the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Course {
-    /// Nothing, though something should: it is refused, or in dispute.
-    Refuse,
-    /// It cannot be told.
-    Unknown,
-    /// The copy is missing, and is made.
-    Create,
-    /// The copy is there, and is changed.
-    Change,
-    /// It is marked, removed, or given up.
-    Remove,
-    /// Nothing for now: something is waited for.
-    Wait,
-    /// Nothing: it is in order.
-    Current,
-}
-
-/// The word of its JSON.
-impl fmt::Display for Course {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-/// What is going to happen to one copy for one rule; as JSON, a row of a plan.
+/// One copy of one rule: `plan`, `status`, `why` and the console show columns of this row.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Outlook {
-    /// What happens to the copy.
-    #[serde(rename = "action")]
-    pub course: Course,
+#[schemars(rename = "Copy")]
+pub struct CopyRow {
+    /// The state of the copy, and what Copyrator does about it.
+    #[serde(flatten, serialize_with = "fields::state")]
+    #[schemars(with = "fields::StateFields")]
+    pub state: CopyState,
     /// The copy, there or not.
     #[serde(flatten, serialize_with = "fields::object")]
     #[schemars(with = "fields::ObjectFields<'static>")]
@@ -67,31 +44,78 @@ pub struct Outlook {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub rule: Option<NamespacedName>,
-    /// `namespace/name` of what it is copied from, where that is known.
+    /// `namespace/name` of the source, if known.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "fields::text")]
     #[schemars(with = "Option<String>")]
     pub source: Option<NamespacedName>,
     /// Kind and name of the object that a template declares it for.
     #[serde(skip)]
     pub instance: Option<String>,
-    /// The word for why.
+    /// The reason of the state, as one word; after a failure that of the last attempt.
     #[schemars(with = "String")]
     pub reason: Reason,
-    /// Why, and what to do about it. May be empty. Never a Secret's value.
+    /// The reason in a sentence, with what to do about it. May be empty. Never a Secret's value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What differs, where it is there and will be changed, and could be read.
+    /// The differences between the copy and its declaration, if the copy exists, will be changed, and could be read.
     #[serde(rename = "changes", skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// When an orphaned copy is deleted, or one that waits is written.
     #[serde(rename = "removedAt", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
+    /// The result of the last attempt, according to the status of the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_attempt: Option<String>,
 }
 
-/// Returns the outlook of each of these slots, and a refusal for each rule or source whose slot another one
-/// has. Omits slots that no rule claims and that have no copy of ours.
-pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Outlook> {
+impl CopyRow {
+    /// Whether the copy is not as declared, and will not become so by itself.
+    pub fn is_worrying(&self) -> bool {
+        self.state <= CopyState::Outdated
+    }
+
+    /// The message, with the time at which the copy goes or is written.
+    pub fn message_with_time(&self) -> String {
+        let time = self.at.map(|at| match self.state {
+            CopyState::Leaving => format!("goes at {}", write_time(at)),
+            _ => format!("is written at {}", write_time(at)),
+        });
+        let parts = [Some(self.message.clone()).filter(|message| !message.is_empty()), time];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// Takes over the result of the last attempt, if the copy is due and the status of its rule reports a problem.
+    fn with_last_attempt(self, world: &World) -> Self {
+        let state = match self.state {
+            CopyState::Missing => CopyState::CreateFailed,
+            CopyState::Outdated => CopyState::ChangeFailed,
+            _ => return self,
+        };
+        let Some(problem) = reported(world, &self) else { return self };
+        Self {
+            state,
+            reason: ProblemReason::of(problem).map_or(self.reason, Into::into),
+            message: problem.message.clone(),
+            last_attempt: Some(format!("{}: {}", problem.reason, problem.message)),
+            ..self
+        }
+    }
+}
+
+/// Returns the problem that the reconciler last reported for a slot, from the status of its rule, if the status is about the current
+/// spec.
+fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
+    let declared = world.declaration(row.rule.as_ref()?)?;
+    let (_, generation) = declared.version();
+    let status = declared.status().filter(|it| it.observed_generation == Some(generation))?;
+    let is_here =
+        |problem: &&Problem| problem.namespace == *row.slot.namespace && problem.name == *row.slot.name;
+    status.problems.iter().find(is_here)
+}
+
+/// Returns the row of each of these slots, and a refusal for each rule or source whose slot another one has. Omits slots that no rule claims and that have no copy of ours.
+pub fn copy_rows(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<CopyRow> {
     let mut all = Vec::new();
     for (slot, plan) in plans {
         let claims = claims_on(world, slot);
@@ -110,7 +134,8 @@ pub fn outlooks(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<Out
             }
         }
     }
-    all.sort_by(|a, b| (&a.rule, &a.slot, a.course).cmp(&(&b.rule, &b.slot, b.course)));
+    let mut all: Vec<CopyRow> = all.into_iter().map(|row| row.with_last_attempt(world)).collect();
+    all.sort_by(|a, b| (&a.rule, &a.slot, a.state).cmp(&(&b.rule, &b.slot, b.state)));
     all
 }
 
@@ -120,10 +145,10 @@ fn instance(world: &World, rule: &NamespacedName, source: &NamespacedName) -> Op
     Some(format!("{} {source}", compiled.instance_kind()?.kind))
 }
 
-fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyProblem) -> Outlook {
+fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyProblem) -> CopyRow {
     let made_for = source.named();
-    Outlook {
-        course: Course::Refuse,
+    CopyRow {
+        state: CopyState::Blocked,
         rule: Some(claim.rule.clone()),
         slot: problem.slot,
         instance: instance(world, claim.rule, &made_for),
@@ -132,10 +157,11 @@ fn refused(world: &World, claim: &Claim<'_>, source: &ObjectKey, problem: CopyPr
         message: problem.message,
         difference: None,
         at: None,
+        last_attempt: None,
     }
 }
 
-fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>]) -> Option<Outlook> {
+fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>]) -> Option<CopyRow> {
     let existing = world.object(slot);
     let marks = existing.and_then(|facts| facts.marks.as_deref());
     let claim = claims.iter().find(|claim| Some(claim.rule) == plan.rule.as_ref());
@@ -148,8 +174,8 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     let made_of = template.as_ref().zip(made_for.as_ref());
     let made_of = made_of.and_then(|(template, source)| instance(world, template, source));
     let source = template.or(made_for);
-    let outlook = |course, reason: Reason, message: String| Outlook {
-        course,
+    let row = |state, reason: Reason, message: String| CopyRow {
+        state,
         rule: rule.clone(),
         slot: slot.clone(),
         source: source.clone(),
@@ -158,10 +184,11 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
         message,
         difference: None,
         at: None,
+        last_attempt: None,
     };
     if !plan.needs.is_empty() {
-        return Some(outlook(
-            Course::Unknown,
+        return Some(row(
+            CopyState::Unknown,
             Reason::Unread,
             "what the decision depends on could not be read".into(),
         ));
@@ -176,44 +203,44 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     Some(match (&plan.action, &plan.state) {
         (None, SlotState::Nothing) => return None,
         (_, SlotState::Blocked(problem)) => {
-            outlook(Course::Refuse, problem.reason.into(), problem.message.clone())
+            row(CopyState::Blocked, problem.reason.into(), problem.message.clone())
         }
-        (Some(CopyAction::Write(write)), _) => written(world, slot, write, outlook),
+        (Some(CopyAction::Write(write)), _) => written(world, slot, write, row),
         (Some(CopyAction::Unmark(_)), _) => {
-            outlook(Course::Change, Reason::WantedAgain, "it is wanted again: its removal mark goes".into())
+            row(CopyState::Outdated, Reason::WantedAgain, "it is wanted again: its removal mark goes".into())
         }
         (Some(CopyAction::Vouch(..)), _) => {
             let message = "its rule is back under a new definition, which is noted on it";
-            outlook(Course::Change, Reason::RuleBack, message.into())
+            row(CopyState::Outdated, Reason::RuleBack, message.into())
         }
         (Some(CopyAction::MarkRemoval(_, at) | CopyAction::MarkStaying(_, at)), _) => {
-            Outlook { at: Some(*at), ..outlook(Course::Remove, Reason::Unwanted, unwanted()) }
+            CopyRow { at: Some(*at), ..row(CopyState::Leaving, Reason::Unwanted, unwanted()) }
         }
-        (Some(CopyAction::Delete(_)), _) => outlook(Course::Remove, Reason::Unwanted, unwanted()),
+        (Some(CopyAction::Delete(_)), _) => row(CopyState::Leaving, Reason::Unwanted, unwanted()),
         (Some(CopyAction::Release(_)), _) => {
             let message = format!("{}; it stays as an ordinary object, without our marks", unwanted());
-            outlook(Course::Remove, Reason::Retain, message)
+            row(CopyState::Leaving, Reason::Retain, message)
         }
         (None, SlotState::Leaving(at)) => {
-            Outlook { at: *at, ..outlook(Course::Remove, Reason::Marked, unwanted()) }
+            CopyRow { at: *at, ..row(CopyState::Leaving, Reason::Marked, unwanted()) }
         }
-        (None, SlotState::Current) => outlook(Course::Current, Reason::InOrder, String::new()),
+        (None, SlotState::Current) => row(CopyState::Current, Reason::InOrder, String::new()),
         (None, SlotState::Altered(problem)) => {
-            outlook(Course::Current, problem.reason.into(), problem.message.clone())
+            row(CopyState::Current, problem.reason.into(), problem.message.clone())
         }
         (None, SlotState::Inert(why)) => {
             let (reason, message) = rule.as_ref().map(|rule| why_inert(world, rule, *why))?;
-            outlook(course_of(*why, reason), reason, message)
+            row(state_of(*why, reason), reason, message)
         }
         (None, SlotState::Outdated) => {
             let message = "what is there is being deleted; the copy follows when it is gone";
-            outlook(Course::Wait, Reason::Deleting, message.into())
+            row(CopyState::Waiting, Reason::Deleting, message.into())
         }
         (None, SlotState::Braked(until)) => {
             let message = "its source keeps changing, and spreads more and more slowly";
-            Outlook { at: Some(*until), ..outlook(Course::Wait, Reason::Braked, message.into()) }
+            CopyRow { at: Some(*until), ..row(CopyState::Waiting, Reason::Braked, message.into()) }
         }
-        (None, SlotState::Kept) => kept(world, slot, outlook),
+        (None, SlotState::Kept) => kept(world, slot, row),
     })
 }
 
@@ -221,10 +248,10 @@ fn written(
     world: &World,
     slot: &ObjectKey,
     write: &CopyWrite,
-    outlook: impl Fn(Course, Reason, String) -> Outlook,
-) -> Outlook {
+    row: impl Fn(CopyState, Reason, String) -> CopyRow,
+) -> CopyRow {
     let Some(facts) = world.object(slot).filter(|_| write.replaces.is_some()) else {
-        return outlook(Course::Create, Reason::Missing, String::new());
+        return row(CopyState::Missing, Reason::Missing, String::new());
     };
     let difference = world.fingerprint(slot).map(|print| Difference::new(slot, &write.intent, facts, print));
     let (reason, message) = if write.anew {
@@ -242,52 +269,52 @@ fn written(
     } else {
         (Reason::Differs, String::new())
     };
-    Outlook { difference, ..outlook(Course::Change, reason, message) }
+    CopyRow { difference, ..row(CopyState::Outdated, reason, message) }
 }
 
 /// Returns what happens to a copy whose rule or template writes nothing at present.
-fn course_of(why: Inert, reason: Reason) -> Course {
+fn state_of(why: Inert, reason: Reason) -> CopyState {
     match why {
-        Inert::Suspended => Course::Wait,
-        Inert::NotListed => Course::Unknown,
-        _ if [Reason::AuthorityUnknown, Unseen::OutOfSight.into()].contains(&reason) => Course::Unknown,
-        Inert::NotGranted | Inert::Invalid | Inert::Unseen | Inert::Unauthorized => Course::Refuse,
+        Inert::Suspended => CopyState::Waiting,
+        Inert::NotListed => CopyState::Unknown,
+        _ if [Reason::AuthorityUnknown, Unseen::OutOfSight.into()].contains(&reason) => CopyState::Unknown,
+        Inert::NotGranted | Inert::Invalid | Inert::Unseen | Inert::Unauthorized => CopyState::Blocked,
     }
 }
 
-fn kept(world: &World, slot: &ObjectKey, outlook: impl Fn(Course, Reason, String) -> Outlook) -> Outlook {
+fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String) -> CopyRow) -> CopyRow {
     let deleting = world.object(slot).is_some_and(|facts| facts.deletion.is_some());
     let going = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if deleting || going {
-        return outlook(Course::Wait, Reason::Deleting, "it goes already, or its namespace does".into());
+        return row(CopyState::Waiting, Reason::Deleting, "it goes already, or its namespace does".into());
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
     if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {
         let message = format!("it stays as it is, since its rule is not seen: {message}");
-        let course = match reason {
-            Unseen::NotServed => Course::Wait,
-            Unseen::OutOfSight => Course::Unknown,
+        let state = match reason {
+            Unseen::NotServed => CopyState::Waiting,
+            Unseen::OutOfSight => CopyState::Unknown,
         };
-        return outlook(course, reason.into(), message);
+        return row(state, reason.into(), message);
     }
     if let Some(template) = rule.and_then(|rule| Some((rule, world.templates().get(rule)?)))
         && !is_rendered(world, template.0, template.1, slot)
     {
         let message =
             format!("it stays as it is until {} is rendered here without a fault", template.0.said());
-        return outlook(Course::Wait, ProblemReason::RenderFailed.into(), message);
+        return row(CopyState::Waiting, ProblemReason::RenderFailed.into(), message);
     }
     if let Some(rule) = rule.filter(|rule| is_anothers(world, rule)) {
         if rule.template().is_some() {
             let message = format!("{} is out of sight here, so that it stays as it is", rule.said());
-            return outlook(Course::Unknown, Unseen::OutOfSight.into(), message);
+            return row(CopyState::Unknown, Unseen::OutOfSight.into(), message);
         }
         let message = "annotations of sources do not count here, so that their copies stay as they are";
-        return outlook(Course::Wait, Unseen::NotServed.into(), message.into());
+        return row(CopyState::Waiting, Unseen::NotServed.into(), message.into());
     }
     let message = "no rule wants it, but its mark was made with another key, so that it is not deleted: delete it by \
                    hand if it is a copy";
-    outlook(Course::Refuse, Reason::UnknownKey, message.into())
+    row(CopyState::Blocked, Reason::UnknownKey, message.into())
 }
 
 /// Why no rule claims a copy any more.
