@@ -1,6 +1,5 @@
-//! The content of ConfigMaps and Secrets. It is fetched for sources and used objects only, and reduced to
-//! digests. Content that is about to be written is kept for no longer than a fan-out takes, and within a
-//! budget; no other content is kept.
+//! Fetches the content of sources and used objects, and reduces it to digests. Content that is about to be
+//! written is cached within a budget, for no longer than a fan-out takes; no other content stays in memory.
 
 use std::{
     collections::HashMap,
@@ -23,11 +22,12 @@ use crate::{
     plan::copy::CopyWrite,
 };
 
-/// A body of at most this many bytes is read without waiting for a turn.
+/// A body of at most this many bytes is read without waiting for a permit.
 const SMALL: usize = 64 << 10;
 /// How many larger bodies are in memory at a time, until they are decoded or reduced.
 const LARGE_AT_A_TIME: usize = 2;
-/// How many bytes the fingerprint of an object takes at most for keys. One of 1 MB has a hundred thousand of them, if its writer likes.
+/// The most bytes that the keys of one fingerprint may take. An object of 1 MB can have a hundred thousand
+/// keys.
 const MOST_KEY_BYTES: usize = 128 << 10;
 /// How long one fetch may take.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,14 +43,15 @@ pub enum ContentError {
     Fetch {
         /// The object that was asked for.
         object: ObjectKey,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The answer is not such an object. The decoder's message could quote values, so it is not kept.
+    /// The answer is no valid object of the kind. The decoder's message could quote values, so it is not
+    /// kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
-    /// The digests of its keys would take too much memory, whatever their values.
+    /// The digests of the object's many keys would take too much memory, whatever their values.
     #[error(
         "{0} has so many keys that it is not read: their names, and 96 bytes more for each, have more than 128 KiB; spread them over \
          several objects"
@@ -61,7 +62,7 @@ pub enum ContentError {
     Page {
         /// The plural kind: ConfigMaps, Secrets or Namespaces.
         kind: &'static str,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -74,15 +75,15 @@ pub enum ContentError {
 }
 
 impl ContentError {
-    /// The token with which a list continues that took longer than the API server remembers its beginning
-    /// (410). The rest of the list is then as the objects are now.
+    /// The token that continues a list which has expired (410): the API server no longer remembers the
+    /// version that the list began with. The rest of the list then shows the current objects.
     pub fn goes_on_from(&self) -> Option<String> {
         let Self::Page { source, .. } = self else { return None };
         goes_on_from(source)
     }
 }
 
-/// The same, from the API server's answer.
+/// Returns this token from the API server's answer.
 pub(crate) fn goes_on_from(answer: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = answer else { return None };
     let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
@@ -97,7 +98,7 @@ pub struct Contents {
     large: Arc<Semaphore>,
 }
 
-/// An object as the API server sent it, with the turn that a large one holds.
+/// An object as the API server sent it. A large object holds a permit.
 struct Body {
     text: Vec<u8>,
     _place: Option<OwnedSemaphorePermit>,
@@ -116,11 +117,11 @@ impl Contents {
         Self { client, kept: Mutex::default(), turns: Mutex::default(), large }
     }
 
-    /// The content of an object: in the wanted version if it is cached, else in the current one. It is cached
-    /// for the task that writes it next.
+    /// Returns the content of an object: in the wanted version if it is cached, else in the current one.
+    /// Caches the content for the task that writes it next.
     ///
     /// # Errors
-    /// The object is gone, or the API server did not give it.
+    /// The object is gone, or the API server did not return it.
     pub async fn get(&self, key: &ObjectKey, wanted: &str) -> Result<Arc<Content>, ContentError> {
         let turn =
             self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone();
@@ -136,16 +137,17 @@ impl Contents {
         drop(mine);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::strong_count(&turn) == 2 {
-            // Nobody else waits for this object.
+            // No other caller waits for this object.
             turns.remove(key);
         }
         content
     }
 
-    /// The content that a copy is made of; `None` where its source is gone, or has another version by now.
+    /// Returns the content that a copy is made of; `None` if its source is gone, or has another version by
+    /// now.
     ///
     /// # Errors
-    /// The API server did not give it.
+    /// The API server did not return the content.
     pub(crate) async fn of_write(
         &self,
         slot: &ObjectKey,
@@ -167,11 +169,11 @@ impl Contents {
         }
     }
 
-    /// The fingerprint of an object: in the wanted version if it is cached, else in the current one. Nothing
-    /// is cached.
+    /// Returns the fingerprint of an object: in the wanted version if it is cached, else in the current one.
+    /// Caches nothing.
     ///
     /// # Errors
-    /// The object is gone, or the API server did not give it.
+    /// The object is gone, or the API server did not return it.
     pub async fn print(
         &self,
         object: &ObjectKey,
@@ -186,10 +188,11 @@ impl Contents {
         bounded(object, print.ok_or_else(|| ContentError::Decode(object.clone()))?)
     }
 
-    /// The same of an object that is copied: its content is cached for the task that writes it next.
+    /// Returns the fingerprint of an object that is copied, and caches its content for the task that writes
+    /// it next.
     ///
     /// # Errors
-    /// The object is gone, or the API server did not give it.
+    /// The object is gone, or the API server did not return it.
     pub(crate) async fn print_of_copied(
         &self,
         object: &ObjectKey,
@@ -199,10 +202,10 @@ impl Contents {
         bounded(object, self.get(object, wanted).await?.fingerprint(key))
     }
 
-    /// The content of an object in its current version, read anew and not cached.
+    /// Reads the content of an object in its current version, without the cache.
     ///
     /// # Errors
-    /// The object is gone, or the API server did not give it.
+    /// The object is gone, or the API server did not return it.
     pub async fn fetch(&self, key: &ObjectKey) -> Result<Content, ContentError> {
         let body = self.read(key).await?;
         let text = std::str::from_utf8(&body.text).ok();
@@ -218,8 +221,8 @@ impl Contents {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads an object. A large one waits for its turn once its first bytes are here; the connection holds
-    /// back the rest.
+    /// Reads an object. After its first bytes, a large object waits for a permit; meanwhile the connection
+    /// holds back the rest.
     async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
         let path = format!("{}/{}", key.kind.resource().path(Some(&key.namespace)), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };
@@ -249,13 +252,13 @@ impl Contents {
     }
 }
 
-/// The fingerprint, unless it takes too much memory.
+/// Returns the fingerprint, unless its keys take too much memory.
 fn bounded(object: &ObjectKey, print: Fingerprint) -> Result<Fingerprint, ContentError> {
     let bytes: usize = print.keys.keys().map(|key| key.len() + KEY_BYTES).sum();
     if bytes > MOST_KEY_BYTES { Err(ContentError::TooManyKeys(object.clone())) } else { Ok(print) }
 }
 
-/// Reads on, up to this many bytes. Returns whether the body has ended.
+/// Reads on until the text has more than `most` bytes. Returns whether the body has ended.
 pub(super) async fn fill(
     mut stream: Pin<&mut impl AsyncBufRead>,
     text: &mut Vec<u8>,
@@ -293,7 +296,8 @@ mod tests {
         Contents::new(Client::new(service, "default"))
     }
 
-    /// Otherwise a tenant fills the reconciler by large objects that a workload of no pods uses, at each start anew.
+    /// Otherwise a tenant could fill the reconciler with large objects that a workload without pods uses, at
+    /// each start.
     #[tokio::test]
     async fn of_what_is_only_compared_nothing_is_kept() {
         let contents = contents(&json!({"k": "x".repeat(1_000_000)}));
@@ -306,7 +310,7 @@ mod tests {
         assert_eq!(contents.kept().bytes(), 0);
         assert!(contents.turns.lock().unwrap().is_empty());
         assert_eq!(contents.large.available_permits(), LARGE_AT_A_TIME, "each has given its place back");
-        // What is copied is, until it is written.
+        // Content that will be copied stays cached until it is written.
         contents.print_of_copied(&object(0), "1", &key).await.unwrap();
         assert!(contents.kept().bytes() >= 1_000_000);
     }

@@ -1,5 +1,6 @@
-//! A cache of the content that is being written: for as long as a fan-out takes, and a few megabytes in all.
-//! The least recently used content is dropped first; a task that still needs it reads it again.
+//! Cache of the content that is being written: it keeps content for as long as a fan-out takes, and at most
+//! 16 MiB. It drops the least recently used content first; a task that still needs the content reads it
+//! again.
 
 use std::{
     collections::HashMap,
@@ -12,7 +13,7 @@ use crate::names::ObjectKey;
 
 /// How long content is kept after its last use.
 const KEPT_FOR: Duration = Duration::from_secs(10);
-/// Bytes of all cached content.
+/// The most bytes of all cached content.
 const MOST_BYTES: usize = 16 << 20;
 
 /// Content by object. It has no `Debug`, so it cannot reach a formatter.
@@ -30,7 +31,7 @@ struct Entry {
 }
 
 impl ContentCache {
-    /// The content of this very version, if it is cached.
+    /// The content of an object in this version, if it is cached.
     pub(super) fn get(&self, key: &ObjectKey, version: &str) -> Option<Arc<Content>> {
         let one = self.by_object.get(key)?;
         (*one.content.resource_version == *version).then(|| one.content.clone())

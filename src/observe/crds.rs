@@ -1,6 +1,6 @@
-//! Whether the definitions of our own kinds are there to stay: `kubectl delete crd` looks like the deletion
-//! of every rule. A process that may not read definitions uses the published API resources: nothing of a kind
-//! can be created while its definition is being deleted.
+//! Checks that the CustomResourceDefinitions of our own kinds exist and are not being deleted: to a watch,
+//! `kubectl delete crd` looks like the deletion of every rule. A process that may not read definitions reads
+//! the published API resources instead. They lack the verb `create` while a definition is being deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The definitions of our own kinds. The first three must be there for any deletion; the last one for a deletion of what
-/// templates made, since an earlier version had no templates.
+/// The CustomResourceDefinitions of our own kinds. Any deletion requires the first three. Only the deletion
+/// of objects that templates made requires the last one, since an earlier version had no templates.
 pub(crate) const DEFINITIONS: [&str; 4] = [
     "copyratorrules.copyrator.dev",
     "configmonitors.copyrator.dev",
@@ -28,28 +28,30 @@ pub(crate) const RULES: &str = DEFINITIONS[0];
 /// The CustomResourceDefinition of templates.
 pub(crate) const TEMPLATES: &str = DEFINITIONS[3];
 
-/// The kinds that must be there, in the plural, where policies and templates are not served.
+/// The kinds, in the plural, that the published API resources must have. Policies and templates may be
+/// missing.
 const KINDS: [&str; 2] = ["copyratorrules", "configmonitors"];
 
 /// The published API resources follow the definitions with this delay.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(1);
 
-/// How long an answer is reused for the deletions that follow.
+/// How long the next deletions reuse an answer.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
-/// Watches over the definitions of our own kinds; concurrent deletions share one answer.
+/// Checks the definitions of our own kinds; concurrent deletions share one answer.
 pub(crate) struct Definitions {
     client: Client,
-    /// Whether the published API resources are read, for an account that may not read definitions.
+    /// Whether to read the published API resources, for an account that may not read definitions.
     published: bool,
     last: Mutex<Option<Answer>>,
 }
 
-/// Each definition's UID, or what is missing of it.
+/// The UID of each definition, or what is wrong with it.
 type Seen = BTreeMap<&'static str, Result<String, String>>;
 
 struct Answer {
-    /// The UID of each definition, or what is missing of it, where definitions may be read; or what is missing.
+    /// `Ok(Some(…))`: the state of each definition. `Ok(None)`: the published API resources miss nothing.
+    /// `Err`: what they miss.
     seen: Result<Option<Seen>, String>,
     rules_gone: u64,
     at: Instant,
@@ -61,14 +63,14 @@ impl Definitions {
         Self { client, published: false, last: Mutex::default() }
     }
 
-    /// Reads the published API resources with this client; everybody may.
+    /// Reads the published API resources with this client; every account may read them.
     pub(crate) fn published(client: Client) -> Self {
         Self { published: true, ..Self::new(client) }
     }
 
-    /// Why nothing may be deleted now: a definition that is absent, terminating or not served, an API server
-    /// that does not say, or rules that were listed under another definition. `rules_gone` counts the rules
-    /// deleted so far: an answer from before the last deletion does not explain it.
+    /// Returns why nothing may be deleted now: a definition is absent, terminating or not served, the API
+    /// server does not answer, or the rules were listed under another definition. `rules_gone` counts the
+    /// rules deleted so far: an answer from before the last deletion cannot explain that deletion.
     pub(crate) async fn missing(
         &self,
         rules_gone: u64,
@@ -114,10 +116,10 @@ impl Answer {
     }
 }
 
-/// The definition of this name, if it is there.
+/// Returns the definition of this name, if it exists.
 ///
 /// # Errors
-/// It cannot be read.
+/// The API server did not return it.
 pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Option<Definition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = api.get_metadata_opt(name).await?;
@@ -127,7 +129,7 @@ pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Opti
     }))
 }
 
-/// The UID of each definition of ours that is there to stay; of the others what is missing.
+/// Returns the UID of each definition that exists and is served; for the others, what is wrong.
 async fn uids(client: &Client) -> Seen {
     let mut uids = Seen::new();
     for name in DEFINITIONS {
@@ -266,7 +268,7 @@ mod tests {
         }
     }
 
-    /// While a definition is being deleted, the API server publishes that nothing of its kind can be created.
+    /// While a definition is being deleted, its published resource lacks the verb `create`.
     #[tokio::test(start_paused = true)]
     async fn what_is_published_tells_of_a_definition_that_goes() {
         let missing = |resources: serde_json::Value| async move {

@@ -1,7 +1,9 @@
-//! Watches ConfigMaps and Secrets where something needs them: starts and ends watches as what needs them comes and goes.
+//! Starts and ends watches of ConfigMaps and Secrets, so that only namespaces are watched in which something
+//! needs them.
 //!
-//! What is needed only grows between two looks, by each change as it comes in (`watch.rs`); here it shrinks, once an hour, so that
-//! somebody who makes and deletes the same rule over and over has nothing listed more often.
+//! The set of watched namespaces grows at once, with the change that needs more (`observer.rs`). It shrinks
+//! only here, after each `relist`: somebody who creates and deletes the same rule over and over cannot cause
+//! more lists.
 
 use std::{
     collections::BTreeMap,
@@ -31,13 +33,13 @@ use crate::{
     plan::needed,
 };
 
-/// A watch that nobody has stopped has ended.
+/// Error: a watch has ended although nothing stopped it.
 #[derive(Debug, thiserror::Error)]
 #[error("a watch of ConfigMaps or Secrets has ended by itself")]
 pub(crate) struct Ended(#[source] Option<JoinError>);
 
-/// Keeps the watches in line with what is needed, until told to stop. `widened` says that more is; after each `relist` it is looked
-/// whether less is.
+/// Keeps the running watches in line with the needed ones, until `stop`. `widened` signals that more watches
+/// are needed. After each `relist`, the watches that are no longer needed are ended.
 ///
 /// # Errors
 /// A watch has ended by itself.
@@ -73,7 +75,7 @@ pub(crate) async fn watch_data(
     }
 }
 
-/// The watches that run. They are dropped with it.
+/// The running watches. Dropping this value aborts them.
 struct Running {
     client: Client,
     config: watcher::Config,
@@ -85,7 +87,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops what is not wanted any more, and then starts what is wanted: no two watches bring the same objects.
+    /// Stops unwanted watches first, then starts wanted ones, so that no two watches bring the same objects.
     async fn follow(&mut self) -> Result<(), Ended> {
         let wanted = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +106,7 @@ impl Running {
         Ok(())
     }
 
-    /// Stops what is no longer needed, and forgets what it has brought.
+    /// Stops the watches that are no longer needed, and forgets their objects.
     async fn leave(&mut self) -> Result<(), Ended> {
         self.follow().await?;
         let superfluous = {
@@ -161,7 +163,8 @@ impl Running {
         self.set.spawn(watch(api, config, self.observer.clone(), place, self.relist, self.stop.clone()))
     }
 
-    /// Stops a watch. It takes in one event after the other without waiting for anything, so none is left half taken in.
+    /// Stops a watch. A watch takes in each event without waiting, so the abort leaves no event half taken
+    /// in.
     async fn end(&mut self, watch: &DataWatch) -> Result<(), Ended> {
         let Some(task) = self.tasks.remove(watch) else { return Ok(()) };
         tracing::debug!(?watch, "a watch of ConfigMaps or Secrets ends");
@@ -173,7 +176,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether a task was to end.
+    /// Returns an error if the task that has ended should still run.
     fn note_ended(&self, ended: Result<(Id, ()), JoinError>) -> Result<(), Ended> {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
         let was_to_run = self.tasks.values().any(|task| task.id() == id) && !self.stop.is_cancelled();

@@ -16,7 +16,8 @@ use crate::{
     paths::flatten,
 };
 
-/// What is kept of a key beside its text, in bytes: a digest and a size, or a value's place, and its place in a map.
+/// The bytes that a key takes besides its text: a digest and a size, or the value's place, and its place in a
+/// map.
 pub(super) const KEY_BYTES: usize = 96;
 
 /// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
@@ -32,12 +33,12 @@ pub struct Content {
     pub type_: Option<String>,
     /// Whether it is immutable.
     pub immutable: bool,
-    /// The values of `data` and `binaryData`, by key. Of a kind without data, the JSON text of each leaf, by
-    /// its path ([`crate::paths`]).
+    /// The values of `data` and `binaryData`, by key. For kinds without `data`: the JSON text of each leaf,
+    /// by path ([`crate::paths`]).
     pub values: BTreeMap<String, Value>,
     /// The ClusterRole that a RoleBinding names.
     pub role: Option<Box<str>>,
-    /// Who keeps it, as far as it says.
+    /// Who manages the object, in words; `None` if its metadata names no controller or tool.
     pub keeper: Option<Box<str>>,
 }
 
@@ -45,12 +46,12 @@ pub struct Content {
 pub struct Value {
     /// The value itself, decoded where it was base64.
     pub bytes: Vec<u8>,
-    /// Whether it is in `binaryData`, or would have to be in a ConfigMap.
+    /// Whether the value is in `binaryData`, or would have to be there in a ConfigMap.
     pub binary: bool,
 }
 
 impl Content {
-    /// Bytes of keys, values and annotations, with what each takes beside its text.
+    /// Bytes of keys, values and annotations, with the overhead of each.
     pub(super) fn size(&self) -> usize {
         let values = self.values.iter().map(|(key, value)| key.len() + value.bytes.len() + KEY_BYTES);
         let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len() + KEY_BYTES);
@@ -105,7 +106,7 @@ pub(super) struct RawMeta {
 }
 
 impl RawMeta {
-    /// Who keeps the object, and its annotations without those that are left out.
+    /// Returns who manages the object, and its annotations without those that `is_left_out` selects.
     pub(super) fn keeper_and_annotations(
         self,
         is_left_out: fn(&str) -> bool,
@@ -117,7 +118,7 @@ impl RawMeta {
     }
 }
 
-/// Decodes an object as the API server writes it; `None` where it is no such object.
+/// Decodes an object as the API server writes it; `None` if the text is no such object.
 pub(crate) fn decode(kind: Kind, text: &str) -> Option<Content> {
     match kind.data() {
         Some(kind) => decode_data(kind, text),
@@ -131,7 +132,7 @@ fn decode_leaves(kind: Kind, text: &str) -> Option<Content> {
     };
     let metadata = RawMeta::deserialize(object.get("metadata")?).ok()?;
     let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
-    // A template may ask for the restarts of a workload; rules copy none.
+    // A template may set the restart annotation of a workload; rules never copy it.
     let (keeper, annotations) = metadata.keeper_and_annotations(|key| never_carried(key) && key != RESTART);
     let leaf = |(path, text): (String, String)| (path, Value { bytes: text.into_bytes(), binary: false });
     let values = flatten(&object).into_iter().map(leaf).collect();

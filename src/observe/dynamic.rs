@@ -1,5 +1,6 @@
-//! Watches the objects of one kind that is known at run time only, and that the API server may not serve: nobody else waits for
-//! it, and what templates have made stays as it is while its objects are not known.
+//! Watches the objects of one kind that is known at run time only. The API server may not serve the kind, so
+//! decisions about other kinds do not wait for it. While its objects are unknown, objects that templates have
+//! made stay as they are.
 
 use std::{collections::BTreeSet, pin::pin, sync::PoisonError, time::Duration};
 
@@ -23,23 +24,25 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// How soon to look again for a kind that is not served, or not to be listed, and to list it anew after its watch has failed.
+/// How soon to look again for a kind that is not served or cannot be listed, and to list it again after its
+/// watch has failed.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long a watch goes on that no template needs any more: a template that is deleted and created again finds it.
+/// How long a watch runs on after the last template that needs it is gone. A template that is deleted and
+/// created again finds the watch still running.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What is kept of the objects of such a kind.
+/// A set of objects of such a kind: how to list them, and which part of them the world keeps.
 pub(crate) trait Kept: Clone + Send + Sync + 'static {
     /// An object as the API server sends it.
     type Sent: Resource + Send;
-    /// What is kept of it.
+    /// An object reduced to the part that the world keeps.
     type Object: Send;
 
-    /// The kind, for people.
+    /// The kind, for messages.
     fn kind(&self) -> InstanceKind;
-    /// Its names in the API.
+    /// The names of the kind in the API.
     fn resource(&self) -> ApiResource;
-    /// Whether anything needs the objects. Until it does they are not watched, and nothing is kept of them afterwards.
+    /// Whether anything needs the objects. Objects that nothing needs are neither watched nor kept.
     fn is_needed(&self, world: &World) -> bool;
     /// Lists the objects of the kind and watches them, without end.
     fn events(
@@ -47,29 +50,30 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
         client: &Client,
         config: watcher::Config,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send;
-    /// The name of the object that has this metadata, as a change of it is told.
+    /// The key of the object that has this metadata.
     fn named(&self, meta: &ObjectMeta) -> Changed;
-    /// Reduces an object; `None` where it is none.
+    /// Reduces an object; `None` if its metadata is not that of an object of the kind.
     fn reduced(&self, sent: Self::Sent) -> Option<Self::Object>;
-    /// The same of an object.
+    /// The key of a reduced object.
     fn changed(&self, object: &Self::Object) -> Changed;
-    /// Whether the world has this very version of it.
+    /// Whether the world already has this version of the object.
     fn is_known(&self, object: &Self::Object, world: &World) -> bool;
-    /// Takes it into the world; returns whether that is news.
+    /// Stores the object in the world; returns whether that is news.
     fn put(&self, object: Self::Object, world: &mut World) -> bool;
-    /// Every object that the world has.
+    /// The keys of all objects that the world has.
     fn known(&self, world: &World) -> BTreeSet<Changed>;
-    /// Removes an object that is gone from the world.
+    /// Removes a deleted object from the world.
     fn forget(&self, changed: &Changed, world: &mut World);
     /// Whether the objects are known.
     fn read(&self, world: &World) -> InstancesRead;
-    /// Notes whether they are; returns whether that is news.
+    /// Notes whether the objects are known; returns whether that is news.
     fn set_read(&self, read: InstancesRead, world: &mut World) -> bool;
-    /// That whether they are known has changed.
+    /// The key of the change that [`set_read`](Self::set_read) makes.
     fn read_changed(&self) -> Changed;
 }
 
-/// Watches the objects of a kind while they are needed, until told to stop. After `relist`, everything is listed anew.
+/// Watches the objects of a kind while they are needed, until `stop`. After each `relist`, everything is
+/// listed again.
 pub(crate) async fn watch_kind<K: Kept>(
     client: Client,
     kept: K,
@@ -105,10 +109,10 @@ pub(crate) async fn watch_kind<K: Kept>(
     }
 }
 
-/// Waits until the templates of the world are such.
+/// Waits until `is_so` is true of the world. Looks again when a template changes.
 async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
     loop {
-        // What is told from here on ends the wait.
+        // Listens before it looks, so that no notification in between is lost.
         let told = observer.templates.notified();
         if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
@@ -128,8 +132,8 @@ async fn unneeded<K: Kept>(observer: &Observer, kept: &K) {
     }
 }
 
-/// Follows events, until it is not known any more what is there. Returns also when only a new list can tell that: nothing else says
-/// that a watch which has failed goes on.
+/// Follows events until the state of the objects is no longer known, and only a new list can show it. A watch
+/// that resumes after a failure does not report that it works.
 async fn follow<K: Kept>(
     client: &Client,
     config: watcher::Config,
@@ -153,7 +157,7 @@ async fn follow<K: Kept>(
         intake.observer.events.inc();
         let error = match event {
             Ok(event) => {
-                // A list of which a later page fails begins with a page that does not.
+                // The first pages of a list do not prove that the list works: a later page may fail.
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     health.works();
                 }
@@ -171,17 +175,17 @@ async fn follow<K: Kept>(
                 intake.set_read(InstancesRead::NotServed)
             }
             Some(403) => intake.set_read(InstancesRead::Failed(error.to_string())),
-            // The watch that follows by itself, or its list, tells what has happened meanwhile. A quiet watch does not say that it
-            // works, so after failures for a minute a new list has to.
+            // The watch resumes or lists again by itself, and so brings the missed changes. A quiet watch
+            // does not prove that it works, so after failures for a minute a new list is needed.
             Some(410) | None if goes_on(&error) && intake.is_listed() && !is_lasting => continue,
-            // The API server has not answered: it is not the objects of this kind that it fails at.
+            // The API server did not answer at all, so the failure is not specific to this kind.
             None if intake.is_known() && !is_undecodable(&error) => intake.doubt(),
             _ => intake.fail(error.to_string()),
         };
     }
 }
 
-/// What the API server has answered.
+/// The HTTP status code of the API server's answer; `None` if there was no valid answer.
 fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -192,7 +196,7 @@ fn code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// Whether the watch has ended on its way, so that another one begins where it was, or with a list.
+/// Whether a running watch was interrupted, so that the next one resumes where it was, or begins with a list.
 fn goes_on(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)) && !is_undecodable(error)
 }
@@ -222,7 +226,7 @@ impl<K: Kept> Intake<K> {
             }
             watcher::Event::InitDone => {
                 let unseen = std::mem::take(&mut self.unseen);
-                // Any of them may be the one without a name.
+                // Any unseen object may be the one without a name.
                 if !self.has_nameless {
                     unseen.iter().for_each(|changed| self.forget(changed));
                 }
@@ -276,7 +280,8 @@ impl<K: Kept> Intake<K> {
         self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets the objects if nothing needs them: a template that does is not rendered before they are listed.
+    /// Forgets the objects if nothing needs them. A template that needs them later is not rendered before
+    /// they are listed.
     fn let_go(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         if !self.kept.is_needed(&world) {
@@ -288,15 +293,15 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes that known objects may have been deleted, or changed: nothing is removed until they are listed anew. That asks for
-    /// nothing to be looked at.
+    /// Notes that known objects may have been deleted or changed: nothing is removed until they are listed
+    /// again. Queues no keys.
     fn doubt(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         self.kept.set_read(InstancesRead::Doubtful, &mut world);
     }
 
-    /// Notes that the objects cannot be read: at the first failure, that they may be others by now; when listing them anew fails,
-    /// too, that they are not known.
+    /// Notes that the objects cannot be read. After the first failure, the known objects may be out of date;
+    /// if the next list fails, too, they count as unknown.
     fn fail(&self, why: String) {
         match self.is_listed() {
             true => self.doubt(),
@@ -304,7 +309,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes whether the objects are known. What templates have made stays as it is while they are not.
+    /// Notes whether the objects are known. While they are not, objects that templates have made stay as they
+    /// are.
     fn set_read(&self, read: InstancesRead) {
         if self.read() == read {
             return;

@@ -14,10 +14,10 @@ use crate::{
     names::Kind,
 };
 
-/// The fingerprint of an object in JSON; `None` where the text is no such object.
+/// Returns the fingerprint of an object in JSON; `None` if the text is no object of the kind.
 pub(super) fn fingerprint(kind: Kind, text: &[u8], key: &DigestKey) -> Option<Fingerprint> {
     let Some(kind) = kind.data() else {
-        // Such an object is small.
+        // Objects without `data` are small.
         return Some(decode(kind, std::str::from_utf8(text).ok()?)?.fingerprint(key));
     };
     serde_json::Deserializer::from_slice(text).deserialize_map(Object { kind, key }).ok()

@@ -1,5 +1,6 @@
-//! The objects of a kind that is known at run time only: the metadata of those that bear our labels, and where rules copy the kind, of
-//! all. They are watched from the start, whether anything declares the kind or not.
+//! Watches the metadata of objects of a kind that is known at run time only: of all objects if rules copy the
+//! kind, else of objects with our labels. The watch runs from the start, even if nothing declares objects of
+//! the kind.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use crate::{
     plan::{Changed, unread},
 };
 
-/// All such objects of a kind.
+/// The watched objects of one such kind.
 #[derive(Clone)]
 pub(crate) struct DeclaredOf(pub(crate) Kind);
 
@@ -40,7 +41,7 @@ impl Kept for DeclaredOf {
         self.0.resource().into()
     }
 
-    /// Objects of templates that are gone are found by their labels, so that they are removed.
+    /// Always true: the watch finds objects whose template is gone by their labels, so that they are removed.
     fn is_needed(&self, _: &World) -> bool {
         true
     }
@@ -92,7 +93,7 @@ impl Kept for DeclaredOf {
         world.granted_read(self.0)
     }
 
-    /// Without its definition there is no object of a kind.
+    /// Forgets all objects if the kind is not served: without its definition, a kind has no objects.
     fn set_read(&self, read: InstancesRead, world: &mut World) -> bool {
         if read == InstancesRead::NotServed {
             let gone: Vec<_> = self.known(world).into_iter().collect();

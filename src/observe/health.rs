@@ -1,5 +1,5 @@
-//! Whether a list or watch works. One that has failed for a minute is loud: in `/readyz`, in a metric, and in the statuses of what it
-//! hides.
+//! The health of a list and of the watch that follows it. After a minute of failures, `/readyz`, a metric,
+//! and the statuses of affected objects report them.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
     plan::Changed,
 };
 
-/// How long a list or watch fails before people are told.
+/// How long a list or watch may fail before the failure is reported.
 const LASTING: Duration = Duration::from_secs(60);
-/// Failures that lie further apart have nothing to do with each other: a watch that works and brings nothing says so in no other way.
-/// Each attempt ends within half a minute, and the next one begins within another.
+/// Failures that lie further apart are unrelated: a watch that works and brings no event shows in no other
+/// way that it works. Each attempt ends within half a minute, and the next one begins within another half.
 const APART: Duration = Duration::from_secs(90);
 
-/// The failures of one list, and of the watch that goes on from it.
+/// The failures of one list, and of the watch that follows it.
 pub(crate) struct Health {
     observer: Observer,
     list: ListName,
@@ -33,12 +33,12 @@ struct Trouble {
 }
 
 impl Health {
-    /// Of a list that has not failed.
+    /// The health of a list that has not failed.
     pub(crate) fn new(observer: Observer, list: ListName) -> Self {
         Self { observer, list, trouble: None }
     }
 
-    /// Notes that it brought something.
+    /// Notes that the list or watch has brought something.
     pub(crate) fn works(&mut self) {
         if self.trouble.take().is_some_and(|trouble| trouble.is_told) {
             tracing::info!(list = %self.list, "what could not be read is read again");
@@ -46,7 +46,7 @@ impl Health {
         }
     }
 
-    /// Notes that it failed; returns whether it has done so for long.
+    /// Notes a failure; returns whether the failures have lasted for a minute.
     pub(crate) fn fails(&mut self, why: &str) -> bool {
         let now = Instant::now();
         let begun = || Trouble { first: now, last: now, since: Timestamp::now(), is_told: false };
@@ -70,7 +70,7 @@ impl Health {
     }
 }
 
-/// A watch that ends, since nothing needs it, fails no more.
+/// A watch that ends because nothing needs it no longer counts as failing.
 impl Drop for Health {
     fn drop(&mut self) {
         self.works();

@@ -1,4 +1,5 @@
-//! Whether the API server serves a kind that is known at run time only as it is granted: by this plural, and in namespaces.
+//! Checks that the API server serves a kind that is known at run time only as the chart names it: under this
+//! plural, and in namespaces.
 
 use std::time::Duration;
 
@@ -6,11 +7,12 @@ use kube::{Client, api::ApiResource};
 
 use crate::model::InstancesRead;
 
-/// How long the API server may take to say which kinds it serves.
+/// How long the API server may take to name the kinds that it serves.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why the objects of a kind cannot be watched, if the API server says so before. It answers a list of objects that are in no
-/// namespace, or of those of another kind, like any other. `None` also where it does not answer: then the list tells.
+/// Returns why the objects of a kind cannot be watched, judging by the published API resources. A list does
+/// not show the reason: the API server also lists cluster-scoped objects, and objects of another kind. `None`
+/// also if the API server does not answer; then the list shows the error.
 pub(crate) async fn hindered(client: &Client, kind: &ApiResource) -> Option<InstancesRead> {
     let served = async {
         match &*kind.group {

@@ -1,4 +1,4 @@
-//! The webhook configurations in the cluster, of every writer.
+//! Reads our webhook configurations from the cluster, also if another tool has written them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::hooks::NAME;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Both webhook configurations of ours, as read.
+/// Our two webhook configurations, as read.
 #[derive(Debug)]
 pub(crate) struct LiveHooks {
     /// The validating configuration, if there is one.
@@ -46,7 +46,7 @@ pub(crate) enum LiveHooksError {
     Api {
         /// Kind of the configuration.
         kind: String,
-        /// What the API server or the client reported.
+        /// The error of the API server or the client.
         #[source]
         source: Box<kube::Error>,
     },
@@ -59,7 +59,7 @@ pub(crate) enum LiveHooksError {
 }
 
 impl LiveHooksError {
-    /// Whether this process lacks the right to read them.
+    /// Whether this process lacks the right to read the configurations.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Api { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 403))
     }

@@ -1,4 +1,4 @@
-//! The objects of a kind that templates are rendered for. They are watched while there is such a template.
+//! The objects of a kind that templates are rendered for. They are watched while such a template exists.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) fn resource(kind: &TemplateKind) -> ApiResource {
     }
 }
 
-/// The objects of a kind.
+/// The API of the objects of a kind, in all namespaces.
 pub(crate) fn api(client: &Client, kind: &TemplateKind) -> Api<Decoded<DynamicObject>> {
     Api::all_with(client.clone(), &resource(kind))
 }

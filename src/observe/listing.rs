@@ -1,4 +1,4 @@
-//! Lists one kind once, in pages, for a command that reads once and ends.
+//! Lists one kind once, in pages, for commands that read the cluster once.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -24,10 +24,10 @@ use crate::{
 
 /// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
 const PAGE: u32 = 500;
-/// How often a list is started again after its continue token has expired.
+/// The most attempts at a list whose continue token expires.
 const TRIES: usize = 3;
 
-/// What can be listed.
+/// A type that can be listed.
 trait Listed: Clone + std::fmt::Debug + DeserializeOwned {}
 
 impl<K: Clone + std::fmt::Debug + DeserializeOwned> Listed for K {}
@@ -40,7 +40,7 @@ pub(crate) enum ListError {
     Refused {
         /// The resource to list.
         resource: String,
-        /// In which namespace, or in all, in words.
+        /// `namespace NAME`, or `all namespaces`.
         scope: String,
         /// The API server's message.
         message: String,
@@ -80,7 +80,7 @@ pub(crate) async fn list<W: Watched>(
     all(Api::all(client.clone()), "all namespaces", fields).await
 }
 
-/// The same in one namespace.
+/// Lists the objects of a kind in one namespace that this field selector matches.
 ///
 /// # Errors
 /// The API server refused, or did not answer.
@@ -95,7 +95,7 @@ where
     all(Api::namespaced(client.clone(), namespace), &format!("namespace {namespace}"), fields).await
 }
 
-/// The facts of a namespace; `None` where it does not exist.
+/// Returns the facts of a namespace; `None` if it does not exist.
 ///
 /// # Errors
 /// The API server refused, or did not answer.
@@ -132,7 +132,8 @@ pub(crate) async fn list_instances(
     Ok(listed.into_iter().map(|object| object.map(|object| Instance::new(&kind.kind, object))).collect())
 }
 
-/// Lists the objects of a kind, known at run time only, that templates declare, or somebody marked so; in one namespace or in all.
+/// Lists objects of a kind that is known at run time only, in one namespace or in all: all objects if rules
+/// copy the kind, else objects with our labels.
 ///
 /// # Errors
 /// The API server refused, or did not answer.

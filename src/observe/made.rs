@@ -1,5 +1,5 @@
-//! Objects that templates have made, whole, for expressions that read them; and the pods of workloads among them. Nothing of it
-//! is kept longer than for one rendering.
+//! Reads whole objects that templates have made, and the pods of workloads among them, for expressions. No
+//! object stays in memory for longer than one rendering.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::{decoded::Decoded, names::ObjectKey};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How many pods of a workload expressions see at most.
+/// The most pods of a workload that expressions see.
 const MOST_PODS: usize = 500;
-/// How many bytes these pods have at most, as JSON. Anybody who may create pods in the namespace makes them as large as the API
-/// server takes, and gives them labels that the selector finds.
+/// The most bytes of these pods together, as JSON. Anybody who may create pods in the namespace can make them
+/// as large as the API server accepts, with labels that the selector matches.
 const MOST_BYTES: usize = 4 << 20;
-/// How many pods a page has at most.
+/// The most pods on a page.
 const PAGE: u32 = 100;
 
 /// Why an object or its pods could not be read.
@@ -40,10 +40,10 @@ pub(crate) enum ReadError {
     TooLarge(ObjectKey),
 }
 
-/// The object with this UID; `None` where there is none.
+/// Returns the object with this UID; `None` if there is none.
 ///
 /// # Errors
-/// The API server did not give it.
+/// The API server did not return it.
 pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Result<Option<Value>, ReadError> {
     let resource = key.kind.resource().into();
     let api = Api::<Decoded<DynamicObject>>::namespaced_with(client.clone(), &key.namespace, &resource);
@@ -53,11 +53,11 @@ pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Resul
     Ok(found.and_then(|object| serde_json::to_value(object).ok()))
 }
 
-/// The pods that a workload's selector finds, but for those that are being deleted; the first 500, without
-/// managedFields, which expressions do not see.
+/// Returns the first 500 pods that a workload's selector matches, without pods that are being deleted, and
+/// without managedFields, which expressions do not see.
 ///
 /// # Errors
-/// The API server gave no list, or the pods are too large.
+/// The API server did not return the list, or the pods are too large.
 pub(crate) async fn pods(
     client: &Client,
     key: &ObjectKey,

@@ -1,5 +1,5 @@
 //! Reads the API server into the [`World`](crate::model::World): watches, and content reduced to digests.
-//! Nothing here writes to the API server, and nothing here decides.
+//! This module neither writes to the API server nor makes decisions.
 
 pub(crate) mod content;
 mod content_cache;

@@ -1,8 +1,8 @@
-//! Certificates that somebody else maintains, in a directory: a mounted Secret of type `kubernetes.io/tls`.
+//! Certificates that another tool maintains, in a directory: a mounted Secret of type `kubernetes.io/tls`.
 //!
 //! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it. The files
-//! keep their names, and a watch on them would notice nothing, so they are read again each time and compared
-//! by content.
+//! keep their names, so a watch on them would notice nothing. They are read again each time and compared by
+//! content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 const CHAIN: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const AUTHORITIES: &str = "ca.crt";
-/// A swap between two reads happens once; several in a row mean that somebody writes all the time.
+/// A swap can interrupt one read; several interrupted reads in a row mean that somebody writes all the time.
 const TRIES: usize = 3;
 
 /// Why nothing usable is mounted. Messages never quote a key.
@@ -28,7 +28,7 @@ pub(crate) enum MountError {
     Read {
         /// The path of the file that was read.
         path: PathBuf,
-        /// The files that are read with it.
+        /// The files that the mounted Secret needs.
         needed: String,
         /// The operating system's error.
         source: std::io::Error,
@@ -38,7 +38,7 @@ pub(crate) enum MountError {
     Certificate {
         /// The path of the file that was read.
         path: PathBuf,
-        /// What is wrong with its content.
+        /// The error in the file's content.
         source: CertError,
     },
 }
@@ -47,7 +47,7 @@ pub(crate) enum MountError {
 pub(crate) struct Mounted {
     /// The content of `tls.crt`.
     pub chain_pem: String,
-    /// The same, decoded; the first one is the leaf.
+    /// The certificates of `tls.crt`; the first one is the leaf.
     pub chain: Vec<Certificate>,
     /// The content of `tls.key`, not decoded.
     pub key: PrivateKeyPem,
@@ -55,7 +55,7 @@ pub(crate) struct Mounted {
     pub authorities: Vec<Certificate>,
 }
 
-/// Reads all three files in one version.
+/// Reads all three files, in the same version.
 ///
 /// # Errors
 /// A file is missing, or contains no certificate.
@@ -69,7 +69,7 @@ pub(crate) fn pair(dir: &Path) -> Result<Mounted, MountError> {
     })
 }
 
-/// A mounted certificate whose callers trust its authority anyway, such as a browser's.
+/// A mounted certificate without `ca.crt`: its callers, such as browsers, already trust its authority.
 pub(crate) struct Served {
     /// The content of `tls.crt`.
     pub chain_pem: String,
@@ -79,7 +79,7 @@ pub(crate) struct Served {
     pub key: PrivateKeyPem,
 }
 
-/// Reads certificate and key in one version.
+/// Reads certificate and key, in the same version.
 ///
 /// # Errors
 /// A file is missing, or contains no certificate.
@@ -103,7 +103,7 @@ pub(crate) fn authorities(dir: &Path) -> Result<Vec<Certificate>, MountError> {
 /// Checks that a client that trusts these authorities accepts this chain for this name at `now`.
 ///
 /// # Errors
-/// Why the client does not.
+/// The client rejects the chain, for this reason.
 pub(crate) fn accepts(
     authorities: &[Certificate],
     chain: &[Certificate],
@@ -112,7 +112,7 @@ pub(crate) fn accepts(
 ) -> Result<(), String> {
     let Some((leaf, others)) = chain.split_first() else { return Err("no certificate".into()) };
     if authorities.contains(leaf) {
-        return Ok(()); // it vouches for itself, which the API server takes too
+        return Ok(()); // a leaf that is trusted itself; the API server accepts it, too
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities.iter().map(|authority| authority.der().clone()));
@@ -126,7 +126,7 @@ pub(crate) fn accepts(
     accepted.map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads these files in one version: again, if the version changes meanwhile.
+/// Reads these files in the same version. Tries again if the version changes meanwhile.
 fn texts<const N: usize>(dir: &Path, names: [&str; N]) -> Result<[String; N], MountError> {
     let mut tried = read_all(&version(dir), dir, names);
     for _ in 1..TRIES {

@@ -1,5 +1,5 @@
-//! Polls one namespace, where the account may not watch all of them: a Role in the namespace can give the
-//! right to `get` it, but not to watch it.
+//! Polls one namespace, if the account may not watch all of them: a Role in the namespace can grant `get` on
+//! the namespace, but not `watch`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     model::{NamespaceRead, Store},
 };
 
-/// How soon a changed label is noticed.
+/// How often the namespace is read: this is the delay until a changed label is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a namespace again and again, until told to stop.
+/// Reads a namespace again and again, until `stop`.
 pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, stop: CancellationToken) {
     let api: Api<Decoded<Namespace>> = Api::all(client);
     let mut told = None;
@@ -42,7 +42,7 @@ pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, st
                 observer.look(&place, NamespaceRead::Refused(Store::Namespaces, status.message.clone()));
                 Some(status.message.clone())
             }
-            // What was read before is still the best that we know.
+            // The facts that were read before are still the best that we know.
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer in {TIMEOUT:?}")),
         };

@@ -1,4 +1,4 @@
-//! Where watches write: the world, and the queue of keys to look at again.
+//! The target of all watches: the world, and the queue of keys to look at again.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     plan::{Changed, Key, affected, needed, needed_by},
 };
 
-/// Where watches write: the world, and the queue of keys to look at again.
+/// The target of all watches: the world, and the queue of keys to look at again.
 #[derive(Clone)]
 pub struct Observer {
     /// The world that watches write.
@@ -26,31 +26,34 @@ pub struct Observer {
     pub requests: Arc<dyn Requests>,
     /// Counts events, including errors.
     pub events: Counter,
-    /// Told when a template comes, changes or goes: what is watched for templates alone depends on that.
+    /// Notified when a template is created, changed or deleted: some watches run only while templates need
+    /// them.
     pub templates: Arc<Notify>,
 }
 
-/// What was listed anew: the objects of a store, in one namespace or in all.
+/// A new list that is complete: all objects of a store, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The store.
     pub store: Store,
-    /// The only namespace that the list was of.
+    /// The only namespace of the list; `None`: all namespaces.
     pub place: Option<Arc<str>>,
 }
 
 /// Accepts keys to be looked at.
 pub trait Requests: Send + Sync {
-    /// Asks to look at these keys soon, because of this change.
+    /// Queues these keys because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Says that every store is complete and one of them was just listed. Objects that appeared or
-    /// disappeared unnoticed before are only found by looking at what is in it or should be; `None` stands for everything.
+    /// Reports that every store is complete, and that one of them was just listed. Only a look at everything
+    /// that the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
+    /// everything.
     fn complete(&self, listed: Option<Listed>);
-    /// Says that ConfigMaps or Secrets of further namespaces are to be watched.
+    /// Reports that ConfigMaps or Secrets of further namespaces must be watched.
     fn widened(&self) {}
 }
 
-/// The definition that the objects of a store go with, where copies outlive it.
+/// Returns the CustomResourceDefinition of a store whose objects have copies: its deletion must not delete
+/// the copies.
 pub(super) fn definition_name(store: Store) -> Option<&'static str> {
     match store {
         Store::CopyratorRules => Some(RULES),
@@ -71,7 +74,7 @@ impl Observer {
         };
         let changed = object.changed();
         self.take_back(&changed);
-        // Each list reports everything once more.
+        // Each list brings every object again.
         if object.is_known(&self.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
@@ -79,7 +82,7 @@ impl Observer {
         self.change(&changed, put);
     }
 
-    /// Notes that an object cannot be read. What is known of it stays.
+    /// Notes that an object cannot be read. The facts of its last readable version stay.
     pub(super) fn leave_out(&self, changed: &Changed, left: &Unreadable) {
         let Some(object) = changed.unread_object().filter(|_| left.metadata.name.is_some()) else {
             return tracing::error!(
@@ -103,7 +106,7 @@ impl Observer {
         }
     }
 
-    /// Notes that an object is read again, or is gone.
+    /// Clears the note that an object cannot be read: the object was read again, or is gone.
     pub(super) fn take_back(&self, changed: &Changed) {
         let is_none = |world: &World| world.unreadable().next().is_none();
         if is_none(&self.world.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -123,14 +126,14 @@ impl Observer {
         });
     }
 
-    /// Every known object of the kind, and every one that cannot be read; in one namespace only, if given.
+    /// Every known object of the kind, and every one that cannot be read; in `place` only, if given.
     pub(super) fn known<W: Watched>(&self, place: Option<&str>) -> BTreeSet<Changed> {
         let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
         let is_here = |changed: &Changed| place.is_none() || changed.namespace() == place;
         known.into_iter().filter(is_here).collect()
     }
 
-    /// Notes the result of reading one kind in one namespace.
+    /// Notes the result of reading one kind in one namespace, or the namespace itself.
     pub(super) fn look(&self, place: &Arc<str>, look: NamespaceRead) {
         let is_list = matches!(look, NamespaceRead::Listed(_));
         let was_complete = self.world.read().unwrap_or_else(PoisonError::into_inner).is_complete();
@@ -157,8 +160,8 @@ impl Observer {
         }
     }
 
-    /// Completes a list. Objects that were not in it were deleted unnoticed (kubert's index loses such
-    /// deletions when a list is interrupted; here only a complete list says that something is gone).
+    /// Completes a list. Objects that the list lacks were deleted unnoticed (kubert's index loses such
+    /// deletions when a list is interrupted; here only a complete list removes objects).
     ///
     /// Objects were taken in as they came. Keeping the whole list until here cost 20 MB for 28,000 objects
     /// (measured), most of which the heap never gave back.
@@ -191,7 +194,7 @@ impl Observer {
             }
             world.is_complete()
         };
-        // Such a list brings names, and no object.
+        // A list of labelled objects brings names only.
         let brings_nothing = was_complete && matches!(watch, Some(DataWatch::Labelled(..)));
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
         if complete && !brings_nothing {
@@ -200,12 +203,13 @@ impl Observer {
         }
     }
 
-    /// Notes that these watches have ended, since nothing needs them. Where nothing else was to be listed, everything is looked at.
+    /// Notes that these watches have ended, since nothing needs them. If only their lists were missing, the
+    /// world is complete now, and everything is looked at.
     pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
             let was_complete = world.is_complete();
-            // Something may have come to need one of them meanwhile.
+            // Another object may need one of these watches by now.
             let needed = needed(&world);
             world.leave_data(ended, needed);
             world.is_complete() && !was_complete
@@ -215,13 +219,13 @@ impl Observer {
         }
     }
 
-    /// Whether namespaces are watched one by one because this process may look at no others.
+    /// Whether namespaces are watched one by one because this process may not read all of them.
     pub(super) fn looks_at_some(&self) -> bool {
         self.world.read().unwrap_or_else(PoisonError::into_inner).namespace_scope().is_some()
     }
 
-    /// Makes one change, and asks before and after it which keys must be looked at again. What it needs besides is unknown from this
-    /// moment on, and not missing.
+    /// Makes one change, and queues the keys that it affects, both before and after the change. Objects that
+    /// the change needs and that no watch covers count as unknown from this moment on, not as missing.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         self.make(changed, make);
         if matches!(changed, Changed::Template(_)) {
@@ -231,7 +235,7 @@ impl Observer {
 
     fn make(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-        // What says that it has not begun is looked at all the same.
+        // A failing list is reported even before every store is listed.
         let is_looked_at = world.has_begun() || matches!(changed, Changed::Lists);
         let keys = is_looked_at.then(|| affected(&world, changed));
         let is_news = make(&mut world);
@@ -239,7 +243,7 @@ impl Observer {
             let needed = needed_by(&world, changed);
             world.widen_data(&needed)
         };
-        // Others may read the world from here on.
+        // Other tasks may read the world from here on.
         let world = RwLockWriteGuard::downgrade(world);
         if is_wider {
             self.requests.widened();

@@ -1,5 +1,5 @@
-//! Objects with their content, page by page: copies for the sweep, which compares each with its source, and
-//! objects that policies judge.
+//! Reads objects with their content, page by page: copies for the sweep, which compares each one with its
+//! source, and objects for policies to judge.
 
 use kube::{
     Client,
@@ -50,10 +50,11 @@ struct Name {
     name: String,
 }
 
-/// At most this many copies of one kind, from where the last page ended; in one namespace or in all.
+/// Reads a page of at most `most` copies of one kind, in one namespace or in all. `from` is the token of the
+/// last page.
 ///
 /// # Errors
-/// The API server did not give it in time; 410 where the last page is too old.
+/// The API server did not return the page in time; 410 if the token is too old.
 pub(crate) async fn page(
     client: &Client,
     kind: Kind,
@@ -81,7 +82,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Bytes of all objects together.
+    /// Bytes of all objects together, with the JSON around them.
     pub(crate) fn size(&self) -> u64 {
         self.text.len() as u64
     }
@@ -97,11 +98,11 @@ impl Objects {
     }
 }
 
-/// A page of the objects of one kind, for policies to judge. It includes the Secret types that watches leave
-/// out, since a writer chooses the type.
+/// Reads a page of the objects of one kind, for policies to judge. It includes the Secret types that watches
+/// leave out, since a writer chooses the type.
 ///
 /// # Errors
-/// The API server did not give it in time; 410 where the last page is too old.
+/// The API server did not return the page in time; 410 if the token is too old.
 pub(crate) async fn listed(
     client: &Client,
     kind: PolicyKind,

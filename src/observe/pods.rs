@@ -38,7 +38,7 @@ pub(crate) enum PodsError {
     /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
-    /// The workload has no selector that the API server takes, or a longer one than is kept.
+    /// The workload has no valid selector, or one that is too long to be kept.
     #[error("cannot select pods: the workload has no valid spec.selector, or one that is longer than 8 KiB")]
     NoSelector,
     /// The API server refused, or could not be reached.
@@ -174,7 +174,7 @@ struct Condition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
-    /// A text, since whoever may write a pod's status writes times that we cannot express.
+    /// Kept as text, since a writer of pod statuses can write times that `Timestamp` cannot express.
     last_transition_time: Option<String>,
 }
 
@@ -199,8 +199,8 @@ struct Waiting {
 }
 
 impl Container {
-    /// The kubelet waits longer and longer before it restarts a container. Between two waits, only the count
-    /// shows the crash loop.
+    /// Whether the container is in a crash loop. The kubelet waits longer and longer before it restarts a
+    /// container; between two waits, only the restart count shows the crash loop.
     fn is_crashing(&self) -> bool {
         let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
         waiting == Some("CrashLoopBackOff") || (!self.ready && self.restart_count >= CRASHES)
@@ -239,8 +239,9 @@ impl Object {
     }
 }
 
-/// The workload behind an owner. A Deployment names its ReplicaSets after itself and the template's hash, so
-/// ReplicaSets need not be watched. A ReplicaSet without such a hash belongs to no workload that we know.
+/// Returns the workload behind an owner. A Deployment names its ReplicaSets after itself and the template's
+/// hash, so ReplicaSets need not be watched. A ReplicaSet without such a hash belongs to no workload that we
+/// know.
 fn workload(owner: &OwnerReference, metadata: &Metadata) -> Option<WorkloadKey> {
     if !owner.api_version.starts_with("apps/") {
         return None;

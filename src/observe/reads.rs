@@ -1,4 +1,4 @@
-//! What cannot be read, in numbers.
+//! Metrics of unreadable objects, and of failing lists and watches.
 
 use std::{
     fmt::Error,
@@ -13,8 +13,8 @@ use prometheus_client::{
 
 use crate::model::World;
 
-/// Shows how many objects cannot be read, and how many lists and watches have failed for a minute. No name is a label: their number has
-/// no bound.
+/// Collects how many objects cannot be read, and how many lists and watches have failed for a minute. No
+/// label of these metrics holds a name, since the number of names has no bound.
 #[derive(Debug)]
 pub(crate) struct Reads(pub(crate) Arc<RwLock<World>>);
 

@@ -1,7 +1,7 @@
-//! Whether the API server's definitions have all fields that this build knows. The API server silently drops
-//! fields that its definitions lack: a rule would be stored without the field that makes it safe, and a
-//! status would be written again and again. This reads the published schema, which everybody may read, so it
-//! needs no right to definitions.
+//! Checks that the API server's definitions have all fields that this build knows. The API server silently
+//! drops fields that its definitions lack: it would store a rule without the field that makes the rule safe,
+//! and Copyrator would write a status again and again. This module reads the published schema, which every
+//! account may read, so it needs no right to definitions.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const VERSION: &str = "v1alpha1";
 /// How many fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// Why the published schema is not known.
+/// Why the published schema could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServedError {
     /// The API server did not answer in time.
@@ -24,16 +24,16 @@ pub(crate) enum ServedError {
     /// The API server refused, or publishes no schema.
     #[error("cannot read the published schema of {GROUP}/{VERSION}")]
     Failed(#[source] Box<kube::Error>),
-    /// The path of the schema makes no valid request.
+    /// The path of the schema gives no valid request.
     #[error("cannot ask for the published schema of {GROUP}/{VERSION}")]
     Request(#[source] http::Error),
 }
 
-/// The fields that the definitions lack, in a sentence with the way out; `None` where the definitions are as
+/// Returns the fields that the definitions lack, in a sentence with the fix; `None` if the definitions are as
 /// new as this build, or newer.
 ///
 /// # Errors
-/// The published schema is not known.
+/// The published schema could not be read.
 pub(crate) async fn older_definitions(client: &Client) -> Result<Option<String>, ServedError> {
     let path = format!("/openapi/v3/apis/{GROUP}/{VERSION}");
     let request = http::Request::get(path).body(Vec::new()).map_err(ServedError::Request)?;

@@ -28,29 +28,29 @@ use crate::{
     plan::Changed,
 };
 
-/// How soon a refused watch is tried again.
+/// How soon a refused watch is started again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 /// How soon a failed watch of one of our own kinds is started again. If its definition was deleted and
 /// created again, rules are then known within seconds.
 const FAILED_AGAIN: Duration = Duration::from_secs(2);
-/// The longest pause before a list is begun anew that could not be decoded.
+/// Longest pause before a list that could not be decoded is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How soon to look again for the definition of templates, which an install of an earlier version lacks.
 const ABSENT_AGAIN: Duration = Duration::from_secs(30);
 /// How long reading a definition may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was found of a definition.
+/// The state of a CustomResourceDefinition.
 enum Found {
     There,
     Absent,
-    /// It need not be read.
+    /// This process need not read the definition.
     Unread,
 }
 
-/// Watches one kind until told to stop. After `relist`, the watch is dropped and started again, to find what
-/// it missed (a watch can stay silent after an etcd restore). Each kind does so at another time, since a list
-/// takes memory. `place` is the namespace that `api` is limited to, where namespaces are watched one by one.
+/// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find what it
+/// missed (a watch can stay silent after an etcd restore). Each kind is listed at another time, since a list
+/// takes memory. `place` is the namespace that `api` is limited to, if namespaces are watched one by one.
 pub(crate) async fn watch<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -79,16 +79,16 @@ pub(crate) async fn watch<W: Watched>(
     }
 }
 
-/// What one list and watch after the other came to.
+/// State that outlives a single list and watch of the kind.
 struct Course {
     /// The last error that was logged.
     told: Option<String>,
     health: Health,
-    /// How long to pause before what could not be decoded is listed anew.
+    /// The pauses before a list that could not be decoded is started again.
     backoff: watcher::DefaultBackoff,
 }
 
-/// Reads the definition of what is listed first, then follows the watch. Returns how long to pause.
+/// Reads the kind's definition, then follows the watch. Returns the pause before the next attempt.
 async fn begin<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -101,7 +101,7 @@ async fn begin<W: Watched>(
                 intake.end_without_any();
                 return ABSENT_AGAIN;
             }
-            // Listed now, in the moment in which the definition comes back, it would be listed under none.
+            // A list that runs while the definition comes back would be a list under no definition.
             Ok(Found::Absent) => {
                 intake.fail(format!("CustomResourceDefinition {name} is gone"), course);
                 return FAILED_AGAIN;
@@ -116,9 +116,10 @@ async fn begin<W: Watched>(
     follow(api, config, intake, course).await
 }
 
-/// Follows events. Returns, with the time to pause, when only a new list can tell the state: after a refusal
-/// in a single namespace, after an event that cannot be decoded at all, which the watch would meet again, after failures for a minute,
-/// and after a failed watch of one of our own kinds, since the last thing it reported may have been the deletion of its definition.
+/// Follows events until only a new list can show the state. Returns the pause before that list. The reasons
+/// are: a refusal in a single namespace; an event that cannot be decoded at all, which the watch would meet
+/// again; failures for a minute; a failed watch of one of our own kinds, since its last event may have come
+/// from the deletion of the kind's definition.
 async fn follow<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -137,7 +138,7 @@ async fn follow<W: Watched>(
                 if is_through {
                     course.told = None;
                 }
-                // A list of which a later page fails begins with a page that does not.
+                // The first pages of a list do not prove that the list works: a later page may fail.
                 if !is_listing {
                     course.health.works();
                 }
@@ -163,8 +164,8 @@ async fn follow<W: Watched>(
     FAILED_AGAIN
 }
 
-/// Whether what came of a list or watch was not as an API server writes it. The items of lists and the objects of events are decoded one
-/// by one, so that none of them is the cause.
+/// Whether the answer to a list or watch is not what an API server writes. A single object cannot be the
+/// cause: items of lists and objects of events are decoded one by one.
 pub(super) fn is_undecodable(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -172,7 +173,7 @@ pub(super) fn is_undecodable(error: &watcher::Error) -> bool {
         | watcher::Error::WatchFailed(error) => {
             match error {
                 kube::Error::SerdeError(_) | kube::Error::LinesCodecMaxLineLengthExceeded => true,
-                // kube takes any JSON object that is no event for a status: one that says nothing.
+                // kube decodes any JSON object that is no event as a status, here with code 0.
                 kube::Error::Api(status) => status.code == 0,
                 _ => false,
             }
@@ -201,30 +202,30 @@ pub struct Intake<W> {
     observer: Observer,
     /// The only namespace of this watch, where namespaces are watched one by one.
     place: Option<Arc<str>>,
-    /// Objects that were known when a list began and have not appeared in it so far. At its end, those were
-    /// deleted unnoticed.
+    /// Objects that were known when a list began and have not appeared in it so far. At the end of the list,
+    /// these objects were deleted unnoticed.
     unseen: BTreeSet<Changed>,
     /// Whether the list brought an object that does not even have a name.
     has_nameless: bool,
-    /// The definition under which rules are listed.
+    /// The definition of the kind at the beginning of the list.
     definition: Option<Definition>,
     kind: PhantomData<fn(W)>,
 }
 
 impl<W: Watched> Intake<W> {
-    /// For a watch that has not reported anything yet.
+    /// Creates the intake of a watch that has not reported anything yet.
     pub fn new(observer: Observer) -> Self {
         Self::within(observer, None)
     }
 
-    /// The same, for a watch of one namespace, if one is given.
+    /// Creates the intake of a watch of one namespace, if one is given.
     pub fn within(observer: Observer, place: Option<Arc<str>>) -> Self {
         let unseen = BTreeSet::new();
         Self { observer, place, unseen, has_nameless: false, definition: None, kind: PhantomData }
     }
 
     /// Notes that known objects may have been deleted: nothing is removed until the next list is complete.
-    /// Logs an error once.
+    /// Logs an error only when it changes.
     fn fail(&self, error: String, course: &mut Course) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         world.begin_doubt(W::STORE, self.place.clone());
@@ -237,12 +238,14 @@ impl<W: Watched> Intake<W> {
         course.told = Some(error);
     }
 
-    /// Reads the definition of what will be listed, if this process manages copies and may read definitions. If it is still the
-    /// same when something is removed, it was the same all the time.
+    /// Reads the definition of the kind before it is listed, if this process manages copies and may read
+    /// definitions. If the definition is still the same when something is removed, it was the same all the
+    /// time.
     ///
     /// # Errors
-    /// The API server did not say. An API server that has just started refuses what it allows a second later: to list without
-    /// a definition after such a refusal would mean that nothing is removed before the next list, hours later.
+    /// The API server refused or did not answer. An API server that has just started refuses requests that it
+    /// allows a second later. A list without a definition would then block all removals until the next list,
+    /// hours later.
     async fn look_at_definition(&mut self, client: kube::Client, name: &str) -> Result<Found, String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -260,8 +263,8 @@ impl<W: Watched> Intake<W> {
         Ok(Found::There)
     }
 
-    /// The kind is not served: there is no object of it. Whether that means that objects were deleted is seen when something
-    /// is to be removed.
+    /// Completes the empty list of a kind that is not served. Whether its objects were really deleted is
+    /// checked before a removal.
     fn end_without_any(self) {
         let known = self.observer.known::<W>(None);
         let is_listed = {
@@ -269,7 +272,7 @@ impl<W: Watched> Intake<W> {
             world.end_doubt(W::STORE, None);
             world.unlisted().all(|store| store != W::STORE)
         };
-        // Completing it looks at everything.
+        // Completing a list makes the planner look at everything.
         if !is_listed || !known.is_empty() {
             self.observer.complete::<W>(None, known, None);
         }
@@ -280,7 +283,7 @@ impl<W: Watched> Intake<W> {
         let place = self.place.as_ref().filter(|_| self.observer.looks_at_some());
         let (Some(place), Some(why)) = (place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
-        // What cannot be read is left alone anyway.
+        // Objects of a namespace that cannot be read are left alone anyway.
         world.end_doubt(W::STORE, self.place.clone());
         drop(world);
         self.observer.look(place, NamespaceRead::Refused(W::STORE, why.to_owned()));
@@ -301,7 +304,7 @@ impl<W: Watched> Intake<W> {
             }
             watcher::Event::InitDone => {
                 let unseen = std::mem::take(&mut self.unseen);
-                // Any of them may be the one without a name.
+                // Any unseen object may be the one without a name.
                 let unseen = if self.has_nameless { BTreeSet::new() } else { unseen };
                 self.observer.complete::<W>(self.place.as_ref(), unseen, self.definition.clone());
             }

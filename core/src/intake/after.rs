@@ -1,14 +1,14 @@
-//! What a new version of an object shows beside the version before: when content changed, and whether somebody may have changed what
-//! Copyrator keeps.
+//! Compares a new version of an object with the version before: when its content changed, and whether
+//! somebody may have changed an object that Copyrator manages.
 
 use jiff::Timestamp;
 
 use crate::model::{Drift, ObjectFacts};
 
-/// The facts of an object, given the facts of an earlier version.
+/// Returns the facts of an object, corrected by the facts of an earlier version.
 ///
 /// An update that only removes keys (`kubectl edit`, `kubectl replace`, a merge patch of nulls, `helm
-/// upgrade`) moves no time in managedFields: the keys disappear from their owners' entries. Only a process
+/// upgrade`) changes no time in managedFields: the keys disappear from their owners' entries. Only a process
 /// that knew the keys notices.
 pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp) -> ObjectFacts {
     if facts.uid != known.uid {
@@ -20,13 +20,15 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
         // Rounded to whole seconds, like the times that the API server writes.
         facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
     }
-    // A later write of labels, or a new list, does not undo what we saw.
+    // A later write of labels, or a new list, must not undo a change that we saw.
     facts.changed_at = facts.changed_at.max(known.changed_at);
     facts
 }
 
-/// Somebody may have changed what a template declares, if the object has another edition than before and the same digest mark.
-/// With another digest we wrote it ourselves: only Copyrator can make its marks. Of a copy the content tells.
+/// Sets whether somebody may have changed the object since Copyrator wrote it. A new digest mark means that
+/// Copyrator wrote the object itself, since only Copyrator can make its marks. For an object that a template
+/// declares, a new edition under the same digest mark means a possible drift. Copies of rules are compared by
+/// content instead.
 fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     let digest = |facts: &ObjectFacts| facts.marks.as_deref().map(|marks| marks.digest.clone());
     let (is_ours, is_declared) = (digest(known) != digest(facts), facts.is_declared());
@@ -41,8 +43,8 @@ fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     };
 }
 
-/// Whether an object has a new version in which nothing has changed that is known, and that no other manager signed: somebody wrote
-/// under the name of our manager, or in the second of an earlier write.
+/// Whether a new version of an object changes none of the facts that we know, and no other manager signed it:
+/// somebody wrote under the name of our manager, or within the second of an earlier write.
 fn is_untraced(known: &ObjectFacts, facts: &ObjectFacts) -> bool {
     let ours = |facts: &ObjectFacts| facts.ownership.as_deref().and_then(|owned| owned.ours.clone());
     facts.trace.others.is_some()
@@ -92,7 +94,7 @@ mod tests {
         facts
     }
 
-    /// Whoever writes as our manager leaves no trace in the metadata.
+    /// A writer under our manager's name leaves no trace in the metadata.
     #[test]
     fn a_version_that_nobody_else_signed_and_that_shows_nothing_is_untraced() {
         let ours = (COPY_MANAGER, 1, "");

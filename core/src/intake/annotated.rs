@@ -18,7 +18,8 @@ const OF_RULES: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS];
 /// The annotations that make up the generation of a monitor.
 const OF_MONITORS: [&str; 3] = [RESTART_PODS, AUTHOR, AUTHOR_GROUPS];
 
-/// Takes in what an object asks for, or that it asks for nothing (any more).
+/// Stores the rule and the monitor that an object's annotations declare, and removes those that they no
+/// longer declare.
 pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option<Box<Asks>>) {
     let counts = world.settings().annotations && world.settings().only_rule.is_none();
     let asks = asks.as_deref().filter(|_| counts);
@@ -30,8 +31,8 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
 /// At most this many objects of one kind and namespace are reported: each costs memory and an Event.
 const MOST_REMARKS: usize = 64;
 
-/// Notes what is wrong with an object's annotations that look like ours, or else that it has more labels than are kept; `None`:
-/// nothing (any more).
+/// Sets the remark about an object: its annotations that look like ours but are wrong, or else that it has
+/// more labels than are kept. Clears the remark if the object has neither problem.
 pub(super) fn put_remark(world: &mut World, object: &ObjectKey, misspelt: Option<String>, labels: &Labels) {
     let counts = world.settings().annotations && world.settings().only_rule.is_none();
     let misspelt = misspelt.filter(|_| counts);
@@ -52,8 +53,8 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
     match declared {
         Some(mut facts) => {
             let known = world.rules().get(&rule).filter(|known| known.uid == facts.uid);
-            // The status of such a rule exists in memory only. The proof of its grant is read from the object
-            // each time.
+            // The status of a rule from annotations exists in memory only. The proof of its grant is read
+            // from the object each time.
             if let Some(status) = known.and_then(|known| known.status.clone()) {
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
@@ -77,8 +78,7 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
     let known = world.monitors().get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
     // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
-    // that it describes. We have seen that content, so the new content is a change, not the first that we
-    // see.
+    // that it describes. We have seen that content, so the new content counts as a change.
     if written.pods_applied.is_some() || known.is_none() {
         world.set_pods_recorded(&name, asks.and_then(|asks| asks.pods_recorded));
     }
@@ -105,7 +105,7 @@ fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     let annotation = |key: &str| asks.annotations.get(key).map(String::as_str);
     let declared = counting(object, asks, annotated_monitor(object.kind.data()?, &object.name, annotation)?);
     let written = |key: &str| asks.annotations.get(key).cloned();
-    // A record that was pasted from elsewhere, or restored from a backup, says nothing about these pods.
+    // A record that was pasted from elsewhere, or restored from a backup, does not describe these pods.
     let pods_applied = written(PODS_APPLIED).filter(|_| asks.pods_recorded.is_some());
     let authorized_proof = written(AUTHORIZED);
     let status = ConfigMonitorStatus { authorized_proof, pods_applied, ..ConfigMonitorStatus::default() };
@@ -145,8 +145,8 @@ fn facts<Spec: Default, Compiled, Status>(
     }
 }
 
-/// Stands for what the annotations say and who wrote them, like a generation for a spec. Proofs contain it,
-/// so it must be the same in every build.
+/// A number for the annotations and their author, as `metadata.generation` is for a spec. Proofs contain this
+/// number, so every build must compute the same one.
 fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for key in of {
@@ -323,13 +323,13 @@ mod tests {
             put(&mut world, &source, uid, without.clone());
             put(&mut world, &source, "u", asking());
             assert_eq!(recalls(&world), (no, no), "{uid} {}", without.is_some());
-            // The same while nobody led.
+            // The same happens if the annotations changed while there was no leader.
             put(&mut world, &source, uid, without);
             recall(&mut world, Some(listed()));
             put(&mut world, &source, "u", asking());
             assert_eq!(recalls(&world), (no, no));
         }
-        // What this leader was told itself ends with the label, too.
+        // The grant that this leader checked itself ends with the label, too.
         let authority = Authority {
             uid: "u".into(),
             generation: generations[0],

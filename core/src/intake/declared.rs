@@ -1,4 +1,4 @@
-//! Our own kinds as facts: the validator compiles them as they come in.
+//! Turns objects of our own kinds into facts. The validator compiles their specs as they come in.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded or understood. Such an object is not
-/// acted on, and the others go on (linkerd2's `guarded_watch` loses such objects, config-syncer#472 died of
-/// them).
+/// Returns the facts of an object of ours, even if it cannot be decoded or understood. Copyrator does not act
+/// on such an object, and continues with the others (linkerd2's `guarded_watch` loses such objects,
+/// config-syncer#472 died of them).
 fn declare<K, Spec, Compiled, Status>(
     written: AsWritten<K>,
     parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
@@ -55,14 +55,15 @@ where
     }
 }
 
-/// Whether the change is more than a status of ours that comes back.
+/// Whether more has changed than a status that Copyrator wrote itself.
 fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) -> bool {
     old.is_none_or(|old| {
         old.uid != new.uid || old.generation != new.generation || old.annotations != new.annotations
     })
 }
 
-/// When we wrote what a monitor's pods run with, by the time of a field manager that writes nothing else.
+/// When we last recorded the content that a monitor's pods run: the time of a field manager that writes
+/// nothing else.
 fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     let entries = meta.managed_fields.iter().flatten();
     let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(PODS_MANAGER));

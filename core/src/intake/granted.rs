@@ -1,4 +1,5 @@
-//! Objects of kinds that are known at run time only: those that templates declare, and where rules copy the kind, all others.
+//! Objects of kinds that are known at run time only: all objects of a kind that rules copy; of other kinds,
+//! the objects that templates declare.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -15,13 +16,14 @@ use crate::{
 /// An object of a kind that is known at run time only: its metadata, reduced.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Which object it is.
+    /// The object's key.
     pub key: ObjectKey,
     facts: ObjectFacts,
 }
 
 impl Declared {
-    /// Reduces the metadata of an object of this kind; `None` where it cannot be that of any.
+    /// Reduces the metadata of an object of this kind; `None` if the metadata has no namespace or cannot be
+    /// decoded.
     pub fn new(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
         match kind.is_whole() {
             true => Self::reduced::<PathFields>(kind, meta),
@@ -35,12 +37,12 @@ impl Declared {
         Some(Self { key, facts: read.into_facts(kind) })
     }
 
-    /// Whether the world has this very version of it already.
+    /// Whether the world already has this version of the object.
     pub fn is_known(&self, world: &World) -> bool {
         world.object(&self.key).is_some_and(|known| known.is_version_of(&self.facts))
     }
 
-    /// Takes it into the world; returns whether anything has changed that matters to a decision.
+    /// Stores the object in the world; returns whether anything that matters to a decision has changed.
     pub fn put(self, world: &mut World, now: Timestamp) -> bool {
         object::put(world, self.key, self.facts, now)
     }

@@ -1,5 +1,5 @@
-//! Objects that templates are rendered for. Their kinds are known at run time only, and nothing is kept of them but what
-//! expressions can read.
+//! Objects that templates are rendered for. Their kinds are known at run time only. The world keeps only the
+//! part of them that expressions can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,20 +16,20 @@ use crate::{
 
 /// The length of the name of a template's manager ([`crate::marks::status_manager`]).
 const MANAGER: usize = STATUS_MANAGER.len() + 1 + 32;
-/// How many fields of a status are kept of a manager, and how long their names are at most.
+/// The most status fields that are kept for a manager, and the longest name of such a field.
 const MOST_FIELDS: usize = 64;
 const LONGEST_FIELD: usize = 128;
 
-/// An object that templates may be rendered for, reduced to what the world keeps of it.
+/// An object that templates may be rendered for, reduced to the part that the world keeps.
 pub struct Instance {
-    /// Its namespace and name.
+    /// The object's namespace and name.
     pub name: NamespacedName,
     facts: InstanceFacts,
     seen: Value,
 }
 
 impl Instance {
-    /// Takes an object of this kind as it was listed or watched.
+    /// Reduces an object of this kind that was listed or watched.
     pub fn new(kind: &InstanceKind, object: DynamicObject) -> Self {
         let DynamicObject { metadata: meta, mut data, .. } = object;
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ impl Instance {
         Self { name, facts, seen }
     }
 
-    /// Whether the world has this very version of it already.
+    /// Whether the world already has this version of the object.
     pub fn is_known(&self, kind: &InstanceKind, world: &World) -> bool {
         let is_this = |known: &InstanceFacts| {
             known.uid == self.facts.uid
@@ -74,14 +74,15 @@ impl Instance {
         world.instance(kind, &self.name).is_some_and(is_this)
     }
 
-    /// Takes it into the world; returns whether anything has changed that a template reads.
+    /// Stores the object in the world; returns whether anything that a template reads has changed.
     pub fn put(self, kind: &InstanceKind, world: &mut World) -> bool {
         world.set_instance(kind, &self.name, self.facts, &self.seen)
     }
 }
 
-/// What a template of ours has applied of the status, if that is its entry. Anybody who may change the object can forge one, so it leads
-/// to an apply only where the template's author may change the status, and no more of it is kept than a template writes.
+/// Returns the status fields that one of our templates has applied; `None` if the entry is another manager's.
+/// Anybody who may change the object can forge such an entry. The entry therefore leads to an apply only if
+/// the template's author may change the status, and only a limited number of fields is kept.
 fn status_written(entry: &ManagedFieldsEntry) -> Option<(Box<str>, BTreeSet<Box<str>>)> {
     let manager = entry.manager.as_deref().filter(|manager| manager.starts_with(STATUS_MANAGER))?;
     let is_ours = manager.len() <= MANAGER;

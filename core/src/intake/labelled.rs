@@ -1,4 +1,5 @@
-//! The names of ConfigMaps and Secrets with one of our labels, wherever they are: their namespaces are to be watched.
+//! The names of ConfigMaps and Secrets with one of our labels, in all namespaces. They decide which
+//! namespaces must be watched.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -27,7 +28,7 @@ pub trait Label: Send + 'static {
     const SELECTOR: &'static str;
 }
 
-/// The label of copies and of what templates declare.
+/// The label of copies and of objects that templates declare.
 #[derive(Clone, Debug)]
 pub enum OfCopies {}
 
@@ -36,7 +37,8 @@ impl Label for OfCopies {
     const SELECTOR: &'static str = marks::OF_COPIES;
 }
 
-/// The label of objects whose annotations declare something, with whatever value: one that is wrong is told.
+/// The label of objects whose annotations declare something. Any value counts, since a wrong value must be
+/// reported.
 #[derive(Clone, Debug)]
 pub enum OfDeclaring {}
 
@@ -45,7 +47,7 @@ impl Label for OfDeclaring {
     const SELECTOR: &'static str = marks::DECLARES;
 }
 
-/// An object of kind `K` with the label `L`, of which nothing but the name is read.
+/// An object of kind `K` with the label `L`. Only its name is read.
 #[derive(Clone, Debug)]
 pub struct Labelled<K, L> {
     meta: ObjectMeta,
@@ -105,7 +107,7 @@ where
         Changed::Object(ObjectKey { kind: K::KIND, namespace, name })
     }
 
-    /// Its name is all that matters.
+    /// Only the object's name matters, so an object that cannot be decoded counts, too.
     fn undecodable(left: &Unreadable) -> Option<Self> {
         left.metadata.name.as_ref()?;
         Some(Self { meta: left.metadata.clone(), kind: PhantomData })
@@ -116,7 +118,7 @@ where
         world.data_scope().is_some_and(|scope| scope.has(L::LABEL, &key))
     }
 
-    /// What matters to a decision is the object itself, which another watch brings.
+    /// Returns false: decisions depend on the object itself, which another watch brings.
     fn put(self, world: &mut World, _now: Timestamp) -> bool {
         if let Changed::Object(key) = self.changed() {
             world.note_labelled(L::LABEL, &key, true);

@@ -20,7 +20,7 @@ use crate::{
     paths::{child, is_content},
 };
 
-/// Our managers of content and marks, which do not contest what one of them writes.
+/// Our field managers of content and marks. They do not contest each other's fields.
 const OURS: [&str; 3] = [marks::COPY_MANAGER, marks::REMOVAL_MANAGER, marks::RESTART_MANAGER];
 
 /// One entry of managedFields.
@@ -37,35 +37,35 @@ pub(super) struct ManagedFields<F> {
 
 /// The fields of one entry.
 pub trait Fields: Default + DeserializeOwned {
-    /// Whether we write content by patches, too, beside our apply.
+    /// Whether Copyrator also writes content by patches, besides its apply.
     const PATCHED: bool;
 
-    /// Whether a field of the object's content is among them.
+    /// Whether the entry owns a field of the object's content.
     fn owns_content(&self) -> bool;
 
-    /// The paths of content.
+    /// The paths of the content that the entry owns.
     fn content(&self) -> impl Iterator<Item = String> + '_;
 
-    /// All of them, where the entry is that of our own apply.
+    /// All fields of the entry, to describe the entry of our own apply.
     fn own(&self) -> OwnFields;
 
-    /// The fields of content and the marks of ours among them.
+    /// The entry's fields of content, and our marks among its fields.
     fn touched(&self) -> Vec<ForeignField>;
 
-    /// Whether there is any of these: their manager may undo what we write.
+    /// Whether the entry owns content or our marks: its manager may undo our writes.
     fn is_contesting(&self) -> bool {
         !self.touched().is_empty()
     }
 
-    /// The labels and annotations among them.
+    /// The labels and annotations that the entry owns.
     fn metadata(&self) -> &MetadataFields;
 
-    /// Hashes all of them but the status.
+    /// Hashes the entry's fields of content and metadata, not those of the status.
     fn hash(&self, state: &mut DefaultHasher);
 }
 
-/// What changes with each change of an object but of its status, where the API server counts no generation: who wrote what, and
-/// when.
+/// Returns a text that changes with each change of an object except of its status, for kinds without a
+/// generation: a hash of who wrote which fields, and when.
 pub(super) fn edition<F: Fields>(entries: &[ManagedFields<F>]) -> String {
     let mut state = DefaultHasher::new();
     for entry in entries.iter().filter(|entry| entry.subresource.is_none()) {
@@ -80,7 +80,8 @@ fn is_our_apply<F>(entry: &ManagedFields<F>) -> bool {
     entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
 }
 
-/// Hash of the entries that are not our apply's: other managers', and those of the status.
+/// Returns a hash of all entries except that of our apply: the entries of other managers, and those of the
+/// status.
 pub(super) fn others_written<F: Fields>(entries: &[ManagedFields<F>]) -> u64 {
     let mut state = DefaultHasher::new();
     for entry in entries.iter().filter(|entry| !is_our_apply(entry)) {
@@ -90,8 +91,8 @@ pub(super) fn others_written<F: Fields>(entries: &[ManagedFields<F>]) -> u64 {
     state.finish()
 }
 
-/// Which managers own which fields. Of what others own the first few are kept: anybody may put marks on an object, and own a hundred
-/// thousand keys of it.
+/// Returns which managers own which fields. Only the first few fields of other managers are kept: anybody may
+/// put marks on an object, and own a hundred thousand keys of it.
 pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let our_entry = entries.iter().find(|entry| is_our_apply(entry));
     let ours = our_entry.map(|entry| entry.fields.own());
@@ -113,7 +114,7 @@ pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     Ownership { ours, ours_alone, foreign, others, written }
 }
 
-/// The labels and annotations, but for our marks, that this entry alone owns.
+/// Returns the labels and annotations that only this entry owns, without our marks.
 fn alone<F: Fields>(entries: &[ManagedFields<F>], ours: &ManagedFields<F>) -> Vec<String> {
     let mut alone: Vec<String> = ours.fields.metadata().unmarked().collect();
     if !alone.is_empty() {
@@ -154,13 +155,13 @@ pub struct MetadataFields {
 }
 
 impl MetadataFields {
-    /// Labels and annotations. The definition is no content of a copy; copies that an earlier version wrote do not have
-    /// it, nor do all of them say which object they are.
+    /// Labels and annotations, without our annotations `definition` and `object`: they are no content of a
+    /// copy, and copies of earlier versions may lack them.
     fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.names_but(|_| false)
     }
 
-    /// The same without our marks.
+    /// Labels and annotations without our marks.
     fn unmarked(&self) -> impl Iterator<Item = String> + '_ {
         self.names_but(marks::is_mark)
     }
@@ -226,7 +227,7 @@ impl Fields for DataFields {
     }
 }
 
-/// The fields of an object of another kind. The status, and what else is no content, is left out.
+/// The fields of an object of another kind. The status and other fields that are no content are left out.
 #[derive(Default)]
 pub struct PathFields {
     content: Vec<String>,
@@ -261,7 +262,8 @@ impl Fields for PathFields {
     }
 }
 
-/// The fields of an object of which only the named fields are kept. Of content it matters only whether there is any.
+/// The fields of an object of which Copyrator manages only the fields that a template names. The content is
+/// reduced to whether there is any.
 #[derive(Default, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub struct MarkFields {
@@ -347,7 +349,7 @@ impl<'de> Deserialize<'de> for PathFields {
     }
 }
 
-/// The paths below one. What is below a list are its items, and the path ends at the list.
+/// Collects the paths below `path`. A path ends at a list: the items have no paths of their own.
 struct Below<'p> {
     path: String,
     paths: &'p mut Vec<String>,

@@ -1,4 +1,4 @@
-//! Turns objects as watches and lists bring them into facts of the [`World`](crate::model::World).
+//! Turns the objects that watches and lists bring into facts of the [`World`](crate::model::World).
 
 mod after;
 mod annotated;

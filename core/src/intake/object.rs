@@ -1,4 +1,4 @@
-//! Objects of the kinds that are copied, decoded from their metadata into a small type of our own.
+//! Objects that rules copy or templates declare, decoded from their metadata into a small type of our own.
 //! `last-applied-configuration` can contain a whole Secret, and is skipped while decoding.
 
 use std::{
@@ -53,7 +53,7 @@ pub const SERVICE_ACCOUNTS: &str = "metadata.name!=default";
 /// effect.
 const MOST_OTHERS: usize = 3;
 
-/// A type of `k8s-openapi` whose objects are copied.
+/// A type of `k8s-openapi` whose objects rules copy or templates declare.
 pub trait OfKind: Resource<DynamicType = ()> {
     /// The kind, as rules and keys name it.
     const KIND: Kind;
@@ -111,21 +111,21 @@ impl OfKind for Service {
     type Fields = MarkFields;
 }
 
-/// An object of kind `K` of which only the metadata is read, and little of that is kept.
+/// An object of kind `K`. Only its metadata is read, and little of the metadata is kept.
 #[derive(Clone, Debug)]
 pub struct Slim<K> {
     meta: ObjectMeta,
     /// The facts that the world keeps.
     pub facts: ObjectFacts,
-    /// What its own annotations ask for, if anything.
+    /// The copies or restarts that the object's own annotations ask for.
     pub(super) asks: Option<Box<Asks>>,
-    /// What is wrong with its own annotations that look like ours.
+    /// The problems of annotations on the object that look like ours.
     pub(super) misspelt: Option<String>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Slim<K> {
-    /// Whether its annotations ask for something and have no effect, since the label beside them is missing.
+    /// Whether the object's annotations ask for something in vain, since the label beside them is missing.
     pub fn asks_in_vain(&self) -> bool {
         self.asks.as_deref().is_some_and(|asks| !asks.declares)
     }
@@ -173,7 +173,7 @@ struct Partial<F> {
     metadata: Metadata<F>,
 }
 
-/// The metadata of an object, as far as it is read.
+/// The part of an object's metadata that is read.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound = "F: Fields")]
 pub(super) struct Metadata<F> {
@@ -191,16 +191,17 @@ pub(super) struct Metadata<F> {
     managed_fields: Vec<ManagedFields<F>>,
 }
 
-/// What an object's own annotations ask for: copies of it, or restarts of pods.
+/// The request that an object's own annotations make: copies of it, or restarts of pods.
 #[derive(Clone, Debug)]
 pub(super) struct Asks {
-    /// Whether it has the label that makes them count.
+    /// Whether the object has the label that makes these annotations count.
     pub(super) declares: bool,
     /// Its annotations under `copyrator.dev/`.
     pub(super) annotations: BTreeMap<String, String>,
     /// When the object was created.
     pub(super) created: Timestamp,
-    /// When we wrote what its pods run with, by the time of a field manager that writes nothing else.
+    /// When we last recorded the content that its pods run: the time of a field manager that writes nothing
+    /// else.
     pub(super) pods_recorded: Option<Timestamp>,
 }
 
@@ -216,8 +217,9 @@ impl<F: Fields> Metadata<F> {
         })
     }
 
-    /// No generation counts changes of annotations. Of an object that is kept whole each of them matters; else those that
-    /// we wrote: whoever changes one takes it from our apply.
+    /// A generation does not count changes of annotations. On an object that is kept whole, every annotation
+    /// matters, so the edition hashes managedFields. On others, only annotations that Copyrator applied
+    /// matter: another writer who changes one takes it from our apply.
     fn examined(&self, kind: Kind, ownership: &Ownership) -> Examined {
         let edition = match self.generation {
             generation if generation > 0 && !kind.is_whole() => format!("{generation}-{:?}", ownership.ours),
@@ -235,7 +237,7 @@ impl<F: Fields> Metadata<F> {
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
-        // Where the API server counts a generation, that tells of each change of the spec.
+        // A generation, where the API server counts one, shows each change of the spec.
         let is_counted = self.generation > 0 && kind.data().is_none() && !kind.is_whole();
         let others = (marks.is_some() && !is_counted).then(|| others_written(&self.managed_fields));
         let examined = ownership.as_deref().filter(|_| kind.data().is_none());
@@ -263,7 +265,7 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
     Deletion { since, finalizers }
 }
 
-/// Takes the facts of an object into the world; returns whether they differ from those of before.
+/// Stores the facts of an object in the world; returns whether they differ from the known facts.
 pub(super) fn put(world: &mut World, key: ObjectKey, facts: ObjectFacts, now: Timestamp) -> bool {
     let known = world.object(&key);
     let facts = match known {
@@ -278,7 +280,7 @@ pub(super) fn put(world: &mut World, key: ObjectKey, facts: ObjectFacts, now: Ti
 }
 
 /// The annotations of ours that are read, each up to its limit, and the keys of a few others with our prefix.
-/// The rest is skipped without being stored.
+/// All other annotations are skipped, not stored.
 #[derive(Default)]
 struct OurAnnotations {
     read: BTreeMap<String, String>,

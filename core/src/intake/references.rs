@@ -16,13 +16,14 @@ use crate::{
     names::Kind,
 };
 
-/// The longest name of an object. There is none that is longer, whatever a volume names.
+/// The longest name that an object can have. A longer name in a pod spec refers to no object.
 const LONGEST: usize = 253;
-/// How many bytes the keys have that are kept of one pod template; where there are more, all keys of an object count.
+/// The most bytes of keys that are kept for one pod template. Beyond this limit, all keys of an object count
+/// as used.
 const MOST_KEY_BYTES: usize = 16 << 10;
-/// What a key takes beside its text.
+/// Bytes that a key takes besides its text.
 const KEY_BYTES: usize = 24;
-/// How many Secrets are kept that images are pulled with.
+/// The most imagePullSecrets that are kept for one pod template.
 const MOST_PULL_SECRETS: usize = 64;
 
 /// The parts of a pod's spec that can name a ConfigMap or Secret.
@@ -108,8 +109,9 @@ struct Item {
 }
 
 impl PodSpec {
-    /// The objects that the template uses, sorted, each once, the first ones of a great many. All keys count if any use takes all, or
-    /// if they are many; an object is optional if every use is.
+    /// The objects that the template uses, sorted, without duplicates, and up to a limit. All keys of an
+    /// object count if any use takes all keys, or if the named keys are too many. An object is optional if
+    /// every use of it is.
     pub(super) fn references(&self) -> Vec<Reference> {
         let mut found = References::default();
         for container in self.containers() {
@@ -143,7 +145,7 @@ impl PodSpec {
         found.take(MOST_REFERENCES).collect()
     }
 
-    /// The Secrets that images are pulled with, sorted, each once, the first ones of a great many.
+    /// The Secrets that images are pulled with, sorted, without duplicates, and up to a limit.
     pub(super) fn pull_secrets(&self) -> Vec<Arc<str>> {
         let named = self.image_pull_secrets.iter().flatten().map(|secret| secret.name.as_str());
         let names: BTreeSet<&str> = named.filter(|name| is_name(name)).collect();
@@ -154,12 +156,13 @@ impl PodSpec {
         self.containers.iter().chain(&self.init_containers).flatten()
     }
 
-    /// The keys of a volume that mounts take one by one; `None` where any mount takes the whole volume.
+    /// The keys that mounts take from a volume by `subPath`; `None` if a mount takes the whole volume, or no
+    /// container mounts it.
     fn sub_paths(&self, volume: &str) -> Option<BTreeSet<String>> {
         let mut keys = BTreeSet::new();
         let mounts = self.containers().flat_map(|container| container.volume_mounts.iter().flatten());
         for mount in mounts.filter(|mount| mount.name == volume) {
-            // A subPath is one key. Only an item can have a deeper path, and items are named.
+            // A subPath is one key. Only an item can have a deeper path, and items name their keys.
             keys.insert(mount.sub_path.as_deref().filter(|path| !path.is_empty())?.to_owned());
         }
         (!keys.is_empty()).then_some(keys)

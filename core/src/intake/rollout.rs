@@ -1,6 +1,6 @@
 //! The state of a rollout, from a workload's spec and status. It differs from `kubectl rollout status`, which
 //! waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one crashing pod,
-//! would count as rolling out for ever. Here the revision of the pods tells whether there is a rollout; the
+//! would count as rolling out for ever. Here the revision of the pods shows whether a rollout is running; the
 //! controller deals with pods that are not available.
 
 use serde::Deserialize;
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// Whether its controller has seen this generation.
+    /// Whether the workload's controller has seen this generation.
     pub(super) fn is_of(&self, generation: i64) -> bool {
         self.observed_generation >= generation
     }
@@ -104,17 +104,18 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     }
     let wanted = desired(kind, spec, status);
     let is_complete = match kind {
-        // The controller itself says when a rollout is complete, and keeps saying so: neither one flapping
-        // pod of fifty nor a quota that prevents scaling up should delay restarts. Without a progress
-        // deadline it says nothing; and with Recreate it still says so while there is no pod at all.
+        // The controller itself reports when a rollout is complete, and keeps reporting it: neither one
+        // flapping pod of fifty nor a quota that prevents scaling up should delay restarts. Without a
+        // progress deadline it reports nothing. With the strategy Recreate it still reports completion while
+        // there is no pod at all.
         WorkloadKind::Deployment => {
             let was_complete = status.progressing("NewReplicaSetAvailable") && status.updated_replicas > 0;
             let is_available = status.replicas == wanted && status.available_replicas >= wanted;
             status.updated_replicas == status.replicas && (was_complete || is_available)
         }
-        // Equal revisions with old pods: somebody rolled back during the rollout. `replicas` counts
-        // terminating pods, which `updatedReplicas` does not, and on a lost node they never go;
-        // `readyReplicas` does not count them either.
+        // Equal revisions with old pods mean that somebody rolled back during the rollout. `replicas` also
+        // counts terminating pods, which stay for ever on a lost node; `updatedReplicas` and `readyReplicas`
+        // do not.
         WorkloadKind::StatefulSet => {
             status.update_revision == status.current_revision
                 && status.updated_replicas >= status.ready_replicas

@@ -1,6 +1,6 @@
-//! The index of annotated sources and templates, as the webhook reads it. Each source becomes a rule or monitor in the
-//! world, as it does where ConfigMaps and Secrets are watched, and each template a template without texts. The webhook only uses them for
-//! warnings.
+//! Reads the index of annotated sources and templates, for the webhook. Each source becomes a rule or monitor
+//! in the world, as in a process that watches ConfigMaps and Secrets; each template becomes a template
+//! without texts. The webhook uses them for warnings only.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Watched for ConfigMap {
         let value = |key: &str| self.data.as_ref()?.get(key).map(String::as_str);
         match SourceIndex::from_data(value) {
             Some(index) => take_in(world, &index),
-            // An entry that cannot be read means that some sources are not known.
+            // An index that cannot be read means that some sources are not known.
             None => {
                 take_in(world, &SourceIndex::default());
                 world.set_sources_omitted(true);
@@ -58,7 +58,7 @@ impl Watched for ConfigMap {
 fn take_in(world: &mut World, index: &SourceIndex) {
     world.forget_annotated();
     world.set_sources_omitted(index.omitted > 0);
-    // Of the reconciler's index, a process that watches templates reads nothing.
+    // A process that reads the index does not watch templates: all known templates come from the index.
     let before: Vec<_> = world.templates().keys().cloned().collect();
     before.iter().for_each(|template| world.forget_template(template));
     for IndexedTemplate { namespace, name, spec } in &index.templates {
@@ -91,7 +91,7 @@ fn take_in(world: &mut World, index: &SourceIndex) {
     }
 }
 
-/// The reconciler lists only what has an author with the rights.
+/// Returns the condition `Authorized`: the reconciler lists only declarations whose author has the rights.
 fn allowed() -> Vec<Condition> {
     let mut conditions = Vec::new();
     let may = Some((true, "Allowed", String::new()));

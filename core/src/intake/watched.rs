@@ -1,4 +1,4 @@
-//! How each watched kind becomes facts of the world.
+//! Turns the objects of each watched kind into facts of the world.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -38,20 +38,22 @@ pub trait Watched:
         Self::named(self.meta())
     }
 
-    /// The object, as far as it matters, where it cannot be decoded; `None`: it is left out.
+    /// A substitute for an object that cannot be decoded; `None` leaves the object out.
     fn undecodable(_left: &Unreadable) -> Option<Self> {
         None
     }
 
-    /// Whether the world has this very version of the object already.
+    /// Whether the world already has this version of the object.
     fn is_known(&self, _world: &World) -> bool {
         false
     }
 
-    /// Takes in the object as seen now. Returns whether anything that matters to a decision has changed.
+    /// Stores the object in the world, as seen at `now`. Returns whether anything that matters to a decision
+    /// has changed.
     fn put(self, world: &mut World, now: Timestamp) -> bool;
 
-    /// The same in two steps: the slow part happens before the world is locked.
+    /// Stores the object in two steps, like [`put`](Self::put): the slow step runs before the world is
+    /// locked.
     fn prepare(self, now: Timestamp) -> impl FnOnce(&mut World) -> bool {
         move |world| self.put(world, now)
     }
@@ -62,14 +64,15 @@ pub trait Watched:
     /// Every object of the kind that the world has.
     fn known(world: &World) -> Vec<Changed>;
 
-    /// The watch that this is, in all namespaces or in one, where what is watched follows from what needs it.
+    /// The watch of ConfigMaps or Secrets that brings these objects, in one namespace or in all; `None` for
+    /// other kinds.
     fn data_watch(_place: Option<&Arc<str>>) -> Option<DataWatch> {
         None
     }
 }
 
-/// Takes in an object of a list that is read once, or notes that it cannot be read.
-/// Returns whether anything has changed that matters to a decision.
+/// Stores an object from a list that is read once, or notes that the object cannot be read. Returns whether
+/// anything that matters to a decision has changed.
 pub fn take_in<W: Watched>(object: Decoded<W>, world: &mut World, now: Timestamp) -> bool {
     let object = match object.read() {
         Ok(object) => object,
@@ -83,7 +86,7 @@ pub fn take_in<W: Watched>(object: Decoded<W>, world: &mut World, now: Timestamp
     object.put(world, now) || is_read_again
 }
 
-/// Notes that an object cannot be read, if it can be named.
+/// Notes that an object cannot be read, if it has a name.
 pub fn note_unreadable(changed: &Changed, left: &Unreadable, world: &mut World) -> bool {
     let object = changed.unread_object().filter(|_| left.metadata.name.is_some());
     object.is_some_and(|object| world.note_unreadable(object, Some(&left.why)))
@@ -115,8 +118,8 @@ pub fn namespace_facts(namespace: &Namespace) -> NamespaceFacts {
     }
 }
 
-/// The annotations that expressions can read, in order, up to a size that the namespace's owner cannot move; and whether there
-/// are others.
+/// Returns the annotations of a namespace that expressions can read, in order and up to a fixed size, and
+/// whether some were left out for their size.
 fn kept_annotations(meta: &ObjectMeta) -> (BTreeMap<String, String>, bool) {
     let (mut kept, mut is_cut, mut room) = (BTreeMap::new(), false, MOST_ANNOTATIONS);
     for (key, value) in meta.annotations.iter().flatten() {
@@ -163,7 +166,7 @@ impl Watched for Namespace {
 
 impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     const STORE: Store = Store::of(K::KIND);
-    // Others have many objects of kinds that rules do not copy, and nothing has to be known of them.
+    // For kinds that rules do not copy, only labelled objects matter, and a cluster has many others.
     const LABELS: Option<&'static str> = if K::KIND.is_copied() { None } else { Some(marks::OF_COPIES) };
 
     fn named(meta: &ObjectMeta) -> Changed {

@@ -26,7 +26,8 @@ use crate::{
 
 /// The `progressDeadlineSeconds` of a Deployment without a deadline: its controller reports no progress.
 const NO_DEADLINE: i32 = i32::MAX;
-/// How much is kept of what a pod template says it was restarted for; ours are shorter.
+/// The most bytes that are kept of a pod template's annotation `copyrator.dev/restarted-for`; ours are
+/// shorter.
 const LONGEST_RECORD: usize = 256;
 
 /// A kind of workload that we restart by its pod template.
@@ -47,8 +48,8 @@ impl Restartable for DaemonSet {
     const KIND: WorkloadKind = WorkloadKind::DaemonSet;
 }
 
-/// A workload of kind `K`, of which little is decoded and less is kept: 1,000 whole Deployments take 24 MB
-/// more than these.
+/// A workload of kind `K`, reduced to a few facts while it is decoded: 1,000 whole Deployments would take
+/// 24 MB more.
 #[derive(Clone, Debug)]
 pub struct Workload<K> {
     meta: ObjectMeta,
@@ -176,7 +177,7 @@ struct Template {
     spec: Option<PodSpec>,
 }
 
-/// A selector of pods as the API server takes it in a query; empty where it takes none.
+/// Returns a pod selector in the syntax of a list query; an empty text if the selector is invalid.
 fn query(selector: LabelSelector) -> String {
     Selector::try_from(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
@@ -190,7 +191,8 @@ pub fn references(pod_spec: &serde_json::Value) -> Result<Vec<Reference>, serde_
 }
 
 impl Metadata {
-    /// The beginning of an annotation's value, so many bytes at most: Kubernetes bounds all annotations together only.
+    /// Returns an annotation's value, cut to `longest` bytes: Kubernetes limits only the size of all
+    /// annotations together.
     fn annotation(&self, key: &str, longest: usize) -> Option<String> {
         let value = self.annotations.as_ref()?.get(key)?;
         Some(value[..value.floor_char_boundary(longest)].to_owned())
@@ -204,7 +206,8 @@ impl Metadata {
         ours.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
     }
 
-    /// Whether our manager of records owns the applied label: it loses it to a restart that changes the label.
+    /// Whether the manager of records owns the applied label. A restart that changes the label takes it from
+    /// that manager.
     fn is_verified(&self) -> bool {
         self.managed_fields.iter().flatten().any(|entry| {
             entry.operation == "Apply"
@@ -213,7 +216,7 @@ impl Metadata {
         })
     }
 
-    /// Who else last wrote an entry that owns part of the pod template, or the applied label where it is not ours.
+    /// Returns the last other writer of the pod template; or of the applied label, if that label is not ours.
     fn other_writer(&self, is_record_ours: bool) -> Option<OtherWriter> {
         let others = self.managed_fields.iter().flatten().filter(|entry| {
             let is_ours = [RESTART_MANAGER, ADOPT_MANAGER].contains(&&*entry.manager);
@@ -264,7 +267,7 @@ impl Object {
         let template_labels = PodLabels::from(&inner.labels);
         WorkloadFacts {
             templated: metadata.templated(),
-            // A rollout takes no time before the controller has looked at it.
+            // The clock for a stuck rollout does not run before the controller has seen this generation.
             own_deadline: !status.is_of(metadata.generation)
                 || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restarts: restarts.into(),

@@ -1,5 +1,5 @@
-//! An object of one of our kinds as it was written: maybe for a newer version, with fields that this build
-//! does not know.
+//! An object of one of our own kinds as it was written, perhaps for a newer version of Copyrator, with fields
+//! that this build does not know.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::object::HasSpec};
@@ -15,7 +15,7 @@ use crate::{
     validate::{SpecFault, unknown_fields},
 };
 
-/// An object of ours, or what is left of one that cannot be decoded, and the unknown fields of its spec.
+/// An object of ours, or the metadata of one that cannot be decoded; and the unknown fields of its spec.
 ///
 /// An ignored field can be the one that makes a rule harmless (which namespaces to leave out, for example).
 /// The API server drops fields that its definitions lack, so unknown fields only exist where the definitions
@@ -26,7 +26,7 @@ pub struct AsWritten<K> {
     unknown: Vec<Problem>,
 }
 
-/// What is left of an object that cannot be decoded, and why it cannot.
+/// The metadata of an object that cannot be decoded, and the reason.
 #[derive(Clone, Debug)]
 pub(super) struct Undecodable {
     pub(super) metadata: ObjectMeta,
@@ -34,19 +34,19 @@ pub(super) struct Undecodable {
 }
 
 impl<K> AsWritten<K> {
-    /// What is left of an object that cannot be decoded at all.
+    /// Makes the substitute for an object that cannot be decoded at all.
     pub(super) fn left_of(left: &Unreadable) -> Self {
         let problem = SpecFault::Invalid.problem(format!("cannot be decoded: {}", left.why));
         let metadata = left.metadata.clone();
         Self { object: Err(Box::new(Undecodable { metadata, problem })), unknown: Vec::new() }
     }
 
-    /// The object, if all of it is understood; Copyrator acts on no other.
+    /// The object, if this build understands all of it; Copyrator acts on no other.
     pub fn understood(self) -> Option<K> {
         self.object.ok().filter(|_| self.unknown.is_empty())
     }
 
-    /// The object, or what is left of it, and what prevents acting on it although it was decoded.
+    /// The object or its metadata, and the unknown fields that prevent acting on a decoded object.
     pub(super) fn into_parts(self) -> (Result<K, Box<Undecodable>>, Vec<Problem>) {
         (self.object, self.unknown)
     }
@@ -75,7 +75,8 @@ where
     }
 }
 
-/// A word that the decoder does not know belongs to another version, since the schema accepts no others.
+/// An enum value that the decoder does not know belongs to another version: the schema of this version
+/// rejects it.
 fn undecodable(error: &serde_json::Error) -> Problem {
     let error = error.to_string();
     let fault = match error.starts_with("unknown variant `") {
@@ -94,10 +95,10 @@ fn unsupported(path: &str) -> Problem {
 }
 
 impl<K: Resource> AsWritten<K> {
-    /// The object, if all of it is understood; else its name, and the first thing that is not.
+    /// The object, if this build understands all of it.
     ///
     /// # Errors
-    /// Something of it is not understood.
+    /// The object's name, and the first part that this build does not understand.
     pub fn understood_or_why(self) -> Result<K, (String, String)> {
         let name = self.meta().name.clone().unwrap_or_default();
         let (object, mut unknown) = self.into_parts();
