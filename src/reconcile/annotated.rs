@@ -1,5 +1,5 @@
-//! Rules and monitors that annotations of an object declare: what there is to say of them becomes Events on
-//! the object, and what was granted is written there.
+//! Rules and monitors that the annotations of an object declare. Changes of their statuses become Events on
+//! the object, and the proof of a grant is written to one of its annotations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,14 +28,14 @@ use crate::{
     },
 };
 
-/// A proof to be written on an object.
+/// The proof of a grant, to be written to an object.
 struct Grant {
     version: Version,
     proof: String,
     identity: String,
 }
 
-/// Reconciles what is said of rules and monitors that annotations declare.
+/// Reconciles the statuses of rules and monitors that annotations declare.
 pub(super) struct AnnotatedHandler {
     pub(super) context: Context,
     pub(super) pace: Arc<StatusPace>,
@@ -71,13 +71,13 @@ impl AnnotatedHandler {
             let is_same =
                 facts.is_some_and(|it| it.uid == uid && Some(it.generation) == after.observed_generation);
             let Some(before) = is_same.then(|| world.set_rule_status(rule, after.clone())).flatten() else {
-                // It changed meanwhile, and is looked at again for that.
+                // The rule changed meanwhile, and that change queues this key again.
                 return Again::OnChange;
             };
             (before.unwrap_or_default(), grant)
         };
         self.tallies.set(rule, Some(tally));
-        // Its status is in memory only, and always written.
+        // The status of such a rule is only in memory, so writing it always succeeds.
         let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
         note_room(&self.context, rule, Some(&before), says_too_many(&after));
         let large = large.as_ref().filter(|_| is_news);
@@ -105,7 +105,8 @@ impl AnnotatedHandler {
             let is_same =
                 facts.is_some_and(|it| it.uid == uid && Some(it.generation) == after.observed_generation);
             let store = |facts: &mut MonitorFacts| {
-                // What its pods run with is no news but a record.
+                // A report does not contain `pods_applied`, the record of the content that the pods run with:
+                // keep it.
                 let pods_applied = facts.status.as_ref().and_then(|status| status.pods_applied.clone());
                 facts.status.replace(ConfigMonitorStatus { pods_applied, ..after.clone() })
             };
@@ -149,13 +150,13 @@ impl AnnotatedHandler {
                 Again::OnChange
             }
             Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
-            // The watch is about to tell of another version.
+            // The watch will report a newer version soon.
             Outcome::Stale => Again::Backoff(None),
             Outcome::Retry { after, message, .. } => {
                 tracing::warn!(%source, %message, "cannot write what was granted");
                 Again::Backoff(after)
             }
-            // Nothing is lost: the author of the annotations is asked again after the next start.
+            // Without the proof, the API server is asked about the author once more after the next start.
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
                 self.pace.told(key);
                 tracing::warn!(%source, %message, "what was granted could not be written");
@@ -165,9 +166,9 @@ impl AnnotatedHandler {
     }
 }
 
-/// What is to be written where a declaration was granted, and its proof is not on the object yet. The index lists it by then: a proof
-/// that no leader has listed proves nothing. A proof of
-/// an earlier text does not prove this one, nor that we granted it.
+/// Returns the proof to write, if the declaration was granted and the object does not bear this proof yet.
+/// Callers make sure that the index lists the grant: an unlisted proof proves nothing. A proof of an earlier
+/// annotation does not count for the present one.
 fn grant(
     world: &World,
     object: &ObjectKey,
@@ -185,8 +186,8 @@ fn grant(
     Some(Grant { version, proof: proofs(world, object)?, identity: identity.clone().unwrap_or_default() })
 }
 
-/// The proofs of everything that an object's annotations ask for and that was granted: copies and restarts
-/// have one each, so that a refusal of the one takes nothing from the other.
+/// Returns the proofs of everything that an object's annotations declare and that was granted. Copies and
+/// restarts have one proof each, so that refusing one does not withdraw the other.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key()?;
     let name = object.annotation_rule();

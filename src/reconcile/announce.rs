@@ -1,5 +1,5 @@
-//! Why something restarts, gathered before it is written, for users who look at the workload or at what has
-//! changed.
+//! Announcements of restarts, for users who look at the workload or at the changed object. The reasons are
+//! gathered before the restart is written.
 
 use jiff::Timestamp;
 
@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// Changes that nobody was told of yet.
+/// Changes that no Event has reported yet.
 pub(super) type News = Vec<Cause>;
 
-/// Tells people why something restarts, and of what keeps it from restarting.
+/// Reports why workloads and pods restart, and what keeps them from restarting.
 #[derive(Clone)]
 pub(super) struct Announcer {
     pub(super) context: Context,
@@ -26,8 +26,8 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// Why a workload restarts, and what there is to say on the objects that have changed: asked before the
-    /// restart, after which it is not due any more.
+    /// Returns why a workload restarts, and the changes to report on the changed objects. Call it before the
+    /// restart: afterwards the workload is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
         if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
             return (Why::default(), News::new());
@@ -42,7 +42,7 @@ impl Announcer {
         (self.why_pods(&plan.causes, plan.due_since, asked_by.unwrap_or_default()), news)
     }
 
-    /// The same of pods that a monitor finds itself.
+    /// Like [`Self::why`], for pods that a monitor selects.
     pub(super) fn why_pods(
         &self,
         causes: &[Cause],
@@ -53,7 +53,7 @@ impl Announcer {
         Why { causes: causes.to_vec(), asked_by, lag }
     }
 
-    /// Says on each changed object whom it restarts, once the first of them has.
+    /// Reports on each changed object which workloads restart for it, once the first of them has restarted.
     pub(super) async fn announce(&self, first: &WorkloadKey, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {
@@ -70,7 +70,7 @@ impl Announcer {
         }
     }
 
-    /// Says on a workload and its monitors what keeps its restarts from succeeding.
+    /// Reports on a workload and its monitors why the workload's restarts fail.
     pub(super) async fn restarts_fail(&self, workload: &WorkloadKey, plan: &WorkloadPlan) {
         let (monitors, what) = {
             let world = self.context.world();
@@ -82,7 +82,7 @@ impl Announcer {
         self.reporter.restarts_fail(workload, &monitors, &plan.state, &what).await;
     }
 
-    /// The same of pods that a monitor finds itself.
+    /// Like [`Self::announce`], for pods that a monitor selects.
     pub(super) async fn announce_pods(
         &self,
         causes: &[Cause],
@@ -98,7 +98,8 @@ impl Announcer {
         }
     }
 
-    /// Tells the writer of a workload that its annotation says nothing, or that not all of it is kept.
+    /// Reports to a workload's author that its annotation is malformed, or that parts of the workload exceed
+    /// a limit.
     pub(super) async fn remark_of_workload(&self, workload: &WorkloadKey) {
         let remark = {
             let world = self.context.world();
@@ -107,13 +108,13 @@ impl Announcer {
         self.reporter.remark_of_workload(workload, remark).await;
     }
 
-    /// Tells the writer of any other object what is to be told about it.
+    /// Reports a problem to the author of any other object.
     pub(super) async fn remark(&self, object: &ObjectKey) {
         let remark = self.context.world().remark(object).cloned();
         self.reporter.remark(object, remark).await;
     }
 
-    /// Tells of each workload that has failed and so stops others, once.
+    /// Reports each workload that has failed and so stops others, once.
     pub(super) async fn stage_failures(
         &self,
         monitor: &NamespacedName,

@@ -1,7 +1,7 @@
-//! Asks the API server what rules and monitors may do, and lets the world know. What the API server refuses is
-//! charged to the namespace of the rule or monitor: while that owes more than its budget, the asker asks nothing for it,
-//! so that objects which may do nothing, however many, take neither the API server nor the workers from those of other
-//! namespaces.
+//! The asker: asks the API server what rules and monitors may do, and stores the answers in the world. Each
+//! refused question is charged to the namespace of the rule or monitor. While the budget of a namespace is
+//! overdrawn, the asker asks for it only about rights that were granted before. So objects that may do
+//! nothing, however many, cannot use up the API server or the workers for other namespaces.
 
 use std::{
     sync::{
@@ -26,22 +26,22 @@ use crate::{
     plan::copy::{targets::bounds, templates::template_bounds},
 };
 
-/// Asks what the world does not know of an identity's rights.
+/// Asks about rights of identities that the world does not know.
 pub(super) struct Asker {
     pub(super) context: Context,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    /// Writers of other namespaces' ServiceAccounts that count all the same.
+    /// ServiceAccounts of other namespaces whose own rights count.
     pub(super) trusted_writers: TrustedWriters,
-    /// What the namespaces of rules and monitors have been refused.
+    /// The budgets to which refused questions are charged, by the namespace of the rule or monitor.
     pub(super) refusals: Budget,
 }
 
-/// Whether it was asked.
+/// The result of asking about a rule or monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// What the world knows is as new as it has to be.
+    /// The world has an answer that is new enough, or there is nothing to ask.
     Settled,
-    /// Nobody was asked: the namespace has been refused so much that it has to wait for as long as this.
+    /// No question was asked: refusals have used up a budget, which has refilled after this time.
     Waits(Duration),
 }
 
@@ -72,8 +72,8 @@ impl Asker {
             Err(waits) => return Ok(Asked::Waits(waits)),
         };
         let world = &mut *self.context.world_mut();
-        // Nobody was asked about a namespace that has come meanwhile, or come into sight; the rule is looked
-        // at again for that.
+        // The answer does not cover a namespace that appeared or came into sight meanwhile. That change
+        // queues the rule again.
         if named(world, rule) == asked {
             world.note_rule_authority(rule, authority, now());
         }
@@ -104,7 +104,7 @@ impl Asker {
         Ok(Asked::Settled)
     }
 
-    /// The answer; or how long its namespace has to wait for it (`Err`).
+    /// Returns the answer, or as `Err` how long its namespace has to wait for it.
     async fn answer(
         &self,
         namespace: &str,
@@ -112,9 +112,9 @@ impl Asker {
     ) -> Result<Result<Authority, Duration>, AskError> {
         let (own, of_all) = self.refusals.owed(namespace);
         let waits = match inquiry.occasion {
-            // Without an answer nothing more is written, of what is there and may be.
+            // Without a new answer, the reconciler would stop writing what was granted.
             Occasion::Standing => Duration::ZERO,
-            // Its author waits for this one, and is not made to wait by other namespaces.
+            // The author waits for this answer: refusals in other namespaces do not delay it.
             Occasion::First => own,
             Occasion::Refused => own.max(of_all),
         };
@@ -164,7 +164,8 @@ impl Authorizer for Counted<'_> {
     }
 }
 
-/// The namespaces that a rule's or template's identity is asked about one by one, as they are now.
+/// Returns the namespaces about which the API server is asked one by one for a rule or template, as they are
+/// now.
 fn named(world: &World, rule: &NamespacedName) -> Option<Bounds> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => Some(bounds(world, rule, facts.compiled.as_ref().ok()?)),

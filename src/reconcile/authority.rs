@@ -1,15 +1,19 @@
-//! Whose rights a rule or monitor acts with, asked as rarely as is safe.
+//! The rights that a rule or monitor acts with. The API server is asked about them as rarely as is safe.
 //!
-//! What an author may write is asked once for each written spec, as RBAC's own escalation check does, and
-//! again where a namespace that the spec names is made anew; an author who leaves later changes nothing.
-//! Other namespaces than the rule's own give and take the author's right to read in them, and a
-//! ServiceAccount can lose everything: that is asked again before the last answer is too old to write by. An
-//! author who names an account must have been allowed to impersonate it when writing the spec. A refusal is
-//! asked again in a while, and ever more seldom: a right given since counts. What is refused is paid for by the
-//! namespace of the object ([`super::asker`]).
+//! For each written spec, the API server is asked once what the author may write, as in RBAC's own escalation
+//! check, and again when a namespace that the spec names is created anew. If the author leaves later, the
+//! answer stays.
 //!
-//! Only the keys of rules and monitors ask, and a key runs once at a time: that is what keeps 16 workers from
-//! asking the same questions, and a slow answer from replacing a newer one.
+//! Two kinds of rights can be withdrawn: an author's rights to read in namespaces other than the rule's own,
+//! and all rights of a ServiceAccount. The API server is asked about them again before the last answer is too
+//! old to write by. An author who names a ServiceAccount must have been allowed to impersonate it when
+//! writing the spec.
+//!
+//! After a refusal, the API server is asked again at growing intervals, since the right may have been granted
+//! meanwhile. Refusals are charged to the namespace of the object ([`super::asker`]).
+//!
+//! Only the keys of rules and monitors ask, and the queue runs a key once at a time. So 16 workers do not ask
+//! the same questions, and a slow answer does not replace a newer one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,40 +42,41 @@ use crate::{
     validate::{CompiledObject, CompiledTemplate, declared_kind},
 };
 
-/// How old an answer may be that can be withdrawn, when something is written by it.
+/// Maximum age of an answer about rights that can be withdrawn, when something is written by it.
 const STANDING_ANSWER: Duration = Duration::from_secs(30);
-/// When that is asked again, in good time for the next write; and when a refusal is asked again, at first.
+/// Age at which such an answer is renewed, in good time for the next write; and first wait after a refusal.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
-/// How often in a row a refusal is asked again as soon as that: right after a rule its roles are written,
-/// too.
+/// Number of refusals in a row that are followed by this first wait: users often write a rule shortly before
+/// its roles.
 const QUICK_TRIES: u32 = 9;
-/// How many questions are as good as one: an object that takes more waits longer.
+/// Number of questions per step of the wait after a refusal: an object with more questions waits longer.
 const FEW_QUESTIONS: usize = 16;
-/// What is asked about each namespace that copies can go to: to create, patch and delete them.
+/// Number of questions about each namespace that copies can go to: create, patch and delete.
 const WRITES: usize = 3;
-/// The longest that a refusal stands before it is asked again.
+/// Longest wait after a refusal.
 const REFUSED_AT_MOST: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is known before the API server is asked.
+/// The known facts about an object before the API server is asked.
 pub(super) struct Asking<'a> {
     pub(super) of: &'a NamespacedName,
     pub(super) uid: &'a str,
     pub(super) generation: i64,
     pub(super) annotations: &'a BTreeMap<String, String>,
     pub(super) account: Option<&'a str>,
-    /// This very spec was granted, also by an earlier leader, as its status proves.
+    /// Whether a proof shows that this very spec was granted, perhaps by an earlier leader.
     pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
-    /// Which of the questions are asked again once all of them were answered with yes, if any.
+    /// Selects the questions to repeat after all of them were answered with yes; `None` if no right can be
+    /// withdrawn.
     pub(super) standing: Option<&'a dyn Fn(&Question) -> bool>,
 }
 
-/// What follows from it.
+/// The decision whether to ask the API server.
 #[derive(Debug)]
 pub enum Decided {
     /// The answer at hand is good.
     Known,
-    /// The answer needs no asking.
+    /// The answer follows without a question.
     Answer(Authority),
     /// These questions have to be asked.
     Ask(Inquiry),
@@ -89,10 +94,10 @@ pub struct Inquiry {
     pub(super) occasion: Occasion,
 }
 
-/// Why an inquiry is made: what nobody was allowed is less urgent than what somebody is waiting for.
+/// Why an inquiry is made. After a refusal, no author waits for the answer, so it is less urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
-    /// This very spec was granted, and what can be withdrawn is asked again.
+    /// This very spec was granted, and its rights can be withdrawn.
     Standing,
     /// There is no answer about this very spec yet.
     First,
@@ -101,7 +106,7 @@ pub(super) enum Occasion {
 }
 
 impl Inquiry {
-    /// What comes of asking.
+    /// Asks the questions, and returns the answer.
     ///
     /// # Errors
     /// A question was not answered.
@@ -124,7 +129,7 @@ impl<'a> Asking<'a> {
         Self { of, uid, generation: *generation, annotations, account, granted, known, standing }
     }
 
-    /// `declared` says what the spec needs, of whom it is asked.
+    /// Decides whether to ask. `declared` returns the questions that the spec needs for an identity.
     pub(super) fn decide(
         &self,
         trusted: &TrustedWriters,
@@ -171,12 +176,13 @@ impl<'a> Asking<'a> {
         *known.uid == *self.uid && known.generation == self.generation
     }
 
-    /// This very spec was granted before.
+    /// Whether this very spec was granted before.
     pub(super) fn is_granted(&self) -> bool {
         self.granted || self.known.is_some_and(|known| self.is_of_this(known) && known.answer.is_ok())
     }
 
-    /// Where no hook of ours can be, not even a rule's stamp is worth anything without the policies.
+    /// Returns a refusal: without the admission policies, any user could forge the stamp. In a process
+    /// without hooks, that is true even of the stamps of rules.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
         if world.namespace_scope().is_some() && self.of.annotated().is_none() {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
@@ -190,7 +196,7 @@ impl<'a> Asking<'a> {
         self.nobody(message.to_owned(), now)
     }
 
-    /// Nobody's rights count, and why.
+    /// Returns a refusal: the object has no identity whose rights count. `message` says why.
     fn nobody(&self, message: String, now: Timestamp) -> Decided {
         let refusal = Refusal { reason: RefusalReason::IdentityRequired, message };
         Decided::Answer(self.authority("none".into(), Err(refusal), now))
@@ -202,8 +208,8 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What has to be asked about a rule; `None` where it is gone or not understood, or where it is not known yet
-/// whether its author's stamp is worth anything.
+/// Decides what to ask about a rule. `None` if the rule is deleted or invalid, if it reads a namespace that
+/// is out of sight, or while it is unknown whether its author's stamp can be trusted.
 pub fn about_rule(
     world: &World,
     rule: &NamespacedName,
@@ -213,17 +219,18 @@ pub fn about_rule(
     let facts = world.rules().get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
     let compiled = facts.compiled.as_ref().ok()?;
-    // Nobody can be asked about a namespace that is not seen, and nothing is done before it is.
+    // The API server cannot be asked about a namespace out of sight, and the rule does nothing before the
+    // namespace comes into sight.
     if unseen_source(world, rule, compiled).is_some() {
         return None;
     }
     let bounds = bounds(world, rule, compiled);
     let is_proven = world.key().is_some_and(|key| facts.is_granted(key, &bounds));
-    // Whether a proof counts that stands in an annotation is known once the index was read.
+    // Until the index is read, it is unknown whether a proof in an annotation counts.
     let granted = is_proven && world.recalls(rule, facts)?;
     let known = world.rule_authority(rule);
-    // Nothing is read from a namespace that has gone, and nothing is written to it; the rights in it went
-    // with it.
+    // Leave out deleted namespaces: the rights in them are gone, and the reconciler neither reads nor writes
+    // there.
     let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
         is_there(&question.namespace) && (account.is_some() || question.reads_elsewhere(&rule.namespace))
@@ -239,8 +246,8 @@ pub fn about_rule(
         rule_questions_within(&rule.namespace, (&facts.spec, compiled.kind), subject, within.as_ref())
     };
     Some(match asking.decide(trusted, declared, now) {
-        // Where all namespaces cannot be asked about at once, the operator's own list says how many there
-        // are.
+        // If one question cannot cover all namespaces, the limit grows with the namespaces that Copyrator may
+        // read: the rule's author has not chosen their number.
         Decided::Ask(inquiry) => {
             let listed = within.as_ref().map_or(0, BTreeSet::len) * WRITES;
             Decided::Ask(Inquiry { most: inquiry.most + listed, ..inquiry })
@@ -249,8 +256,8 @@ pub fn about_rule(
     })
 }
 
-/// Whether what a rule or template was allowed can be taken back: everything where it acts with an account, and what an
-/// author may read in other namespaces than the rule's or template's own.
+/// Whether rights of a rule or template can be withdrawn: all rights of a ServiceAccount, and an author's
+/// rights to read in namespaces other than the rule's or template's own.
 pub(super) fn can_be_withdrawn(world: &World, of: &NamespacedName, declared: Declaration<'_>) -> bool {
     declared.account().is_some()
         || match declared {
@@ -276,7 +283,7 @@ fn questions_of(
     template_questions(&template.namespace, (&facts.spec, compiled), subject, granted)
 }
 
-/// The same about a template.
+/// Like [`about_rule`], for a template.
 pub(crate) fn about_template(
     world: &World,
     template: &NamespacedName,
@@ -285,8 +292,8 @@ pub(crate) fn about_template(
 ) -> Option<Decided> {
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
-    // The plural of a kind is not known before it is granted, so nobody can be asked about it; and a yes to the rest must not pass
-    // for a yes to all.
+    // The plural of a kind that is not granted is unknown, so the API server cannot be asked about it. A yes
+    // to the other questions must not count as a yes to all.
     let granted = &world.settings().template_kinds;
     let is_unknown = |object: &CompiledObject| declared_kind(object, granted).is_none();
     if not_read_kind(world, compiled).is_some() || compiled.objects.iter().any(is_unknown) {
@@ -307,13 +314,13 @@ pub(crate) fn about_template(
     Some(asking.decide(trusted, declared, now))
 }
 
-/// Whether a stamp could have been forged but for admission policies: with hooks, rules and monitors cannot
-/// be written before their policies are there.
+/// Whether only admission policies protect a stamp from forgery. With hooks, rules and monitors cannot be
+/// written before their policies exist.
 fn stamp_must_be_guarded(world: &World, of: &NamespacedName) -> bool {
     of.annotated().is_some() || world.namespace_scope().is_some()
 }
 
-/// The same about a monitor.
+/// Like [`about_rule`], for a monitor.
 pub(crate) fn about_monitor(
     world: &World,
     monitor: &NamespacedName,
@@ -339,13 +346,13 @@ pub(super) fn is_too_old(known: &Authority, now: Timestamp) -> bool {
     !is_younger(known.asked, STANDING_ANSWER, now)
 }
 
-/// Whether the answer says something new: what depends on it is looked at only then.
+/// Whether the new answer differs from the old one: only then are dependent keys queued.
 pub(super) fn says_otherwise(before: Option<&Authority>, after: Option<&Authority>) -> bool {
     let says = |known: &Authority| (known.uid.clone(), known.generation, known.answer.clone());
     before.map(says) != after.map(says)
 }
 
-/// How long an answer stands before the same is asked again.
+/// Returns how long an answer lasts before the API server is asked again.
 fn holds(known: &Authority) -> SignedDuration {
     if known.answer.is_ok() {
         return ASK_AGAIN;
@@ -355,7 +362,7 @@ fn holds(known: &Authority) -> SignedDuration {
     (ASK_AGAIN * times * doubled).min(REFUSED_AT_MOST)
 }
 
-/// When to ask again, seen from a settled object.
+/// Returns when to ask again about an object that is settled.
 pub(super) fn ask_again(can_be_withdrawn: bool, authority: Option<&Authority>) -> Again {
     match authority {
         Some(known) if can_be_withdrawn || known.answer.is_err() => Again::After(holds(known).unsigned_abs()),

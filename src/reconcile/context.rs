@@ -1,4 +1,5 @@
-//! What every handler has: the world, and the queue of what is looked at next. Watches write to both, too.
+//! The context of every handler: the world, and the queue of keys to look at next. Watches write to both,
+//! too.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +16,7 @@ use crate::{
     plan::{Changed, Key, everything, listed_anew},
 };
 
-/// What is known, and what is to be looked at. Clones share all of it.
+/// The world and the queue. Clones share both.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     world: Arc<RwLock<World>>,
@@ -24,22 +25,22 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Reads and changes this world, and adds to this queue.
+    /// Creates a context with this world and this queue.
     pub(crate) fn new(world: Arc<RwLock<World>>, queue: Arc<Queue>) -> Self {
         Self { world, queue, widened: Arc::default() }
     }
 
-    /// Told when ConfigMaps or Secrets of further namespaces are to be watched.
+    /// Returns the signal that ConfigMaps or Secrets of further namespaces are to be watched.
     pub(crate) fn widened(&self) -> Arc<Notify> {
         self.widened.clone()
     }
 
-    /// What is known, to read. Nothing may be awaited while it is held.
+    /// Locks the world for reading. Do not await anything while the guard is held.
     pub(super) fn world(&self) -> RwLockReadGuard<'_, World> {
         self.world.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, to change.
+    /// Locks the world for changes.
     pub(super) fn world_mut(&self) -> RwLockWriteGuard<'_, World> {
         self.world.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,7 +49,7 @@ impl Context {
         &self.queue
     }
 
-    /// Looks at everything: at the start of leading, when the stores have become complete, and in the sweep.
+    /// Queues all keys: at the start of leading, when the stores have become complete, and in the sweep.
     pub(super) fn sweep(&self) {
         let keys = everything(&self.world());
         self.queue.sweep(keys);
@@ -82,8 +83,9 @@ impl Requests for Context {
     }
 }
 
-/// Who pays for a key: the namespace that declares; for copies and workloads, the namespace in which something has changed, such as their
-/// source. A workload that has become ready pays for itself only, and not for the next one in line.
+/// Returns the tenant that pays for a key: the namespace that declares; for copies and workloads, the
+/// namespace in which something has changed, such as their source. A workload that has become ready pays only
+/// for itself, not for the next one in line.
 fn payer(key: &Key, changed: &Changed) -> Tenant {
     match (key, changed) {
         (Key::Slot(_), _) => changed.namespace().map(Arc::from),
@@ -92,7 +94,7 @@ fn payer(key: &Key, changed: &Changed) -> Tenant {
     }
 }
 
-/// The wall clock; the only place of this folder that reads it.
+/// Reads the wall clock. Nothing else in this folder does.
 pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,11 +1,11 @@
-//! The key of digests: its Secret is put back where somebody deletes it.
+//! The Secret with the key of digests, which the reconciler creates again if somebody deletes it.
 
 use std::time::Duration;
 
 use super::{Again, context::Context};
 use crate::act::keys::KeyKeeper;
 
-/// How often it is looked for where nobody tells that it is gone.
+/// Interval of checks for the Secret, in case no watch reports its deletion.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Reconciles the Secret with the key.
@@ -26,7 +26,7 @@ impl DigestKeyHandler {
         }
     }
 
-    /// Another process keeps it now.
+    /// Stops reporting: another process maintains the Secret now.
     pub(super) fn rest(&self) {
         self.keeper.rest();
     }

@@ -1,4 +1,4 @@
-//! Whether a write would change an object that is there, for the planner.
+//! Drift: whether a write would change an existing object. The planner needs this fact.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Notes in the world whether a write would change the object. Returns whether that is known of the edition that the watch has
-    /// told of.
+    /// Notes in the world whether a write would change the object. Returns whether the result is about the
+    /// edition that the watch has reported.
     ///
     /// # Errors
     /// The API server did not answer.
@@ -32,7 +32,7 @@ impl Examiner {
             (facts.clone(), as_declared(&world, slot, now()))
         };
         let Some(write) = write else {
-            // Nothing would be written now; the planner says why.
+            // The plan is to write nothing now; the planner reports why.
             self.context.world_mut().note_drift(slot, facts.edition(), true);
             return Ok(true);
         };

@@ -26,7 +26,7 @@ use crate::{
 pub(super) enum Fetched {
     /// The world has what was lacking.
     All,
-    /// The API server has a newer version than our watch has told of; an event of it is on its way.
+    /// The API server has a newer version than our watch has reported; an event will follow.
     Ahead,
 }
 
@@ -92,7 +92,8 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    /// What cannot be read is a problem of the rules that copy it, until it can.
+    /// Notes why the content of an object cannot be read: a problem of the rules that copy it, until a read
+    /// succeeds.
     fn note_unread(&self, object: &ObjectKey, error: Option<&ContentError>) {
         let Some(error) = error else {
             if self.context.world().memory().source(object).unread().is_some() {
@@ -116,7 +117,7 @@ impl Fetcher {
         self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
 
-    /// Whether the fingerprint is of the version that the watch has told of.
+    /// Fetches a fingerprint. Returns whether it is of the version that the watch has reported.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
         let (wanted, key, is_copied) = {
             let world = self.context.world();
@@ -124,21 +125,22 @@ impl Fetcher {
             let Some(key) = world.key().cloned() else { return Ok(false) };
             (facts.resource_version.clone(), key, is_copied(&world, object, facts))
         };
-        // The task that copies it writes it next.
+        // The content stays cached for the task that writes it next.
         let read = match is_copied {
             true => self.contents.print_of_copied(object, &wanted, &key).await,
             false => self.contents.print(object, &wanted, &key).await,
         };
         let print = match read {
             Ok(print) => print,
-            // Its deletion is on its way through the watch.
+            // The watch will report the deletion.
             Err(ContentError::Gone(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
         let mut world = self.context.world_mut();
         world.set_fingerprint(object, print);
         let is_known = world.fingerprint(object).is_some();
-        // Each rule that copies it may have something else to say, not only the one for which it was read.
+        // The content may change the status of each rule that copies the object, not only of the rule that
+        // needed it.
         let rules =
             world.rules().copying_from(&object.name).filter(|(_, compiled)| compiled.kind == object.kind);
         let rules: Vec<Key> = rules.map(|(rule, _)| Key::RuleStatus(rule.clone())).collect();

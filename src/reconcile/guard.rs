@@ -1,4 +1,5 @@
-//! A copy, or an object that a template declares, is judged by the policies that speak of it before it is written.
+//! The guard judges a copy, or an object that a template declares, before it is written: by the policies that
+//! cover it.
 
 use std::sync::Arc;
 
@@ -23,15 +24,15 @@ pub(super) struct CopyGuard {
 }
 
 impl CopyGuard {
-    /// What comes of a write that must not be made: a policy refuses what the copy would be, or it cannot be
-    /// judged now.
+    /// Returns the outcome of a write that must not be made: a policy refuses the object, or judging it
+    /// fails.
     pub(super) async fn refusal(&self, slot: &ObjectKey, write: &CopyWrite) -> Option<Outcome> {
         let (guards, by) = {
             let world = self.context.world();
             (Guards::of(&world, slot, write, &self.account)?, judged_by(&world, slot))
         };
         let refused = self.judged(slot, write, guards).await.err();
-        // A policy that has changed meanwhile would not say so again.
+        // If a policy has changed meanwhile, it may not refuse the object any more.
         if refused.is_some() && judged_by(&self.context.world(), slot) != by {
             return Some(Outcome::Stale);
         }
@@ -60,8 +61,8 @@ impl CopyGuard {
         let existing = existing.as_ref().map(|(facts, content)| (facts, content));
         let new = as_it_will_be(slot, write, &source, existing).to_string();
         let old = existing.map(|(facts, content)| as_it_is(slot, facts, content).to_string());
-        // It can take half a second for each policy, and ends by its own budget. A panic could quote values,
-        // so it is not kept.
+        // Judging can take half a second for each policy, and ends by its own budget. The message of a panic
+        // could quote values, so it is dropped.
         let judge = move || guards.refusal(&new, old.as_deref(), now());
         let judged = tokio::task::spawn_blocking(judge).await;
         let refusal = judged.map_err(|_| "judging it by the policies present ended in a panic".to_owned());

@@ -1,5 +1,5 @@
-//! The webhook's CA and the hooks: looked at every minute, so that drift is repaired, and so that no policy
-//! says it is in force while nobody asks us about writes.
+//! The webhook's CA and the webhook configurations, checked every minute. The check repairs drift. It also
+//! makes sure that no policy counts as in force while the API server does not call the webhook.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use crate::{
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// A policy that hooks are kept for.
+/// A valid policy, for which hooks are maintained.
 struct Wanted {
     name: Arc<str>,
     uid: Box<str>,
@@ -34,14 +34,15 @@ struct Wanted {
     spec: ConfigPolicySpec,
 }
 
-/// Reconciles the webhook configurations, and what is known of them.
+/// Reconciles the webhook configurations, and what the world knows about them.
 pub(super) struct HooksHandler {
     context: Context,
     client: Client,
     hooks: HookWriter,
-    /// Which writes the hooks were last to tell the consequences of.
+    /// The writes for which the hooks were last asked to warn of consequences.
     warned: Mutex<Option<WarningScope>>,
-    /// Whether calls have not arrived since the hooks were last in order: writes passed policies with `failurePolicy: Ignore`.
+    /// Whether calls have failed to arrive since the hooks were last in order: writes passed policies with
+    /// `failurePolicy: Ignore`.
     unheard: AtomicBool,
 }
 
@@ -50,7 +51,7 @@ impl HooksHandler {
         Self { context, client, hooks, warned: Mutex::default(), unheard: AtomicBool::default() }
     }
 
-    /// Another process keeps them now.
+    /// Stops reporting: another process maintains the hooks now.
     pub(super) fn rest(&self) {
         self.hooks.rest();
     }
@@ -71,14 +72,14 @@ impl HooksHandler {
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
         let unjudged = self.hooks.unjudged();
         let kept = self.hooks.keep(&policies, &warned, SystemTime::now()).await;
-        // What was let through without a verdict is judged now.
+        // Once calls arrive again, scan what has passed without a verdict.
         let is_heard_again = match &kept {
             Ok(()) => self.unheard.swap(false, Ordering::Relaxed),
             Err(HookError::Unreached(_)) => {
                 self.unheard.store(true, Ordering::Relaxed);
                 false
             }
-            // Any other error tells nothing about calls: what an outage let through is still to be judged.
+            // Any other error is no evidence about calls: a scan for an earlier outage is still due.
             Err(_) => false,
         };
         if is_heard_again || self.hooks.unjudged() > unjudged {
@@ -90,7 +91,7 @@ impl HooksHandler {
         match kept {
             Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
             Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => Again::OnChange,
-            // The keeper of the CA has told it, once.
+            // The CA keeper has reported this error already.
             Err(HookError::Ca(CaError::Torn { .. } | CaError::Mounted(_))) => Again::Backoff(None),
             Err(error @ HookError::Unreached(_)) => {
                 tracing::info!(%error, "waiting for the webhook");
@@ -103,8 +104,8 @@ impl HooksHandler {
         }
     }
 
-    /// Makes the hooks reach everything for which writes of this have consequences, if they do not yet. Hooks
-    /// that reach too far are put right when they are looked at anyway.
+    /// Queues the hooks if they do not cover every write that has consequences because of this rule, monitor
+    /// or workload. Hooks that cover too much wait for the next regular check.
     pub(super) fn see_warned(&self, key: &Key) {
         if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
             return;
@@ -119,8 +120,8 @@ impl HooksHandler {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks which policies are in force, whatever became of our own attempt: what counts is what is there,
-    /// and that calls arrive.
+    /// Reads which policies are in force, whatever the result of our own attempt: the existing configurations
+    /// count, and whether calls arrive.
     async fn see_hooks(
         &self,
         wanted: &[Wanted],

@@ -1,5 +1,6 @@
-//! Events on an object that templates are rendered for: what keeps it from having what they declare for it. Its author reads these
-//! with `kubectl describe`, and may be unable to read the namespace of the template.
+//! Events on an object that templates are rendered for. They report why the object does not have what the
+//! templates declare for it. Its author reads them with `kubectl describe`, and may be unable to read the
+//! namespace of the template.
 
 use super::context::{Context, now};
 use crate::{
@@ -16,7 +17,8 @@ pub(super) struct InstanceEvents {
 }
 
 impl InstanceEvents {
-    /// Reports what could not be rendered, or written into the object's status; or that there is nothing to report (any more).
+    /// Reports what could not be rendered, or written into the object's status; without such a fault, clears
+    /// the report.
     pub(super) async fn of_rendering(&self, template: &NamespacedName, instance: &InstanceName) {
         let Some(object) = instance.object() else { return };
         let what = self.context.world().rendered(template, instance).and_then(unrendered);
@@ -24,7 +26,7 @@ impl InstanceEvents {
         self.reporter.hindered(of, what.map(|what| (ProblemReason::RenderFailed.as_str(), what))).await;
     }
 
-    /// Reports what keeps a rendered object from being written; or that there is nothing to report (any more).
+    /// Reports what keeps a rendered object from being written; without such a problem, clears the report.
     pub(super) async fn of_slot(&self, slot: &ObjectKey) {
         let told: Vec<_> = {
             let world = self.context.world();
@@ -44,7 +46,7 @@ impl InstanceEvents {
     }
 }
 
-/// The first thing that could not be rendered. What waits for other objects is under way.
+/// Returns the first fault of a rendering. Waiting for other objects is no fault.
 fn unrendered(set: &RenderedSet) -> Option<String> {
     let fault = set.faults.iter().find(|fault| !fault.waits);
     let of_object = fault.map(|fault| format!("{}: {}", fault.id, fault.message));

@@ -1,5 +1,5 @@
-//! How long copies lag behind: from when a change was seen until it was written, the brake and every failed
-//! attempt included.
+//! The lag of copies: the time from when a change was seen until the copy was written. It includes the brake
+//! and every failed attempt.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use crate::{
 
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// Copies that are not what they should be, and since when that is known.
+/// The outdated copies, each with the time since when it is known to be outdated.
 #[derive(Debug)]
 pub(super) struct Lag {
     late: Mutex<HashMap<ObjectKey, Instant>>,
@@ -38,12 +38,12 @@ impl Lag {
         registry.register("copy_lag_seconds", help, self.seconds.clone());
     }
 
-    /// Forgets all: somebody else leads.
+    /// Forgets all copies: another process leads.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }
 
-    /// A slot has been planned, `waited` after somebody asked for it.
+    /// Notes that a slot was planned, `waited` after its key was queued.
     pub(super) fn planned(&self, slot: &ObjectKey, plan: &SlotPlan, waited: Duration) {
         let is_late = matches!(plan.state, SlotState::Outdated | SlotState::Braked(_))
             || matches!(plan.action, Some(CopyAction::Write(_)));
@@ -55,7 +55,7 @@ impl Lag {
         }
     }
 
-    /// An action has been carried out, or not.
+    /// Notes the outcome of an action.
     pub(super) fn acted(&self, slot: &ObjectKey, action: &CopyAction, outcome: &Outcome) {
         if let (CopyAction::Write(_), Outcome::Done) = (action, outcome)
             && let Some(since) = self.lock().remove(slot)

@@ -1,4 +1,5 @@
-//! A large spread is told once, with the status that speaks of it.
+//! Large spreads: sources that are large for so many targets. Each is reported once, when the status that
+//! mentions it is written.
 
 use std::{
     collections::BTreeSet,
@@ -7,24 +8,25 @@ use std::{
 
 use crate::names::NamespacedName;
 
-/// What became of a planned status.
+/// The result of writing a planned status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusWrite {
-    /// It is there already.
+    /// The object has this status already.
     Unchanged,
-    /// It was written now.
+    /// The status was written now.
     Written,
-    /// It could not be written, and is tried again.
+    /// The status could not be written; a later attempt follows.
     Failed,
 }
 
-/// The rules whose large spread was told, by this leader or, as their statuses say, by an earlier one.
+/// The rules whose large spread was reported, by this leader or, according to their statuses, by an earlier
+/// one.
 #[derive(Debug, Default)]
 pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
 
 impl LargeSpreads {
-    /// Whether to tell now that a rule has a large spread. `has_one` is what its planned status says, `status` what
-    /// became of that.
+    /// Whether to report a rule's large spread now. `has_one`: whether the planned status mentions one.
+    /// `status`: the result of writing that status.
     pub(super) fn is_news(&self, rule: &NamespacedName, has_one: bool, status: StatusWrite) -> bool {
         let mut told = self.told();
         match (has_one, status) {
@@ -46,7 +48,7 @@ impl LargeSpreads {
         self.told().remove(rule);
     }
 
-    /// Forgets all: somebody else leads.
+    /// Forgets all rules: another process leads.
     pub(super) fn clear(&self) {
         self.told().clear();
     }

@@ -1,4 +1,4 @@
-//! The queue and the rules in numbers, read when they are asked for.
+//! Metrics of the queue, the rules, the policies and the restarts, computed when they are scraped.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
 pub(super) struct Tallies(Mutex<BTreeMap<NamespacedName, Tally>>);
 
 impl Tallies {
-    /// Keeps a rule's numbers, or none where it is gone; returns those before.
+    /// Sets a rule's numbers, or removes them with `None`; returns the previous numbers.
     pub(super) fn set(&self, rule: &NamespacedName, tally: Option<Tally>) -> Option<Tally> {
         match tally {
             Some(tally) => self.lock().insert(rule.clone(), tally),
@@ -36,7 +36,7 @@ impl Tallies {
         }
     }
 
-    /// Forgets all: somebody else leads.
+    /// Forgets all numbers: another process leads.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }
@@ -46,9 +46,9 @@ impl Tallies {
     }
 }
 
-/// Shows the queue's depth and age by lane, what is being looked at and how much may be, the lists that are to
-/// come, the copies of all rules, and the restarts that wait or are under way. No namespace or name is a label: their number has no
-/// bound.
+/// Exports the queue's depth and age by lane, the number of running keys and its limit, the watches that have
+/// not listed yet, the copies of all rules, the policies that are off, and the restarts that wait or are
+/// under way. Namespaces and names are no labels: their number has no bound.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) context: Context,
@@ -96,7 +96,7 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
-    /// A process that does not lead looks at no hooks, and counts none.
+    /// A process that does not lead checks no hooks, and counts none.
     fn policies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let world = self.context.world();
         let leads = self.context.queue().is_open();
@@ -115,8 +115,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// A process that does not lead sees rollouts too, and counts none: otherwise there would seem to be one
-    /// for each replica.
+    /// A process that does not lead sees rollouts too, but counts none: otherwise each replica would count
+    /// each rollout.
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let world = self.context.world();
         let rolling = if self.context.queue().is_open() { under_way(&world, now()).len() } else { 0 };

@@ -1,6 +1,6 @@
-//! key → world → plan → fetch what it lacks → act → remember → when to look again. Each kind of key has a handler
-//! with what it needs; every file here is glue: what to do is decided in [`crate::plan`], how it is done in
-//! [`crate::act`].
+//! The reconciler: key → world → plan → fetch what the plan lacks → act → remember → when to look again. Each
+//! kind of key has a handler with what it needs. Every file here is glue: [`crate::plan`] decides what to do,
+//! and [`crate::act`] does it.
 
 mod annotated;
 mod announce;
@@ -91,28 +91,28 @@ use crate::{
     },
 };
 
-/// How long fetching changed content may take, for its keys to be named.
+/// Maximum time for fetching changed content, so that the changed keys can still be named.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// What handlers work with, as the process wires it.
+/// The parts that handlers work with; the process creates them.
 pub(crate) struct Handles {
     /// The client that reads, and that refuses to write.
     pub client: Client,
     /// Writes while this process leads.
     pub writer: Writer,
-    /// The user name that it writes with.
+    /// The user name of the writer.
     pub account: String,
     /// Writes the webhook configurations.
     pub hooks: HookWriter,
     /// Puts the key of digests back.
     pub digest_key: KeyKeeper,
-    /// Whether our own kinds are there to stay.
+    /// Checks that our CustomResourceDefinitions exist and are not being deleted.
     pub definitions: Definitions,
-    /// Asks whose rights suffice.
+    /// Asks the API server whether identities have rights.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Writers of other namespaces' ServiceAccounts that count all the same.
+    /// ServiceAccounts of other namespaces whose own rights count.
     pub trusted_writers: TrustedWriters,
-    /// Tells people and metrics.
+    /// Reports to users, and counts in metrics.
     pub reporter: Reporter,
 }
 
@@ -141,10 +141,11 @@ pub(crate) struct Reconciler {
     large_spreads: Arc<LargeSpreads>,
 }
 
-/// When a key is looked at again that waits for a list, while another list has failed for long.
+/// Wait of a key that needs an unlisted store, while a list has failed for long.
 const WIDENING_AGAIN: Duration = Duration::from_secs(5);
 
-/// Whether keys wait until something is listed. Not for a list that has failed for long: then statuses are looked at, to say so.
+/// Whether keys wait until something is listed. If a list has failed for long, they do not: statuses have to
+/// report it.
 fn is_held(world: &World) -> bool {
     world.is_widening() && world.failing_lists().next().is_none()
 }
@@ -258,7 +259,7 @@ impl Reconciler {
         }
     }
 
-    /// Adds what is known of keys, copies and restarts to a registry.
+    /// Adds the metrics of keys, copies and restarts to a registry.
     pub(crate) fn register(&self, metrics: &mut Registry) {
         self.lag.register(metrics);
         let snapshot = Snapshot { context: self.context.clone(), tallies: self.tallies.clone() };
@@ -298,7 +299,7 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Another process decides now, and reports for itself.
+    /// Closes the queue and drops what was reported: another process leads, and reports for itself.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
@@ -313,30 +314,30 @@ impl Reconciler {
         self.context.sweep();
     }
 
-    /// Compares every copy with its source by content, and has those looked at that differ.
+    /// Compares every copy with its source by content, and queues the copies that differ.
     pub(crate) async fn verify(&self) {
         self.verifier.verify().await;
     }
 
-    /// Holds what is there against the policies whenever somebody asks for it, until dropped.
+    /// Judges existing objects by the policies whenever a scan is requested, until the future is dropped.
     pub(crate) async fn scan(&self) -> Infallible {
         self.scanner.run().await
     }
 
-    /// Looks whether stamps are kept honest, and says whether they are.
+    /// Tests whether author stamps are protected, and returns the result.
     ///
     /// # Errors
-    /// Why it cannot be seen.
+    /// Why this cannot be tested now.
     pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
         self.stamps.look().await
     }
 
-    /// Reads which grants of annotations the leader before has listed.
+    /// Reads which grants of annotations the previous leader has listed.
     pub(crate) async fn recall_grants(&self) {
         self.source_index.recall().await;
     }
 
-    /// Drops what nothing under way can be using any more.
+    /// Drops expired content, records and answers.
     pub(crate) fn expire(&self) {
         self.contents.expire();
         let now = now();
@@ -349,15 +350,16 @@ impl Reconciler {
         world.forget_rights(right::KEPT_FOR, now);
     }
 
-    /// Something may come to need further objects after a key was taken. The key is looked at again then, but for one that failed, which
-    /// waits as long as it must in any case.
+    /// Looks at a key. If something needs further objects meanwhile, the key is looked at again once they are
+    /// listed, unless it failed: then it waits as long as it must in any case.
     async fn look_at(&self, key: &Key) -> Again {
         let is_widening = || is_held(&self.context.world());
         if is_widening() {
             return Again::AsBefore;
         }
         if !self.is_to_look_at(key) {
-            // A list that has failed for long keeps no status back, but everything else: it is looked at once the world is complete.
+            // While a list has failed for long, statuses are looked at, and other keys wait until the world
+            // is complete.
             let is_widening = self.context.world().is_widening();
             return if is_widening { Again::After(WIDENING_AGAIN) } else { Again::OnChange };
         }
@@ -410,11 +412,12 @@ impl Reconciler {
         }
     }
 
-    /// Nothing is decided on incomplete knowledge; completion looks at everything. A process that serves one rule
-    /// leaves the rest to a process that serves everything. Objects out of sight stay as they are, until their
-    /// namespace comes into sight: then everything is looked at. Hooks and policies belong to the whole cluster, and a
-    /// process that looks at some namespaces leaves them alone. The key of digests is our own, and so is the index:
-    /// the next leader reads in it which annotations were granted.
+    /// Whether a key may be looked at. While knowledge is incomplete, none is, except statuses that report a
+    /// failing list; once the world is complete, everything is looked at. A process that serves one rule
+    /// leaves the other keys to a process that serves everything. Objects out of sight stay as they are; once
+    /// their namespace comes into sight, everything is looked at. Hooks and policies belong to the whole
+    /// cluster, so a process that sees only some namespaces leaves them alone. The key of digests and the
+    /// index are our own: the next leader reads in the index which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
@@ -424,7 +427,7 @@ impl Reconciler {
             Key::SourceIndex => world.settings().annotations,
             _ => key.namespace().is_some_and(|namespace| world.sees(namespace)),
         };
-        // Once a list has failed for long, statuses say so, whatever else is not known.
+        // Once a list has failed for long, statuses report that, whatever else is unknown.
         let is_status = matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_));
         let is_known = world.is_complete() || (is_status && world.failing_lists().next().is_some());
         is_known && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()

@@ -1,5 +1,5 @@
-//! One monitor: is its identity allowed to? Where the answer is a new one, each of its workloads is looked
-//! at; and then the pods that it finds itself.
+//! One monitor: asks whether its identity has the rights, and queues each of its workloads if the answer is
+//! new. Then it reconciles the pods without a workload that the monitor selects.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     plan::{Key, restart::workloads_of},
 };
 
-/// Reconciles what monitors are allowed, and the pods that they find themselves.
+/// Reconciles the authority of monitors, and the pods without a workload that they select.
 pub(super) struct MonitorHandler {
     pub(super) context: Context,
     pub(super) asker: Arc<Asker>,
@@ -43,7 +43,7 @@ impl MonitorHandler {
         if monitor.annotated().is_some() {
             self.context.queue().add(Key::SourceIndex, Lane::Change);
         }
-        // After its workloads: how they stand is not known before their content is.
+        // After the workloads: the status needs to know their content.
         self.context.queue().add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         let again = match settled {
             Ok(Asked::Settled) => ask_again(account, after.as_ref()),
@@ -56,12 +56,12 @@ impl MonitorHandler {
                 return Again::Backoff(None);
             }
         };
-        // Whatever its pods wait for, its account is asked about in time.
+        // However long its pods wait, ask about its ServiceAccount in time.
         if let Again::After(delay) = again {
             self.context.queue().add_later(Key::Monitor(monitor.clone()), delay);
         }
         let again = self.pods.reconcile(monitor).await;
-        // What has become of its pods is known only now.
+        // The result for its pods is known only now.
         self.context.queue().add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         again
     }

@@ -1,5 +1,5 @@
-//! How often a status is planned and written: at most every two seconds an object, not before its answer is there, and the
-//! more seldom the longer planning it takes.
+//! The pace of statuses: each is written at most every two seconds, not before the API server has answered
+//! about its object, and less often the longer planning it takes.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use crate::{model::Authority, plan::Key};
 /// How long a status waits for further news of its object.
 pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
-/// A status that took so long to plan is planned again after this many times as long: a fan-out asks for it at each slot, and
-/// each time it plans all of them.
+/// Pause after planning a status, in multiples of the time that planning took. A fan-out requests the status
+/// at each slot, and planning it plans all of these slots.
 const REST: u32 = 20;
 /// The longest such pause.
 const LONGEST_REST: Duration = Duration::from_secs(10);
-/// When to see whether the API server has answered what an object may do.
+/// Interval of checks whether the API server has answered about an object.
 const FOR_AN_ANSWER: Duration = Duration::from_millis(200);
 
 /// Until when each status waits.
@@ -34,12 +34,12 @@ impl StatusPace {
         Self { context, until: Mutex::default() }
     }
 
-    /// Something was said about this key: the next word waits.
+    /// Notes that something was reported about this key, so that its next status waits.
     pub(super) fn told(&self, key: &Key) {
         self.wait(key, AT_MOST_EVERY);
     }
 
-    /// Planning the status of this key took so long.
+    /// Notes how long planning the status of this key took.
     pub(super) fn planned(&self, key: &Key, took: Duration) {
         self.wait(key, took.saturating_mul(REST).min(LONGEST_REST));
     }
@@ -51,9 +51,9 @@ impl StatusPace {
         *known = until.max(*known);
     }
 
-    /// How long a status waits: for two seconds since it was last written, for as long as planning it deserves, and for the answer where the API
-    /// server is being asked what its object may do. Else the status would say for two seconds that nobody
-    /// knows, with copies there.
+    /// Returns how long a status has to wait: two seconds since the last write, a pause that grows with the
+    /// time for planning, and until the API server has answered about its object. Otherwise the status would
+    /// say for two seconds that the rights are unknown, although copies exist.
     pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
         let is_told =
             matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_) | Key::Policy(_) | Key::SourceIndex);
@@ -84,7 +84,7 @@ impl StatusPace {
         }
     }
 
-    /// The object is gone.
+    /// Forgets a key whose object is gone.
     pub(super) fn forget(&self, key: &Key) -> Again {
         self.until().remove(key);
         Again::OnChange

@@ -1,7 +1,8 @@
-//! plan → fetch what it lacks → plan again, until a plan lacks nothing: the same for every key whose plan may
-//! lack facts. A handler then acts, and remembers what became of it by one call into `plan/` (`settle_slot`,
-//! `settle_workload`, `settle_pods`). These two steps are each handler's own: a copy is judged before it is written, a restart takes
-//! its place under the lock under which it is planned once more, and what is reported of each is another thing.
+//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none. It
+//! serves every key whose plan may lack facts. A handler then acts, and remembers the result with one call
+//! into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its own code for these
+//! two steps: a copy is judged before it is written, a restart reserves its place under the lock under which
+//! it is planned once more, and their reports differ.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(super) const SOON: Duration = Duration::from_millis(250);
 
 /// A plan that may lack facts.
 pub(super) trait Plan {
-    /// What must be fetched to decide.
+    /// The facts to fetch before deciding.
     fn needs(&self) -> &[Need];
 }
 
@@ -49,22 +50,22 @@ impl Plan for SelectedPodsPlan {
     }
 }
 
-/// A plan beside what it was made on, read under the same lock.
+/// A plan and the facts that it is based on, read under the same lock.
 impl<P: Plan, T> Plan for (P, T) {
     fn needs(&self) -> &[Need] {
         self.0.needs()
     }
 }
 
-/// Why there is no plan that lacks nothing.
+/// Why there is no plan without lacking facts.
 pub(super) enum Unplanned<P> {
     /// Facts are on their way through a watch.
     Soon,
-    /// They could not be fetched; and the plan that lacks them.
+    /// Facts could not be fetched; with the plan that lacks them.
     Failed(P, FetchError),
 }
 
-/// A plan that lacks nothing.
+/// A plan that lacks no facts.
 pub(super) struct Planned<P> {
     pub(super) plan: P,
     /// Whether facts were fetched for it.
@@ -78,7 +79,7 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    /// A plan that lacks nothing.
+    /// Returns a plan that lacks no facts.
     pub(super) async fn planned<P: Plan>(
         &self,
         plan: impl Fn(&World, Timestamp) -> P,

@@ -1,6 +1,6 @@
-//! The keyed queue: a key waits at most once, runs at most once at a time, and comes back when it asked to.
-//! New namespaces go before changes, changes before the sweep. In each lane tenants have turns ([`lines`]), and no tenant holds all
-//! workers.
+//! The queue of keys. A key waits at most once, runs at most once at a time, and comes back when its handler
+//! has asked for that. New namespaces come before changes, changes before the sweep. In each lane tenants
+//! take turns ([`lines`]), and no tenant holds all workers.
 
 mod lane;
 mod lines;
@@ -22,7 +22,7 @@ use crate::{
     plan::Key,
 };
 
-/// Statuses come after changes, but not for ever.
+/// Statuses come after changes until one has waited this long.
 const STATUS_WAITS: Duration = Duration::from_secs(1);
 
 /// When a key is looked at again.
@@ -32,19 +32,19 @@ pub(crate) enum Again {
     OnChange,
     /// After this long at the latest.
     After(Duration),
-    /// It failed: after a backoff that doubles from failure to failure, with jitter; not before the given
-    /// time.
+    /// The key failed: after a backoff that doubles from failure to failure, with jitter; not before the
+    /// given time.
     Backoff(Option<Duration>),
-    /// It was refused for good reason: slowly.
+    /// The key was refused: after [`REFUSED_AGAIN`].
     Refused,
-    /// Nothing was decided: it waits on in its lane, for as long as it has waited.
+    /// Nothing was decided: the key waits on in its lane, in its old place.
     AsBefore,
-    /// Nothing was decided: it needs a place of this lane, and waits there.
+    /// Nothing was decided: the key needs a place of this lane, and waits there.
     In(Lane),
 }
 
 impl Again {
-    /// The same, but at the latest after this long.
+    /// Shortens the wait to `most`, unless the key failed or waits in a lane.
     pub(super) fn within(self, most: Duration) -> Self {
         match self {
             Self::OnChange => Self::After(most),
@@ -57,29 +57,29 @@ impl Again {
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
-/// How often what was refused is tried again.
+/// Wait after a refusal.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
-/// New namespaces have so many workers of their own, beside what the throttle lets through.
+/// Number of workers for new namespaces, in addition to the throttle's limit.
 pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 
 #[derive(Default)]
 struct Inner {
     open: bool,
     lanes: [Lines; LANES],
-    /// Trees: after a sweep of everything a hash table would keep its room.
+    /// Trees: a hash table would keep its memory after a sweep of everything.
     waiting: BTreeMap<Key, Waiting>,
     running: BTreeMap<Key, Running>,
-    /// When each delayed key is due, and for whom; and the same in order.
+    /// When each delayed key is due, and for whom. `delayed` has the same keys by time.
     due: BTreeMap<Key, (Instant, Tenant)>,
     delayed: BTreeSet<(Instant, Key)>,
     failures: BTreeMap<Key, u32>,
-    /// How many keys have come to wait.
+    /// Number of times that a key has entered a line so far.
     entered: u64,
     /// Whether the last key that was taken had waited for a scarce place.
     was_scarce: bool,
 }
 
-/// Where a key waits, and since when.
+/// Lane and line in which a key waits, and since when.
 struct Waiting {
     lane: Lane,
     tenant: Tenant,
@@ -93,11 +93,12 @@ struct Running {
     /// Where it waited.
     waited: Waiting,
     begun: Instant,
-    /// Where it is to wait again, since somebody has asked for it meanwhile.
+    /// Lane and tenant with which the key waits again, if it was requested meanwhile.
     again: Option<(Lane, Tenant)>,
 }
 
-/// What the expressions of one tenant may take, in seconds of a processor: large templates at once, and a quarter of a processor for good.
+/// The budget of one tenant for expressions, in seconds of a processor: enough for large templates at once,
+/// and a quarter of a processor for good.
 const EXPRESSIONS: Rate = Rate { at_once: 60.0, a_second: 0.25 };
 
 /// The queue of keys: each waits at most once, and runs at most once at a time.
@@ -122,38 +123,39 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// Lets so much be under way as the throttle says.
+    /// Creates a queue that runs as many keys at once as the throttle allows.
     pub(crate) fn new(throttle: Arc<Throttle>) -> Self {
         let expressions = Budget::of_each(EXPRESSIONS);
         Self { inner: Mutex::default(), wake: Notify::new(), throttle, expressions }
     }
 
-    /// Takes keys from now on.
+    /// Accepts keys from now on.
     pub(crate) fn open(&self) {
         self.lock().open = true;
     }
 
-    /// Takes no more keys and forgets those it has: the next leader looks at everything.
+    /// Accepts no more keys, and forgets waiting and delayed ones: the next leader looks at everything.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         let running = std::mem::take(&mut inner.running);
         *inner = Inner { running, ..Inner::default() };
     }
 
-    /// Looks at a key soon, on its own tenant's account.
+    /// Queues a key on its own tenant's account.
     pub(crate) fn add(&self, key: Key, lane: Lane) {
         let tenant = key.tenant().cloned();
         self.add_for(tenant, key, lane);
     }
 
-    /// The same, on the account of the tenant who causes it. A rendering is on its own tenant's account, whoever causes it.
+    /// Queues a key on the account of the tenant who causes it. A rendering is always on its own tenant's
+    /// account.
     pub(crate) fn add_for(&self, tenant: Tenant, key: Key, lane: Lane) {
         if self.lock().add(key, lane, tenant) {
             self.wake.notify_one();
         }
     }
 
-    /// Looks at all of these, authorities before what waits for them.
+    /// Queues all of these keys: authorities come before the keys that wait for them.
     pub(crate) fn sweep(&self, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
             let lane = match key {
@@ -164,14 +166,14 @@ impl Queue {
         }
     }
 
-    /// Looks at a key after `delay`, unless it is looked at before.
+    /// Queues a key after `delay`, unless it is queued before.
     pub(crate) fn add_later(&self, key: Key, delay: Duration) {
         let tenant = key.tenant().cloned();
         self.lock().add_later(key, Instant::now() + delay, tenant);
         self.wake.notify_one();
     }
 
-    /// Looks at a key no sooner than after `delay` and no later than the time it is already due.
+    /// Queues a key after `delay`, unless it waits or is due already.
     pub(crate) fn add_by(&self, key: Key, delay: Duration) {
         let mut inner = self.lock();
         if !inner.waiting.contains_key(&key) && !inner.due.contains_key(&key) {
@@ -182,13 +184,14 @@ impl Queue {
         }
     }
 
-    /// Whether keys are taken, which is so while we lead.
+    /// Whether the queue accepts keys, as it does while we lead.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().open
     }
 
-    /// The next key; waits for one. None is taken while `is_held`, which is asked with the queue unlocked: what waits keeps its lane
-    /// and its time. [`Self::resume`] says that this may be over.
+    /// Waits for the next key, and returns it. While `is_held` returns true, no key is taken, and waiting
+    /// keys keep their lane and their time. The queue is unlocked when it calls `is_held`. Call
+    /// [`Self::resume`] when keys may not be held any more.
     pub(crate) async fn next(&self, is_held: impl Fn() -> bool) -> Key {
         loop {
             let woken = self.wake.notified();
@@ -201,7 +204,7 @@ impl Queue {
                 if pause.is_none()
                     && let Some(key) = inner.take(self.throttle.limit(), &self.expressions)
                 {
-                    // Another worker looks after what waits and what becomes due: this one is busy from here on.
+                    // Another worker has to watch waiting and delayed keys: this one is busy from here on.
                     if !inner.waiting.is_empty() || !inner.delayed.is_empty() {
                         self.wake.notify_one();
                     }
@@ -222,12 +225,12 @@ impl Queue {
         }
     }
 
-    /// Has a worker look whether keys are still held.
+    /// Wakes a worker, which checks whether keys are still held.
     pub(crate) fn resume(&self) {
         self.wake.notify_one();
     }
 
-    /// A key has been looked at.
+    /// Notes that a key was looked at, and when to look again.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(Running { waited, begun, again: asked }) = inner.running.remove(key) else { return };
@@ -255,7 +258,7 @@ impl Queue {
             Again::Refused => Some(REFUSED_AGAIN),
         };
         match (asked, delay) {
-            // A change that came in meanwhile is looked at at once, but for a key that keeps failing.
+            // A change that came in meanwhile is looked at at once, unless the key has failed.
             (Some((lane, tenant)), delay) if !matches!(again, Again::Backoff(_)) || delay.is_none() => {
                 inner.add(key.clone(), lane, tenant);
             }
@@ -266,42 +269,43 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Whether nothing waits but the sweep, and something may be sent.
+    /// Whether no new namespace and no change waits, and the throttle does not pause requests.
     pub(crate) fn is_calm(&self) -> bool {
         let (depth, _) = self.depth();
         depth[Lane::NewNamespace as usize] + depth[Lane::Change as usize] == 0
             && self.throttle.pause().is_none()
     }
 
-    /// Whether a key waits its turn or is being looked at; not where it comes back later.
+    /// Whether a key waits its turn or is being looked at; a delayed key does neither.
     pub(crate) fn is_at(&self, key: &Key) -> bool {
         let inner = self.lock();
         inner.waiting.contains_key(key) || inner.running.contains_key(key)
     }
 
-    /// How many keys wait, by lane, and how many are being looked at.
+    /// Returns how many keys wait, by lane, and how many are being looked at.
     pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
     }
 
-    /// How long the key has waited that has stood in each lane the longest.
+    /// Returns how long the first key of each lane has waited.
     pub(crate) fn ages(&self) -> [Duration; LANES] {
         let inner = self.lock();
         Lane::ALL.map(|(lane, _)| inner.age(lane))
     }
 
-    /// How long ago somebody asked for a key that is being looked at.
+    /// Returns how long ago a running key was queued.
     pub(crate) fn waited(&self, key: &Key) -> Duration {
         self.lock().running.get(key).map_or(Duration::ZERO, |running| running.waited.since.elapsed())
     }
 
-    /// The lane from which a key was taken that is being looked at.
+    /// Returns the lane from which a running key was taken.
     pub(crate) fn lane_of(&self, key: &Key) -> Option<Lane> {
         self.lock().running.get(key).map(|running| running.waited.lane)
     }
 
-    /// Whether a rendering on a tenant's account has to wait in [`Lane::OverBudget`]: the tenant owes, or has renderings that wait there.
+    /// Whether a tenant's rendering has to wait in [`Lane::OverBudget`]: the tenant's budget is overdrawn, or
+    /// other renderings of the tenant wait there.
     pub(crate) fn is_over_budget(&self, tenant: &Arc<str>) -> bool {
         !self.expressions.owed(tenant).0.is_zero()
             || self.lock().lanes[Lane::OverBudget as usize].len_of(&Some(tenant.clone())) > 0
@@ -312,7 +316,7 @@ impl Queue {
         &self.expressions
     }
 
-    /// What bounds how much is under way.
+    /// The throttle, which limits how many keys run at once.
     pub(crate) fn throttle(&self) -> &Throttle {
         &self.throttle
     }
@@ -331,7 +335,7 @@ impl Inner {
             Key::RuleStatus(_) | Key::MonitorStatus(_) => Lane::Status,
             _ => lane,
         };
-        // The budget for expressions is held against the tenant in whose line a rendering waits.
+        // A rendering waits in the line of its own tenant, which pays for its expressions.
         let tenant = match key {
             Key::Rendering(..) => key.tenant().cloned(),
             _ => tenant,
@@ -357,7 +361,7 @@ impl Inner {
         true
     }
 
-    /// The number of the next key that comes to wait.
+    /// Returns the number of the next key that enters a line.
     fn number(&mut self) -> u64 {
         self.entered += 1;
         self.entered
@@ -396,21 +400,21 @@ impl Inner {
         }
     }
 
-    /// How long the key has waited that has stood in a lane the longest.
+    /// Returns how long the first key of a lane has waited.
     fn age(&self, lane: Lane) -> Duration {
         let first = self.lanes[lane as usize].first().and_then(|key| self.waiting.get(key));
         first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
     }
 
-    /// When the first of the tenants has paid back what it owes whose renderings wait for that.
+    /// Returns when the first tenant with waiting renderings will have paid back what it owes.
     fn paid_back(&self, budget: &Budget) -> Option<Instant> {
         let tenants = self.lanes[Lane::OverBudget as usize].tenants().flatten();
         let owed = tenants.map(|tenant| budget.owed(tenant).0).filter(|owed| !owed.is_zero());
         owed.min().map(|owed| Instant::now() + owed)
     }
 
-    /// The next key, where no more than `limit` are to be under way; new namespaces have a few workers
-    /// beside, and while they wait nothing else is begun.
+    /// Takes the next key, if fewer than `limit` are under way. New namespaces have a few workers in
+    /// addition; while they wait for one, no other key is started.
     fn take(&mut self, limit: usize, budget: &Budget) -> Option<Key> {
         let new = self.running_in(Lane::NewNamespace);
         let bulk = self.running.len() - new;
@@ -436,8 +440,8 @@ impl Inner {
         self.running.values().filter(|running| running.waited.lane == lane).count()
     }
 
-    /// The next key of a lane, of a tenant that holds less than three quarters of the places: others come to a worker without waiting
-    /// for that tenant's keys to end.
+    /// Takes the next key of a lane, from a tenant that holds less than three quarters of the places. So
+    /// other tenants get a worker without waiting for the end of that tenant's keys.
     fn take_from(&mut self, lane: Lane, limit: usize, budget: &Budget) -> Option<Key> {
         let most = |places: usize| (places * 3 / 4).max(1);
         let is_new = |lane: Lane| lane == Lane::NewNamespace;
@@ -462,8 +466,9 @@ impl Inner {
     }
 }
 
-/// At most 200 ms, doubling to 5 minutes, and any part of it by the key's hash (full jitter), so that many
-/// that failed together do not come back together; but not at once.
+/// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of it (full
+/// jitter), so that keys that failed together do not come back together; it is never shorter than
+/// [`LEAST_BACKOFF`].
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
     let mut hasher = DefaultHasher::new();

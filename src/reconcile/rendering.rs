@@ -1,5 +1,5 @@
-//! What one template declares for one namespace or object: rendered from the world, and kept in it. The slots of what was declared
-//! before and of what is declared now are looked at.
+//! The rendering of one template for one namespace or object, made from the world and stored in it. The
+//! handler queues the slots of the previous rendering and of the new one.
 
 mod all;
 mod existing;
@@ -45,27 +45,27 @@ use crate::{
     },
 };
 
-/// When to see whether others have left room.
+/// Wait before the next attempt if the world has no room for a rendering.
 const FOR_ROOM: Duration = Duration::from_secs(60);
-/// What is declared for a namespace that is younger goes before other changes.
+/// A namespace younger than this has priority over other changes.
 const NEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// The least time between two looks at pods, or two writes of a status, for one object.
+/// Minimum time between two reads of pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// When to try again where somebody else owns a field of a status, or the API server does not keep it.
+/// Wait after a refusal: somebody else owns a field of a status, or the API server does not keep it.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 
-/// How long it is until then.
+/// Returns the time from now until `then`.
 fn until(then: Timestamp) -> Duration {
     then.duration_since(now()).unsigned_abs()
 }
 
-/// Reconciles what templates declare.
+/// Reconciles the renderings of templates.
 pub(super) struct RenderingHandler {
     pub(super) context: Context,
     pub(super) client: Client,
     pub(super) writer: Writer,
-    /// When pods were looked at, or a status was written, for templates that write one.
+    /// When pods were last read, or a status was last written, for a template and one object or namespace.
     pub(super) looked: Mutex<BTreeMap<(NamespacedName, InstanceName), Instant>>,
     /// Evaluates expressions.
     pub(super) processor: Processor,
@@ -117,11 +117,12 @@ impl RenderingHandler {
             }
             _ => again,
         };
-        // Pods are listed again when their time has come, also where that failed.
+        // Even after an error, pods are listed again only when their time has come.
         if is_read { again } else { Again::Backoff(self.wait(&of)) }
     }
 
-    /// The lane in which a rendering has to wait first: until its tenant has paid for expressions, and for one of the places for pods.
+    /// Returns the lane in which a rendering has to wait first: until the budget of its tenant for
+    /// expressions has refilled, or for one of the places for pods.
     fn waits_in(&self, key: &Key, reads_pods: bool) -> Option<Lane> {
         let queue = self.context.queue();
         let lane = queue.lane_of(key)?;
@@ -132,7 +133,7 @@ impl RenderingHandler {
         (reads_pods && lane != Lane::Pods).then_some(Lane::Pods)
     }
 
-    /// Has the status of a template say that its expressions wait.
+    /// Makes the template's status report that its expressions wait.
     fn tell_over_budget(&self, template: &NamespacedName, key: &Key) {
         let Some(tenant) = key.tenant() else { return };
         if self.context.world_mut().memory_mut().over_budget(template, tenant, now()) {
@@ -141,13 +142,13 @@ impl RenderingHandler {
         }
     }
 
-    /// How long pods are not looked at, and a status is not written, for this object.
+    /// Returns how long to read no pods and write no status for this object.
     fn wait(&self, of: &(NamespacedName, InstanceName)) -> Option<Duration> {
         let wait = self.looked().get(of).and_then(|at| LOOK_AGAIN.checked_sub(at.elapsed()));
         wait.filter(|wait| !wait.is_zero())
     }
 
-    /// What expressions read of pods stays in the status until they are looked at again.
+    /// Keeps the previous status while pods are not read again: expressions read pods for it.
     fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
         let world = self.context.world();
         let before = world.rendered(template, instance).filter(|before| before.is_of_same(set));
@@ -156,8 +157,8 @@ impl RenderingHandler {
         set.status_answer = before.and_then(|before| before.status_answer.clone());
     }
 
-    /// Renders, reads what expressions read of rendered objects, and renders again, until nothing is lacking. With it, whether
-    /// everything could be read: a fault in the set says what could not.
+    /// Renders, reads the objects that expressions need, and renders again, until no object is lacking. Also
+    /// returns whether everything could be read: a fault in the set reports what could not.
     async fn rendered(
         &self,
         inputs: &Arc<Inputs>,
@@ -170,7 +171,8 @@ impl RenderingHandler {
         let tenant = key.tenant().unwrap_or(&template.namespace);
         loop {
             let (shared, failed) = (inputs.clone(), inputs.failed("rendering it ended in a panic"));
-            // It can take 50 ms, and ends by its own budget. A panic could quote values, so it is not kept.
+            // Rendering can take 50 ms, and ends by its own budget. The message of a panic could quote
+            // values, so it is dropped.
             let work = move || {
                 let (set, lacking) = shared.render(&existing);
                 (set, lacking, existing)
@@ -193,7 +195,7 @@ impl RenderingHandler {
         }
     }
 
-    /// Keeps what was rendered in the world, and has its slots looked at where it is new.
+    /// Stores a rendering in the world, and queues its slots if it is new.
     fn keep(
         &self,
         template: &NamespacedName,
@@ -234,8 +236,8 @@ impl RenderingHandler {
         if has_room { Again::OnChange } else { Again::After(FOR_ROOM) }
     }
 
-    /// Writes the object's status, where it is another one, or has fields that the template wrote earlier and does not give any more;
-    /// `None` where nothing is left to do.
+    /// Writes the object's status if it differs, or has fields that the template wrote earlier and does not
+    /// give any more; `None` if nothing is left to do.
     async fn write_status(
         &self,
         inputs: &Inputs,
@@ -255,7 +257,7 @@ impl RenderingHandler {
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
             let is_current = set.is_written(&seen) && !is_due && !inputs.leaves_over(status.as_ref());
-            // An apply of an empty status would make one.
+            // Applying an empty status would create one.
             let status = status.filter(|status| *status != json!({}));
             (granted.clone(), granted.status?, seen, status, is_current, turn, told)
         };
@@ -290,7 +292,8 @@ impl RenderingHandler {
                 self.note(template, instance, Some(StatusFault { kind: StatusFaultKind::Owned, message }));
                 return Some(Again::After(REFUSED_AGAIN));
             }
-            // Either the object or its status subresource is not there. Of an object that has gone an event is on its way.
+            // The object or its status subresource does not exist. If the object was deleted, an event will
+            // follow.
             StatusWritten::Nowhere => {
                 let (fault, is_first) = (status_nowhere(&kind), told.is_none());
                 let wait = if is_first { LOOK_AGAIN } else { REFUSED_AGAIN };
@@ -300,7 +303,7 @@ impl RenderingHandler {
                 }
                 return Some(Again::After(wait));
             }
-            // An event of a newer version is on its way; where it is no news, it asks for nothing.
+            // An event of a newer version will follow. If it is no news, it queues no key, so look again.
             StatusWritten::Failed(Outcome::Stale) => return Some(Again::After(LOOK_AGAIN)),
             StatusWritten::Failed(Outcome::NotLeading | Outcome::NamespaceGone) => {}
             StatusWritten::Failed(Outcome::Retry { message, after, .. }) => {
@@ -316,8 +319,8 @@ impl RenderingHandler {
         None
     }
 
-    /// Notes what became of a write that left the object as `seen`, so that it is not repeated before that, or what is to be written, is
-    /// another one, or this time has passed.
+    /// Notes the result of a write that left the object as `seen`. The write is not repeated before the
+    /// object or the wanted status changes, or this time has passed.
     fn answered(
         &self,
         template: &NamespacedName,
@@ -330,14 +333,15 @@ impl RenderingHandler {
         self.context.world_mut().set_status_answer(template, instance, seen, fault);
     }
 
-    /// Remembers a look at a status, which was as it should be, or was written.
+    /// Remembers that a status was as it should be, or was written.
     fn remember(&self, turn: Option<&StatusTurn>, is_written: bool) {
         if let Some(turn) = turn {
             turn.remember(&mut self.context.world_mut(), is_written, now());
         }
     }
 
-    /// Tells of templates that drive each other, or that there is nothing to tell. Returns when to look whether they have come to rest.
+    /// Reports templates that drive each other, or clears that report. Returns when to check whether they
+    /// have come to rest.
     fn told(
         &self,
         template: &NamespacedName,
@@ -350,7 +354,7 @@ impl RenderingHandler {
         over.map(|over| Again::After(until(over)))
     }
 
-    /// Notes why a status is not as it should be, and has that told.
+    /// Notes why a status is not as it should be, and queues the template's status to report it.
     fn note(&self, template: &NamespacedName, instance: &InstanceName, fault: Option<StatusFault>) {
         let world = &mut *self.context.world_mut();
         let rendering = |set: &RenderedSet| set.status.is_some() && set.status_fault != fault;

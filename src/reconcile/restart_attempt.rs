@@ -1,4 +1,4 @@
-//! What became of an attempt to restart something, and when it is tried again.
+//! Attempts to restart something: their results, and when to try again.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::{
     plan::{at_after, restart::Acted},
 };
 
-/// When to ask again where a PodDisruptionBudget lets no pod go; doubles, up to [`BUDGET_AGAIN_AT_MOST`].
+/// First wait while a PodDisruptionBudget allows no eviction; doubles, up to [`BUDGET_AGAIN_AT_MOST`].
 const BUDGET_AGAIN: Duration = Duration::from_secs(5);
-/// A budget that allows one again is noticed after so long at most.
+/// Longest wait while a PodDisruptionBudget allows no eviction.
 const BUDGET_AGAIN_AT_MOST: Duration = Duration::from_secs(60);
-/// When to try again what was refused for good reason.
+/// Wait after a refusal, and longest wait after a failure that may pass.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
-/// First wait after a failure that may pass; doubles.
+/// Half of the first wait after a failure that may pass; the wait doubles with each attempt.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// What is to be remembered of an attempt to restart something, and when to look again. `tries` are those
-/// before it for the same content; `wait` is when to look again if it succeeded.
+/// Returns what to remember of an attempt to restart something, and when to look again. `tries` counts
+/// earlier attempts for the same content; `wait` is when to look again after a success.
 pub(super) fn became(
     outcome: &RestartOutcome,
     label: &str,

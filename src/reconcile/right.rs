@@ -1,5 +1,6 @@
-//! Whether a rule's identity has a right that its present spec alone does not tell, such as to delete copies that the spec does not speak
-//! of: asked where a plan lacks it, of all namespaces first, so that an identity with the right everywhere costs one question.
+//! Single rights that a rule's present spec does not imply, such as the right to delete copies that the spec
+//! does not mention. The API server is asked when a plan lacks the answer: first about all namespaces, so
+//! that an identity with the right everywhere costs one question.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,24 +14,24 @@ use crate::{
     plan::{copy::AGAIN, is_younger},
 };
 
-/// How long an answer is kept at least.
+/// Minimum time for which an answer is kept.
 pub(super) const KEPT_FOR: Duration = AGAIN.saturating_mul(2);
-/// The longest refusal that is told of one copy, in bytes.
+/// Maximum length of a refusal in the report about one copy, in bytes.
 const LONGEST: usize = 1 << 10;
 
-/// What is to be asked about one rule.
+/// The questions about one right of a rule's identity.
 pub(crate) struct RightInquiry {
     rule: NamespacedName,
     uid: Box<str>,
     generation: i64,
     right: Right,
-    /// From the widest to the one that counts; or whose identity it is not.
+    /// From the widest question to the one about this namespace; `Err`: why the rule has no identity.
     questions: Result<Vec<Question>, String>,
     namespace: Arc<str>,
 }
 
 impl RightInquiry {
-    /// `None` where the rule is gone.
+    /// Returns the inquiry; `None` if the rule is gone.
     pub(crate) fn new(
         world: &World,
         rule: &NamespacedName,
@@ -41,7 +42,7 @@ impl RightInquiry {
     ) -> Option<Self> {
         let declared = world.declaration(rule)?;
         let (uid, generation) = declared.version();
-        // A no for all namespaces need not be heard again for each of them.
+        // After a recent no for all namespaces, ask only about this one.
         let is_no = |known: &RightAnswer| known.answer.is_err() && is_younger(known.asked, AGAIN, now);
         let is_narrow = world.may(rule, right, EVERYWHERE).is_some_and(is_no);
         let ask = |identity: Identity| {
@@ -60,7 +61,7 @@ impl RightInquiry {
         })
     }
 
-    /// What the API server says, by namespace.
+    /// Asks the API server, and returns its answers by namespace.
     ///
     /// # Errors
     /// There was no answer.
@@ -91,7 +92,7 @@ impl RightInquiry {
         Ok(answers)
     }
 
-    /// Lets the world know.
+    /// Stores the answers in the world.
     pub(crate) fn keep(self, answers: Vec<(Arc<str>, RightAnswer)>, world: &mut World, now: Timestamp) {
         for (place, answer) in answers {
             let (version, place) = ((&*self.uid, self.generation), (self.right.clone(), place));

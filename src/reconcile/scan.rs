@@ -1,5 +1,5 @@
-//! What is there already, held against the policies: read page by page while nothing more urgent waits,
-//! judged, and dropped.
+//! The scan judges existing objects by the policies. It reads objects page by page while no more urgent key
+//! waits, judges them, and drops them.
 
 use std::{
     convert::Infallible,
@@ -30,40 +30,42 @@ use crate::{
     validate::Candidate,
 };
 
-/// Between two looks at everything, at least; and so many times what the last one took, so that a large
-/// cluster is not read over and over because one object of it keeps changing.
+/// Minimum pause between two scans. The pause is also at least [`REST_TIMES`] times as long as the last scan,
+/// so that a large cluster is not read over and over because one of its objects keeps changing.
 const REST: Duration = Duration::from_secs(5);
 const REST_TIMES: u32 = 20;
-/// The same where a policy waits for its first; and as long as the last one took.
+/// Minimum pause before a policy's first scan. The pause is also at least as long as the last scan.
 const FIRST: Duration = Duration::from_millis(500);
-/// So many times what the last one took, where writes were let through without a verdict: a user who can overload
-/// the webhook, again and again, must not have everything read all the time either.
+/// Pause in multiples of the last scan, if writes passed without a verdict. A user who can overload the
+/// webhook again and again must not cause scans all the time either.
 const UNJUDGED_TIMES: u32 = 4;
-/// After one that failed, and before one for such writes, this is enough where the last one took little.
+/// Minimum pause after a failed scan. It also suffices before a scan for writes that passed without a
+/// verdict, if the last scan was short.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
-/// Objects of the first page; the next pages have as many as come to so many bytes.
+/// Number of objects on the first page. The later pages have as many as fit into [`PAGE_BYTES`], at most
+/// [`PAGE`].
 const FIRST_PAGE: u32 = 10;
 const PAGE: u64 = 200;
 const PAGE_BYTES: Bytes = Bytes(4 << 20);
 
-/// Why not everything could be looked at.
+/// Why a scan could not be finished.
 #[derive(Debug, thiserror::Error)]
 enum ScanError {
-    /// A page could not be had.
+    /// A page could not be read.
     #[error(transparent)]
     Page(#[from] ContentError),
-    /// A policy cannot cope with an object. The panic could quote values, so it is not kept.
+    /// A policy cannot cope with an object. The message of the panic could quote values, so it is dropped.
     #[error("judging a {0:?} by the policies present ended in a panic")]
     Panic(PolicyKind),
 }
 
-/// Holds what is there against the policies.
+/// Judges existing objects by the policies.
 pub(super) struct Scanner {
     context: Context,
     client: Client,
     wanted: Notify,
-    /// Whether writes were let through without a verdict since the last look began.
+    /// Whether writes passed without a verdict since the last scan began.
     has_unjudged: AtomicBool,
 }
 
@@ -72,18 +74,18 @@ impl Scanner {
         Self { context, client, wanted: Notify::new(), has_unjudged: AtomicBool::default() }
     }
 
-    /// Has everything looked at once more.
+    /// Requests another scan.
     pub(super) fn request(&self) {
         self.wanted.notify_one();
     }
 
-    /// The same, sooner: writes were let through without a verdict.
+    /// Requests another scan soon: writes passed without a verdict.
     pub(super) fn request_for_unjudged(&self) {
         self.has_unjudged.store(true, Ordering::Relaxed);
         self.request();
     }
 
-    /// Looks at what policies speak of whenever somebody asks for it, until dropped.
+    /// Scans the objects that policies cover whenever a scan is requested, until the future is dropped.
     pub(super) async fn run(&self) -> Infallible {
         let (mut ended, mut last) = (Instant::now(), Ok(Duration::ZERO));
         loop {
@@ -117,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// Adds to `busy` how long it took, without the pauses.
+    /// Scans once. Adds to `busy` how long that took, without the pauses.
     async fn scan_once(&self, busy: &mut Duration) -> Result<(), ScanError> {
         let mut scan = Scan::begin(&self.context.world());
         let mut seen = 0;
@@ -125,8 +127,8 @@ impl Scanner {
             let (mut next, mut most) = (None, FIRST_PAGE);
             let (list_begun, mut pause) = (Instant::now(), Duration::ZERO);
             loop {
-                // A scan that has given way for long must hurry: where the list began is forgotten after 5
-                // minutes.
+                // A scan that has paused for long must hurry: the API server forgets after 5 minutes where
+                // the list began.
                 if list_begun.elapsed() < GIVES_WAY_IN_ALL {
                     tokio::time::sleep(pause).await;
                     give_way(&self.context).await;
@@ -138,7 +140,7 @@ impl Scanner {
                     objects += 1;
                     scan = self.judge_one(scan, kind, object).await?;
                 }
-                // What took long is paid for with a pause.
+                // Pause for as long as judging took.
                 pause = judging.elapsed();
                 seen += objects;
                 let size = (page.size() / objects.max(1)).max(1);
@@ -165,8 +167,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// A page; where the list has taken too long, as things are now: an object that moved meanwhile is seen
-    /// by the next scan.
+    /// Reads a page. If the list has taken too long, the page shows the objects as they are now, and the next
+    /// scan sees an object that moved meanwhile.
     async fn page_of(
         &self,
         kind: PolicyKind,
@@ -182,8 +184,8 @@ impl Scanner {
         }
     }
 
-    /// An object that cannot be read is left out: its readers will say so. Judging can take half a second for
-    /// each policy, and nothing else may wait for it; it ends by its own budget.
+    /// Judges one object. An object that cannot be decoded is left out: its readers will report it. Judging
+    /// can take half a second for each policy, so it runs on a thread of its own; it ends by its own budget.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let context = self.context.clone();
         let work = move || {
@@ -197,17 +199,17 @@ impl Scanner {
     }
 }
 
-/// What a look is for.
+/// Why a scan is wanted.
 #[derive(Clone, Copy, Debug)]
 enum Urgency {
-    /// A policy waits for its first.
+    /// A policy waits for its first scan.
     First,
-    /// Writes were let through without a verdict.
+    /// Writes passed without a verdict.
     Unjudged,
     Usual,
 }
 
-/// From the end of one look to the next: by how long the last was busy, and whether it failed.
+/// Returns the pause between two scans, by how long the last one was busy, and whether it failed.
 fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
     let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
     match (last, urgency) {

@@ -1,4 +1,5 @@
-//! Pods without a workload, which a monitor's podSelector finds: plan, fetch what is lacking, record or remove, remember.
+//! Pods without a workload that a monitor's podSelector selects: plan, fetch what is lacking, record or
+//! remove, remember.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use crate::{
     },
 };
 
-/// Where it is written down what a monitor's pods run with, and the version of it that a decision was made
-/// on.
+/// The place where the content is recorded that a monitor's pods run with, in the version that a decision was
+/// based on.
 enum Recorded {
     /// In the monitor's status.
     InStatus(Version),
@@ -47,7 +48,7 @@ impl Recorded {
     }
 }
 
-/// Reconciles the pods that monitors find themselves.
+/// Reconciles the pods without a workload that monitors select.
 pub(super) struct SelectedPods {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,
@@ -59,7 +60,7 @@ pub(super) struct SelectedPods {
 }
 
 impl SelectedPods {
-    /// The monitor's authority was settled just now.
+    /// Reconciles a monitor's pods. The caller has just settled the monitor's authority.
     pub(super) async fn reconcile(&self, monitor: &NamespacedName) -> Again {
         let planned = self
             .planner
@@ -83,7 +84,7 @@ impl SelectedPods {
             (Some(SelectedPodsAction::Record(label)), Some(recorded)) => {
                 settle(Acted::Nothing);
                 match self.record(monitor, &recorded, label).await {
-                    // A status write causes no event here: what this begins goes on when the watch has brought it.
+                    // Writing a status queues no key, so look again when the watch has reported the record.
                     Again::OnChange if plan.state == RestartState::Due => Again::After(SOON),
                     again => again,
                 }
@@ -102,8 +103,8 @@ impl SelectedPods {
         }
     }
 
-    /// Writes down what its pods run with. The watch brings it back; until then a decision on the old record
-    /// fails to be written.
+    /// Records the content that a monitor's pods run with. Until the watch reports the record, writing a
+    /// decision that is based on the old one fails.
     async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
         let outcome = match recorded {
             Recorded::InStatus(version) => record_pods(&self.writer, monitor, version, label).await,
@@ -111,7 +112,7 @@ impl SelectedPods {
         };
         match outcome {
             Outcome::Done | Outcome::NotLeading | Outcome::NamespaceGone => Again::OnChange,
-            // Its status was written meanwhile.
+            // The monitor or the object was written meanwhile.
             Outcome::Stale => Again::Backoff(None),
             outcome => {
                 tracing::warn!(%monitor, outcome = outcome.label(), "cannot record what its pods run with");

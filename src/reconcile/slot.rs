@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// When to try again to remove, while our own kinds are not all there.
+/// Wait before the next attempt to remove a copy while one of our CustomResourceDefinitions is missing.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
 
 /// Reconciles slots: copies are written, marked and deleted.
@@ -39,7 +39,7 @@ pub(super) struct SlotHandler {
     pub(super) guard: CopyGuard,
     pub(super) trial: TemplateTrial,
     pub(super) copies: CopyWriter,
-    /// Whether our own kinds are there to stay.
+    /// Checks that our CustomResourceDefinitions exist and are not being deleted.
     pub(super) definitions: Definitions,
     pub(super) reporter: Reporter,
     pub(super) lag: Arc<Lag>,
@@ -58,7 +58,7 @@ impl SlotHandler {
             }
         };
         if let Some(rule) = self.rule_to_ask_again(&plan) {
-            // Before everything else: all of the rule's slots wait for it.
+            // In the most urgent lane: all of the rule's slots wait for the answer.
             self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
             return Again::After(SOON);
         }
@@ -81,8 +81,8 @@ impl SlotHandler {
             || self.context.queue().lane_of(&Key::Slot(slot.clone())) != Some(Lane::Sweep)
     }
 
-    /// The rule behind a write, where what it was allowed can be withdrawn and the last answer about it is
-    /// too old: rights that are taken back stop it at once.
+    /// Returns the rule behind a write, if its rights can be withdrawn and the last answer about them is too
+    /// old. Asking again stops the write at once if a right was withdrawn.
     fn rule_to_ask_again(&self, plan: &SlotPlan) -> Option<NamespacedName> {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
@@ -124,7 +124,7 @@ impl SlotHandler {
         let is_news = settle_slot(&mut self.context.world_mut(), slot, action, outcome.of_slot(made), now());
         self.reporter.copy(slot, plan, action, &Told { outcome: &outcome, is_news, deleted }).await;
         match outcome {
-            // With the next term everything is looked at.
+            // The next leader looks at everything.
             Outcome::NotLeading => Again::OnChange,
             Outcome::Done | Outcome::NamespaceGone => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))
@@ -157,7 +157,7 @@ impl SlotHandler {
         self.definitions.missing(rules_gone, name, listed_under.as_ref()).await
     }
 
-    /// The rules that this slot matters to will want to say so.
+    /// Queues the statuses of the rules that this slot concerns.
     fn tell_rules(&self, slot: &ObjectKey, plan: &SlotPlan) {
         let rules: Vec<_> = {
             let world = self.context.world();

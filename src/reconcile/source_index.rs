@@ -1,4 +1,4 @@
-//! The index of annotated sources: published where it differs from what is there.
+//! The index of annotated sources, a ConfigMap. It is written if it differs from the existing one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// When to see again whether all objects are known.
+/// Interval of checks whether all objects are known.
 const UNTIL_COMPLETE: Duration = Duration::from_millis(100);
-/// How often the index is read at most, where that fails, and when again.
+/// Maximum number of attempts to read the index, [`READ_AGAIN`] apart.
 const MOST_READS: usize = 5;
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
@@ -32,8 +32,9 @@ pub(super) struct SourceIndexHandler {
 }
 
 impl SourceIndexHandler {
-    /// Reads which grants the leader before has listed, before the index is written anew, and has everything
-    /// looked at that waits for that. Where the index cannot be read, everything is asked again.
+    /// Reads which grants the previous leader has listed, before the index is written anew, and queues
+    /// everything that waits for them. If the index cannot be read, the API server is asked about each grant
+    /// again.
     pub(super) async fn recall(&self) {
         if !self.context.world().is_recalling() {
             return;
@@ -84,7 +85,7 @@ impl SourceIndexHandler {
             (SourceIndex::of(&world, before.as_ref()), world.settings().annotations)
         };
         if let Some(before) = before.as_ref().filter(|_| !reads_annotations) {
-            // Annotations are off for now: the next leader that reads them needs what was granted.
+            // Annotations are off for now: the next leader that reads them needs the earlier grants.
             index.sources.clone_from(&before.sources);
         }
         if (live.is_none() && index.is_empty()) || before.as_ref() == Some(&index) {
@@ -108,7 +109,7 @@ impl SourceIndexHandler {
             }
             Outcome::Refused { message, .. } | Outcome::NeedsReplacing(message) => {
                 tracing::error!(index = %at, %message, "the index of annotated sources was refused");
-                // Nothing is lost: what it would list is asked again after the next start.
+                // The next start asks the API server again about the grants that are not listed.
                 self.note_listed(index);
                 Again::Refused
             }
@@ -117,7 +118,7 @@ impl SourceIndexHandler {
 }
 
 impl SourceIndexHandler {
-    /// The proofs of what is listed now can be written on the sources.
+    /// Notes the listed grants. Their proofs can be written to the sources now, so their statuses are queued.
     fn note_listed(&self, index: SourceIndex) {
         let listed = self.context.world_mut().note_listed(index.grants());
         for name in listed {
@@ -127,7 +128,7 @@ impl SourceIndexHandler {
     }
 }
 
-/// What the index that is there tells.
+/// Returns the index that the ConfigMap contains.
 fn told(live: &Content) -> Option<SourceIndex> {
     SourceIndex::from_data(|key| std::str::from_utf8(&live.values.get(key)?.bytes).ok())
 }

@@ -1,4 +1,4 @@
-//! Whether author annotations are kept honest, tried by dry runs.
+//! The protection of author stamps: dry runs test whether the API server accepts a forged one.
 
 use kube::Client;
 
@@ -10,19 +10,18 @@ use crate::{
     plan::Key,
 };
 
-/// Tries whether the API server believes a forged stamp.
+/// Tests whether the API server accepts a forged author stamp.
 pub(super) struct StampCheck {
     pub(super) context: Context,
     pub(super) client: Client,
 }
 
 impl StampCheck {
-    /// Looks whether stamps on annotations are kept honest; where they are from now on, every object that
-    /// asks for copies or restarts by annotation is looked at again. Says whether they are, so that there is
-    /// no hurry to look again.
+    /// Tests whether author stamps are protected, and returns the result: if they are, the next test has no
+    /// hurry. If the result has changed, every rule and monitor whose stamp needs the protection is queued.
     ///
     /// # Errors
-    /// Why it cannot be seen.
+    /// Why this cannot be tested now.
     pub(super) async fn look(&self) -> Result<bool, String> {
         let (annotations, unhooked, own_namespace) = {
             let world = self.context.world();
@@ -46,7 +45,7 @@ impl StampCheck {
             tracing::warn!("stamps on {on} are not guarded: new ones are not believed");
         }
         let counts = |of: &&NamespacedName| unhooked || of.annotated().is_some();
-        // What was refused for it is asked at once.
+        // Forget refusals, so that the API server is asked again at once.
         let is_refused = |known: &Authority| known.answer.is_err();
         for rule in world.rules().keys().filter(counts).cloned().collect::<Vec<_>>() {
             world.forget_rule_authority(&rule, is_refused);

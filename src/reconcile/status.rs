@@ -1,4 +1,4 @@
-//! Statuses: written when they differ from what is there.
+//! Statuses of rules, templates, monitors and policies, written if they differ from the existing ones.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// Reconciles the statuses of rules, monitors and policies.
+/// Reconciles the statuses of rules, templates, monitors and policies.
 pub(super) struct StatusHandler {
     pub(super) context: Context,
     pub(super) pace: Arc<StatusPace>,
@@ -72,7 +72,7 @@ impl StatusHandler {
         again
     }
 
-    /// The status of the template called `name`, which is `template` among rules.
+    /// Reconciles the status of the template called `name`; `template` is its name among the rules.
     pub(super) async fn template(&self, key: &Key, template: &NamespacedName, name: &str) -> Again {
         let (uid, before, is_too_many, report) = {
             let world = self.context.world();
@@ -88,7 +88,7 @@ impl StatusHandler {
                 compiled.is_ok_and(|compiled| too_many_objects(&world, template, compiled).is_some());
             (facts.uid.clone(), facts.status.clone(), is_too_many, report)
         };
-        // Before there is a report: that waits until what is lacking is rendered.
+        // Before the report, which waits until everything is rendered.
         note_room(&self.context, template, before.as_ref(), is_too_many);
         let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
         self.tallies.set(template, Some(tally));
@@ -102,7 +102,7 @@ impl StatusHandler {
         let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
-            // What its pods run with is written elsewhere, and nothing to compare.
+            // Another writer maintains `pods_applied`, so it is not compared.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
             (facts.uid.clone(), before, monitor_report(&world, monitor, now()))
@@ -126,7 +126,8 @@ impl StatusHandler {
         self.write::<ConfigPolicy, _>(key, of, before, after).await.0
     }
 
-    /// When to look again, and what became of the status: what is told once is told with it.
+    /// Writes a status if it has changed. Returns when to look again, and the result of the write: some
+    /// reports are made only if the status was written.
     async fn write<K, S>(
         &self,
         key: &Key,
@@ -162,7 +163,8 @@ impl StatusHandler {
     }
 }
 
-/// A rule that came to too many copies and does not any more makes those that are lacking.
+/// Queues the slots of a rule that had too many copies and has not any more, so that the lacking copies are
+/// made.
 pub(super) fn note_room(
     context: &Context,
     rule: &NamespacedName,

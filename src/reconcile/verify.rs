@@ -1,5 +1,5 @@
-//! The sweep by content. Metadata says nothing of who writes under our own field manager, or writes
-//! managedFields back; so every copy is read now and then, page by page, while nothing more urgent waits.
+//! The sweep by content: reads every copy now and then, page by page, while no more urgent key waits.
+//! Metadata does not show that somebody writes under our own field manager, or writes managedFields back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-/// Copies a page, where they are small; a page holds no more than so many bytes by the largest source.
+/// Maximum number of copies on a page. By the largest source, a page also holds no more than [`PAGE_BYTES`].
 const PAGE: u64 = 100;
 const PAGE_BYTES: Bytes = Bytes(8 << 20);
-/// Between two pages. The walk must end before the API server forgets where it began (5 minutes).
+/// Pause between two pages. The walk must end before the API server forgets where the list began (5 minutes).
 const BREATH: Duration = Duration::from_millis(100);
-/// How long a whole walk gives way.
+/// Time after which a walk does not wait for more urgent keys any more.
 pub(super) const GIVES_WAY_IN_ALL: Duration = Duration::from_secs(120);
-/// How long a page gives way to what is more urgent.
+/// Maximum number of pauses before a page while more urgent keys wait.
 const GIVES_WAY: u32 = 100;
 
 /// Compares copies with their sources by content.
@@ -40,8 +40,8 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Compares every copy with its source by content, and has those looked at that differ. What templates declare is
-    /// looked at in any case: the API server tells whether it differs.
+    /// Compares every copy with its source by content, and queues the copies that differ. Objects that
+    /// templates declare are queued in any case: the API server reports whether they differ.
     pub(super) async fn verify(&self) {
         // A process that may not list a kind everywhere lists it in each namespace.
         let places: Vec<Option<Arc<str>>> = {
@@ -77,8 +77,8 @@ impl Verifier {
         let (mut seen, mut differ, mut next) = (0, 0, None);
         let begun = Instant::now();
         loop {
-            // A sweep that has given way for long must hurry, or it would begin anew each time and never come
-            // to the end.
+            // A sweep that has paused for long must hurry. Otherwise it would begin anew each time and never
+            // end.
             if begun.elapsed() < GIVES_WAY_IN_ALL {
                 give_way(&self.context).await;
             }
@@ -95,14 +95,14 @@ impl Verifier {
         }
     }
 
-    /// Waits while something needs objects that are not listed yet: nothing can be told of a copy then.
+    /// Waits while something needs objects that are not listed yet: until then, no copy can be judged.
     async fn wait_until_complete(&self) {
         while !self.context.world().is_complete() {
             tokio::time::sleep(BREATH).await;
         }
     }
 
-    /// Whether there is something to do about a copy, by its content; it is looked at then.
+    /// Whether a copy's content requires an action; if so, the copy is queued.
     fn differs(&self, slot: &ObjectKey, content: &Content) -> bool {
         let world = &mut *self.context.world_mut();
         let Some(key) = world.key().filter(|_| world.is_complete()) else { return false };
@@ -113,7 +113,8 @@ impl Verifier {
         if world.object(slot).is_some_and(|facts| facts.drift().is_doubt()) {
             return false;
         }
-        // What is newer than our watch knows is on its way; what is known of this version has been looked at.
+        // An event will follow for a copy that is newer than our watch. A version with a known fingerprint
+        // was planned with it already.
         if !is_current || world.fingerprint(slot).is_some() {
             return false;
         }
@@ -141,7 +142,7 @@ impl Verifier {
     }
 }
 
-/// Waits while something more urgent does, for a while.
+/// Waits for a while as long as more urgent keys wait.
 pub(super) async fn give_way(context: &Context) {
     for _ in 0..GIVES_WAY {
         tokio::time::sleep(BREATH).await;

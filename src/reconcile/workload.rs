@@ -56,7 +56,7 @@ impl WorkloadHandler {
             }
         };
         if !asking.is_empty() {
-            // Before everything else: all of the monitor's workloads wait for it.
+            // In the most urgent lane: all of the monitor's workloads wait for the answer.
             let keys = asking.into_iter().map(Key::Monitor);
             keys.for_each(|key| self.context.queue().add(key, Lane::NewNamespace));
             return Again::After(SOON);
@@ -78,7 +78,7 @@ impl WorkloadHandler {
         }
     }
 
-    /// The plan that is carried out, and the facts that it was made on.
+    /// Reserves a place for the restart. Returns the plan to carry out, and the facts that it is based on.
     async fn reserve(&self, workload: &WorkloadKey) -> (WorkloadPlan, Option<Box<WorkloadFacts>>) {
         let (plan, turn, facts) = {
             let world = &mut *self.context.world_mut();
@@ -89,7 +89,7 @@ impl WorkloadHandler {
         (plan, facts)
     }
 
-    /// Carries out a plan, and remembers what it came to. `facts` are those that it was made on.
+    /// Carries out a plan, and remembers the result. `facts` are those that the plan is based on.
     async fn restart(
         &self,
         workload: &WorkloadKey,
@@ -120,7 +120,7 @@ impl WorkloadHandler {
         }
     }
 
-    /// Has those looked at whose turn it is; workloads that wait for something else are not looked at.
+    /// Queues the workloads whose turn it is; workloads that wait for something else are not queued.
     async fn take_turns(&self, workload: &WorkloadKey, turn: Turn) {
         let next = {
             let world = self.context.world();
@@ -138,8 +138,9 @@ impl WorkloadHandler {
     }
 }
 
-/// The monitors behind an action that act with a ServiceAccount, where the last answer about it is too old:
-/// rights that are withdrawn stop it, also where nobody could be asked for a while.
+/// Returns the monitors behind an action that act with a ServiceAccount and whose last answer is too old.
+/// Asking again stops the action if a right was withdrawn, even after a time in which the API server did not
+/// answer.
 fn monitors_to_ask_again(
     world: &World,
     workload: &WorkloadKey,

@@ -1,22 +1,24 @@
-//! Lanes: how urgent a key is, or for which scarce place it waits.
+//! The lanes of the queue.
 
-/// How urgent a key is, or for which scarce place it waits. A key that waits stays in its lane unless somebody asks for it in a lane that
-/// stands before that one here.
+/// How urgent a key is, or for which scarce place it waits. A waiting key stays in its lane unless it is
+/// requested in a lane that comes earlier here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
-    /// A rendering that reads pods: the pods of few workloads are in memory together.
+    /// A rendering that reads pods. Few of them run at once, since the pods that they read are in memory
+    /// together.
     Pods,
-    /// A rendering of a tenant whose expressions have used up the tenant's budget: the tenant's line waits until that is paid back.
+    /// A rendering whose tenant has used up its budget for expressions. The tenant's line waits until the
+    /// budget has refilled.
     OverBudget,
-    /// Something has changed, and is looked at before the sweep.
+    /// A change, looked at before the sweep.
     Change,
     /// A regular look at everything, after all changes.
     Sweep,
-    /// What there is to say of a rule or monitor, whatever lane it was asked for in: it looks at all of their
-    /// copies or workloads, and takes a processor for that. Such keys run one after the other, so that
-    /// nothing else waits for them.
+    /// The status of a rule or monitor, in whatever lane it was requested. Planning it looks at all copies or
+    /// workloads, and takes a processor for that. Statuses run one after the other, so that no other key
+    /// waits for them.
     Status,
 }
 
@@ -33,8 +35,9 @@ impl Lane {
         (Self::Status, "status"),
     ];
 
-    /// In what order keys are taken. New namespaces come first at all times. What waits for a scarce place goes before changes unless the
-    /// last key did, too, so that neither keeps the other waiting; and a status that is late goes before both.
+    /// Returns the order of the lanes. New namespaces always come first. Keys that wait for a scarce place
+    /// come before changes unless the last key was one of them, so that neither keeps the other waiting. A
+    /// late status comes before both.
     pub(super) fn in_order(was_scarce: bool, is_late: bool) -> [Self; LANES] {
         let mut order =
             [Self::NewNamespace, Self::Pods, Self::OverBudget, Self::Change, Self::Status, Self::Sweep];
@@ -47,12 +50,12 @@ impl Lane {
         order
     }
 
-    /// Whether keys wait in the lane for a scarce place, whatever has caused them.
+    /// Whether keys in this lane wait for a scarce place.
     pub(super) fn is_scarce(self) -> bool {
         matches!(self, Self::Pods | Self::OverBudget)
     }
 
-    /// How many keys of the lane are looked at together, where `limit` keys are in all.
+    /// Returns how many keys of the lane run at once, if `limit` keys run in all.
     pub(super) fn places(self, limit: usize) -> usize {
         match self {
             Self::Status => 1,

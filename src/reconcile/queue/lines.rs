@@ -1,5 +1,5 @@
-//! Keys that wait, in one line for each tenant. The tenant whose keys have cost the least has the next turn, so that many keys or
-//! costly keys of one tenant delay the keys of that tenant alone.
+//! Lines of waiting keys, one for each tenant. The tenant whose keys have cost the least has the next turn,
+//! so that many keys or costly keys of one tenant delay that tenant alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,42 +12,43 @@ use crate::plan::Key;
 /// The namespace that pays for a key; `None` for keys of the whole cluster.
 pub(crate) type Tenant = Option<Arc<str>>;
 
-/// What a turn costs as long as nobody knows how long the key takes.
+/// Cost of a turn until it is known how long the key takes.
 const TURN: Duration = Duration::from_millis(1);
 
 /// The lines of all tenants.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// All keys, by their number: in the order in which they came.
+    /// All keys, by number: in the order in which they entered.
     keys: BTreeMap<u64, Key>,
     lines: BTreeMap<Tenant, Line>,
-    /// Tenants in the order of their turns: by cost, and those that cost the same by the number of their first key.
+    /// Tenants in the order of their turns: by cost, and then by the number of their first key.
     turns: BTreeSet<(Duration, u64, Tenant)>,
-    /// What the tenant with the last turn had cost. A tenant that comes anew begins there: it goes before all that had a turn since, and
-    /// has saved nothing by having been away.
+    /// Cost of the tenant with the last turn. A tenant that enters anew begins with this cost: it comes
+    /// before all tenants that had a turn since, and gains nothing from its absence.
     begun: Duration,
 }
 
-/// One tenant's keys that wait.
+/// The waiting keys of one tenant, and their cost so far.
 struct Line {
     cost: Duration,
     keys: BTreeSet<u64>,
 }
 
 impl Lines {
-    /// A key stands in its tenant's line. Keys stand by their numbers, and each number is used once.
+    /// Adds a key to its tenant's line. The line is in the order of numbers, and no two keys have the same
+    /// number.
     pub(super) fn enter(&mut self, tenant: &Tenant, number: u64, key: Key) {
         self.keys.insert(number, key);
         self.at(tenant, |line| line.keys.insert(number));
     }
 
-    /// The key of this number waits no longer.
+    /// Removes the key with this number from its tenant's line.
     pub(super) fn leave(&mut self, tenant: &Tenant, number: u64) -> Option<Key> {
         self.at(tenant, |line| line.keys.remove(&number));
         self.keys.remove(&number)
     }
 
-    /// Takes the first key of the tenant whose turn is next, of those that may have one.
+    /// Takes the first key of the tenant whose turn is next, among those for which `may` is true.
     pub(super) fn next(&mut self, may: impl Fn(&Tenant) -> bool) -> Option<Key> {
         let (cost, number, tenant) = self.turns.iter().find(|(.., tenant)| may(tenant))?.clone();
         self.begun = self.begun.max(cost);
@@ -55,7 +56,8 @@ impl Lines {
         self.leave(&tenant, number)
     }
 
-    /// What a key of a tenant has cost. A tenant without further keys in line pays nothing: it delays nobody.
+    /// Charges the cost of a key to its tenant. A tenant without waiting keys pays nothing, since it delays
+    /// no other tenant.
     pub(super) fn charge(&mut self, tenant: &Tenant, cost: Duration) {
         self.at(tenant, |line| line.cost = line.cost.saturating_add(cost));
     }
@@ -80,7 +82,7 @@ impl Lines {
         self.lines.keys()
     }
 
-    /// Changes a tenant's line, and with it the tenant's turn. There is no line without keys.
+    /// Changes a tenant's line, and with it the tenant's turn. A line without keys is removed.
     fn at<T>(&mut self, tenant: &Tenant, change: impl FnOnce(&mut Line) -> T) -> T {
         let mut line =
             self.lines.remove(tenant).unwrap_or_else(|| Line { cost: self.begun, keys: BTreeSet::new() });

@@ -1,4 +1,4 @@
-//! What every template declares that may, rendered into a world at once: for commands.
+//! Renders all templates into a world at once, for commands.
 
 use kube::Client;
 
@@ -10,8 +10,8 @@ use crate::{
     plan::copy::templates::instances,
 };
 
-/// Renders everything. What expressions read of rendered objects is read with the caller's rights; returns why
-/// something could not be.
+/// Renders every template. Objects that expressions need are read with the caller's rights; the result
+/// reports why reads failed.
 pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec<ReadError> {
     let mut unread = Vec::new();
     for (template, instance) in all(world) {
@@ -24,7 +24,7 @@ pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec
             }
             let there = existing.of(world, &template, &instance, lacking);
             unread.extend(existing.read(client, there).await);
-            // The caller's rights are not the operator's.
+            // The caller may lack rights that the operator has: count unread objects as absent.
             existing.forgive();
         };
         world.set_rendered(&template, &instance, Some(set));
@@ -32,7 +32,7 @@ pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec
     unread
 }
 
-/// Everything that is to be rendered.
+/// Returns every template with each namespace or object that it selects.
 fn all(world: &World) -> Vec<(NamespacedName, InstanceName)> {
     let of_template = |(template, facts): (&NamespacedName, &TemplateFacts)| {
         let compiled = facts.compiled.as_ref().ok()?;
@@ -42,13 +42,13 @@ fn all(world: &World) -> Vec<(NamespacedName, InstanceName)> {
     world.templates().iter().filter_map(of_template).flatten().collect()
 }
 
-/// The same, where nothing is read of rendered objects.
+/// Renders every template, without reading objects.
 #[cfg(test)]
 pub(super) fn render_all(world: &mut World) {
     render_with(world, &Default::default());
 }
 
-/// The same, where these objects are what is read of rendered ones.
+/// Renders every template, with these objects in place of read ones.
 #[cfg(test)]
 pub(super) fn render_with(
     world: &mut World,

@@ -1,5 +1,5 @@
-//! What was read of objects that a template has made, for those of its expressions that read them. It lasts as long as one
-//! rendering, and reaches no formatter.
+//! Objects that a template has made, read for its expressions. They last as long as one rendering, and reach
+//! no formatter.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::{
     plan::copy::templates::made,
 };
 
-/// Objects that expressions read and that have not been looked for, and whether their pods are read, too.
+/// Objects that expressions read and that have not been looked for yet, and whether their pods are read, too.
 pub(super) type Lacking = BTreeMap<ObjectKey, bool>;
 
-/// Objects that were looked for, and pods.
+/// Objects that were looked for, and their pods.
 #[derive(Default)]
 pub(super) struct Existing {
-    /// `None` where there is no such object of the template's.
+    /// The objects; `None` if the template has no such object.
     pub(super) objects: BTreeMap<ObjectKey, Option<Value>>,
-    /// The pods of workloads among them.
+    /// The pods of the workloads among the objects.
     pub(super) pods: BTreeMap<ObjectKey, Vec<Value>>,
-    /// Whether pods are read another time: they were a moment ago.
+    /// Whether this rendering reads no pods, since they were read a moment ago.
     pub(super) pods_later: bool,
-    /// Why those could not be read that could not.
+    /// Why objects could not be read.
     pub(super) unread: BTreeMap<ObjectKey, String>,
-    /// The same of pods.
+    /// Why pods of workloads could not be read.
     pub(super) unread_pods: BTreeMap<ObjectKey, String>,
 }
 
 impl Existing {
-    /// Of what is lacking, what there is, with UIDs. The rest counts as absent from here on: it is not there yet, or
-    /// somebody else's.
+    /// Returns the lacking objects that exist, with UIDs. The others count as absent from here on: they do
+    /// not exist yet, or are not the template's.
     pub(super) fn of(
         &mut self,
         world: &World,
@@ -52,8 +52,8 @@ impl Existing {
         there
     }
 
-    /// Reads these objects by name and UID, and the pods of the workloads among them that are asked for. Returns what could not be
-    /// read; the rest is.
+    /// Reads these objects by name and UID, and the requested pods of the workloads among them. Returns the
+    /// errors of failed reads.
     pub(super) async fn read(
         &mut self,
         client: &Client,
@@ -83,7 +83,7 @@ impl Existing {
         errors
     }
 
-    /// Takes what could not be read for absent.
+    /// Counts unread objects as absent.
     pub(super) fn forgive(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_keys();
         let pods = std::mem::take(&mut self.unread_pods).into_keys();
@@ -96,7 +96,7 @@ impl Existing {
     }
 }
 
-/// What was attempted and why it failed, with the way out.
+/// Describes what was attempted, why it failed, and the way out.
 fn why(error: &ReadError) -> String {
     match error {
         ReadError::Read(_, source) => match lacking(source) {

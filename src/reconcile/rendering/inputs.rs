@@ -1,4 +1,4 @@
-//! What the objects of a template are rendered from, and how.
+//! The inputs of a rendering: the facts that the objects of a template are rendered from.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,13 +18,13 @@ use crate::{
     validate::{CompiledObject, CompiledTemplate, Instance, RenderBudget, Rendering, declared_kind},
 };
 
-/// What the objects are rendered from.
+/// The facts that the objects are rendered from.
 pub(super) struct Inputs {
     version: (Box<str>, i64),
     pub(super) compiled: Arc<CompiledTemplate>,
     namespace: Arc<str>,
     pub(super) facts: NamespaceFacts,
-    /// The object that it is rendered for, where it is one.
+    /// The object that the template is rendered for; `None` if it is rendered for a namespace.
     pub(super) object: Option<InstanceFacts>,
     /// The kinds of the template's objects, in their order.
     kinds: Vec<Kind>,
@@ -34,7 +34,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// `None` where the template declares nothing there, or may not.
+    /// Returns the inputs; `None` if the template declares nothing there, or may not.
     pub(super) fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
@@ -61,13 +61,15 @@ impl Inputs {
         })
     }
 
-    /// Whether the object's status has fields that the template has written and that this new status lacks. Without a
-    /// new status nothing is taken back: rendering failed, or the author was not asked for the right to write it.
+    /// Whether the object's status has fields that the template has written and that this new status lacks.
+    /// Without a new status, no field is withdrawn: rendering failed, or the API server was not asked whether
+    /// the author may write it.
     pub(super) fn leaves_over(&self, status: Option<&Value>) -> bool {
         status.is_some_and(|new| self.status_written.iter().any(|field| new.get(&**field).is_none()))
     }
 
-    /// Renders it from what was read of rendered objects; with it, what has not been looked for and is read.
+    /// Renders the objects. `existing` are the objects that were read so far; the result names the objects to
+    /// read next.
     pub(super) fn render(&self, existing: &Existing) -> (RenderedSet, Lacking) {
         if self.facts.annotations_cut && self.compiled.reads_annotations {
             let failed = self.failed(
@@ -155,7 +157,7 @@ impl Inputs {
         (set, lacking)
     }
 
-    /// What is known once it is rendered; `read` is what was read of the object.
+    /// Returns the result of a rendering. `read` is a hash of the values that expressions read of the object.
     fn set(&self, read: u64, objects: Vec<RenderedObject>, faults: Vec<RenderedFault>) -> RenderedSet {
         let instance = self.object.as_ref().map(|object| ReadInstance {
             uid: object.uid.clone(),
@@ -175,7 +177,7 @@ impl Inputs {
         }
     }
 
-    /// The object as the API server would give it, reduced to digests.
+    /// Returns a rendered object in the form of one that was read from the API server, with its fingerprint.
     fn object(
         &self,
         (position, declared, kind): (u8, &CompiledObject, Kind),
@@ -187,8 +189,8 @@ impl Inputs {
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
         let labels = labels.collect();
         let mut body = body;
-        // An object that was read has them. What is made from the template bears the template's, and the UID of the
-        // object that it is made for.
+        // An object from the API server has a UID and a version. This object gets the UID of the object that
+        // it is made for, or else of the template, and the template's generation.
         body["metadata"]["uid"] = json!(self.object.as_ref().map_or(&self.version.0, |object| &object.uid));
         body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
         let body = Body::new(&body);
@@ -200,7 +202,7 @@ impl Inputs {
         Ok(RenderedObject { slot, position, print, labels, recreate, deletion, is_read, body })
     }
 
-    /// What is known where nothing can be rendered.
+    /// Returns the result if rendering is impossible.
     pub(super) fn failed(&self, message: &str) -> RenderedSet {
         let faults = vec![RenderedFault { id: String::new(), message: message.to_owned(), waits: false }];
         self.set(0, Vec::new(), faults)

@@ -28,8 +28,8 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// Runs what takes a processor on a thread of its own, when its tenant has the turn. Returns what it gave, unless it ended in a panic,
-    /// and how long it took.
+    /// Runs `work` on a thread of its own, when its tenant has the turn. Returns the result, `None` after a
+    /// panic, and how long it took.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,
