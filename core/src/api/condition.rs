@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many problems a status lists at most; `problemCount` counts all of them.
+/// How many problems a status lists at most, each with the number of objects that have it; `problemCount` counts all objects.
 pub const WORST_PROBLEMS: usize = 20;
 
 /// One thing that is wrong, and where.
@@ -20,6 +20,47 @@ pub struct Problem {
     pub reason: String,
     /// What is wrong and what to do about it. Never a Secret's value.
     pub message: String,
+    /// Number of objects with this problem, if there are several. `namespace` and `name` are those of the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+    /// The next of these objects, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+}
+
+/// How many other objects a problem names.
+const MOST_OTHERS: usize = WORST_PROBLEMS - 1;
+/// How many objects a message names.
+const MOST_SAID: usize = 3;
+
+impl Problem {
+    /// Adds the problem to a list; if the list has an equal one of another object, counts the object there.
+    pub fn join(self, problems: &mut Vec<Self>) {
+        let is_equal = |known: &&mut Self| (&known.reason, &known.message) == (&self.reason, &self.message);
+        let Some(known) = problems.iter_mut().find(is_equal) else { return problems.push(self) };
+        known.count = Some(known.count.unwrap_or(1) + 1);
+        if known.others.len() < MOST_OTHERS {
+            known.others.push(format!("{}/{}", self.namespace, self.name));
+        }
+    }
+
+    /// Whether the problem names this object.
+    pub fn is_about(&self, namespace: &str, name: &str) -> bool {
+        let is_it = |other: &String| other.split_once('/') == Some((namespace, name));
+        (self.namespace == namespace && self.name == name) || self.others.iter().any(is_it)
+    }
+
+    /// The objects with this problem, such as `shop/registry, web/registry, docs/registry and 21 more`; empty for a problem of a spec.
+    pub fn place(&self) -> String {
+        let first = [self.namespace.as_str(), self.name.as_str()].join("/");
+        let named = std::iter::once(first.trim_matches('/')).chain(self.others.iter().map(String::as_str));
+        let named: Vec<&str> = named.take(MOST_SAID).collect();
+        let all = usize::try_from(self.count.unwrap_or(1)).unwrap_or(usize::MAX);
+        match all.saturating_sub(named.len()) {
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
+        }
+    }
 }
 
 /// Whether a condition was set for this generation.
@@ -54,5 +95,34 @@ pub fn set_condition(
     match conditions.iter_mut().find(|c| c.type_ == type_) {
         Some(old) => *old = condition,
         None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(namespace: &str, message: &str) -> Problem {
+        Problem {
+            namespace: namespace.into(),
+            name: "registry".into(),
+            reason: "Refused".into(),
+            message: message.into(),
+            ..Problem::default()
+        }
+    }
+
+    #[test]
+    fn objects_with_one_problem_are_one_entry_with_a_count() {
+        let mut problems = Vec::new();
+        problem("other", "quota").join(&mut problems);
+        (1..=24).for_each(|number| problem(&format!("app-{number}"), "label").join(&mut problems));
+        let [quota, label] = problems.as_slice() else { panic!("{problems:?}") };
+        assert_eq!((quota.count, quota.place().as_str()), (None, "other/registry"));
+        assert_eq!((label.count, label.others.len()), (Some(24), MOST_OTHERS));
+        assert_eq!(label.place(), "app-1/registry, app-2/registry, app-3/registry and 21 more");
+        assert!(label.is_about("app-2", "registry") && !label.is_about("app-24", "registry"));
+        let of_spec = Problem { message: "spec.targets: is empty".into(), ..Problem::default() };
+        assert_eq!(of_spec.place(), "");
     }
 }

@@ -109,9 +109,7 @@ fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
     let declared = world.declaration(row.rule.as_ref()?)?;
     let (_, generation) = declared.version();
     let status = declared.status().filter(|it| it.observed_generation == Some(generation))?;
-    let is_here =
-        |problem: &&Problem| problem.namespace == *row.slot.namespace && problem.name == *row.slot.name;
-    status.problems.iter().find(is_here)
+    status.problems.iter().find(|problem| problem.is_about(&row.slot.namespace, &row.slot.name))
 }
 
 /// Returns the row of each of these slots, and a refusal for each rule or source whose slot another one has. Omits slots that no rule claims and that have no copy of ours.

@@ -222,7 +222,7 @@ impl Count {
             Restartable::Pods(_) => String::new(),
         };
         let (namespace, reason) = (of.namespace().to_owned(), state.reason().to_owned());
-        let problem = Problem { namespace, name, reason, message };
+        let problem = Problem { namespace, name, reason, message, ..Problem::default() };
         if let (Restartable::Workload(key), RestartState::Failed(Failure::Stage { .. })) = (of, state) {
             self.stage_failed.push((key.clone(), problem.clone()));
         }
@@ -244,7 +244,8 @@ impl Count {
             if is_meant {
                 let reason = ProblemReason::Unreadable.as_str().into();
                 let message = unreadable_said(object, why);
-                self.problems.push((Reverse(true), Problem { namespace, name, reason, message }));
+                let problem = Problem { namespace, name, reason, message, ..Problem::default() };
+                self.problems.push((Reverse(true), problem));
             }
         }
     }
@@ -271,10 +272,9 @@ impl Count {
                 by.as_deref().unwrap_or("another one")
             );
             let (namespace, name) = (monitor.namespace.to_string(), monitor.name.to_string());
-            self.problems.push((
-                Reverse(false),
-                Problem { namespace, name, reason: WaitReason::StageStopped.as_str().into(), message },
-            ));
+            let reason = WaitReason::StageStopped.as_str().into();
+            let problem = Problem { namespace, name, reason, message, ..Problem::default() };
+            self.problems.push((Reverse(false), problem));
         }
     }
 

@@ -29,8 +29,7 @@ pub(in crate::cli) fn table(rows: &[ObjectRow]) -> String {
                 text.push_str(&(line(&format!("    {}", row.message)) + "\n"));
             }
             for problem in &row.problems {
-                let at = [problem.namespace.as_str(), problem.name.as_str()].join("/");
-                let said = format!("    {} {}: {}", problem.reason, at.trim_matches('/'), problem.message);
+                let said = format!("    {} {}: {}", problem.reason, problem.place(), problem.message);
                 text.push_str(&(line(&said) + "\n"));
             }
         }

@@ -72,8 +72,9 @@ pub(super) fn told(why: &RuleWhy) -> String {
     let copies: Vec<String> = why.copies.iter().map(|(word, number)| format!("{number} {word}")).collect();
     let objects = if why.object == "CopyratorTemplate" { "objects" } else { "copies" };
     lines.push((objects.into(), if copies.is_empty() { "none".into() } else { copies.join(", ") }));
-    for Problem { namespace, name, reason, message } in &why.problems {
-        lines.push(("problem".into(), format!("{reason} {namespace}/{name}: {message}")));
+    for problem in &why.problems {
+        let Problem { reason, message, .. } = problem;
+        lines.push(("problem".into(), format!("{reason} {}: {message}", problem.place())));
     }
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let lines = lines.iter().map(|(label, text)| format!("  {label:width$}  {text}"));

@@ -42,9 +42,9 @@ pub(super) fn begun<S, C>(
     number += refused.len();
     let first = problems.first().filter(|_| refused.is_empty());
     let degraded = first.map(|first| {
-        let message = match number {
-            1 => located(first),
-            number => format!("{number} problems, the first: {}", located(first)),
+        let message = match (number, problems.len()) {
+            (1, _) | (_, 1) => located(first),
+            (number, _) => format!("{number} problems, the first: {}", located(first)),
         };
         (first.reason.clone(), message)
     });

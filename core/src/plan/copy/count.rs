@@ -141,7 +141,9 @@ impl Count {
 }
 
 fn list(problems: &mut Vec<Problem>, reason: ProblemReason, problem: Problem) {
-    if problems.len() < WORST_PROBLEMS {
-        problems.push(Problem { reason: reason.as_str().into(), ..problem });
+    let problem = Problem { reason: reason.as_str().into(), ..problem };
+    let is_listed = |known: &Problem| (&known.reason, &known.message) == (&problem.reason, &problem.message);
+    if problems.len() < WORST_PROBLEMS || problems.iter().any(is_listed) {
+        problem.join(problems);
     }
 }

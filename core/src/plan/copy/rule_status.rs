@@ -254,9 +254,11 @@ fn status(
 
 /// A problem's message, behind the name of the copy that it is about.
 fn located(facts: &RuleFacts, problem: &Problem) -> String {
-    let Problem { namespace, name, message, .. } = problem;
+    let Problem { name, message, .. } = problem;
     match &facts.compiled {
-        Ok(compiled) if !name.is_empty() => format!("{} {namespace}/{name}: {message}", compiled.shape.kind),
+        Ok(compiled) if !name.is_empty() => {
+            format!("{} {}: {message}", compiled.shape.kind, problem.place())
+        }
         _ => message.clone(),
     }
 }

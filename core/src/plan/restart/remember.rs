@@ -358,6 +358,7 @@ mod tests {
             name: "web".into(),
             reason: reason.into(),
             message: message.into(),
+            ..Problem::default()
         };
         let monitor = NamespacedName::new("shop", "monitor");
         let told = |world: &mut World, said: &[Problem]| {

@@ -137,7 +137,7 @@ fn of_rule(rule: &RuleWhy) -> Markup {
             dt { @if rule.object == "CopyratorTemplate" { "Objects" } @else { "Copies" } }
             dd { @if rule.copies.is_empty() { "none" } @for (word, number) in &rule.copies { span .count { (number) " " (word) } " " } }
             @for problem in &rule.problems {
-                dt { "Problem" } dd { (Shape::Bad.with(&problem.reason)) " " (problem.namespace) "/" (problem.name) ": " (problem.message) }
+                dt { "Problem" } dd { (Shape::Bad.with(&problem.reason)) " " (problem.place()) ": " (problem.message) }
             }
         }
     }
