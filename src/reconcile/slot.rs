@@ -32,6 +32,42 @@ use crate::{
 /// Wait before the next attempt to remove a copy while one of our CustomResourceDefinitions is missing.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
 
+/// A gate of the reconciler before an action, after those of the planner (`plan/copy/write_gates.rs`).
+#[derive(Clone, Copy)]
+enum Gate {
+    /// The API server has answered recently what the identity of the rule may do.
+    FreshRights,
+    /// The CustomResourceDefinitions of Copyrator are there. Only removals ask this gate.
+    DefinitionsThere,
+    /// No ConfigPolicy refuses the object.
+    Policies,
+    /// The API server finds no type error in the first instance of a template.
+    Types,
+}
+
+impl Gate {
+    /// All gates, in the order in which the handler asks them.
+    const ALL: [Self; 4] = [Self::FreshRights, Self::DefinitionsThere, Self::Policies, Self::Types];
+
+    /// The name in docs/copy-model.md.
+    fn name(self) -> &'static str {
+        match self {
+            Self::FreshRights => "fresh_rights",
+            Self::DefinitionsThere => "definitions_there",
+            Self::Policies => "policies",
+            Self::Types => "types",
+        }
+    }
+}
+
+/// What becomes of an action whose gate is shut.
+enum Shut {
+    /// The handler looks at the slot again.
+    Wait(Again),
+    /// The memory keeps this outcome, as if the API server had refused the action.
+    Refused(Outcome),
+}
+
 /// Reconciles slots: copies are written, marked and deleted.
 pub(super) struct SlotHandler {
     pub(super) context: Context,
@@ -57,11 +93,6 @@ impl SlotHandler {
                 return Again::Backoff(None);
             }
         };
-        if let Some(rule) = self.rule_to_ask_again(&plan) {
-            // In the most urgent lane: all of the rule's slots wait for the answer.
-            self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
-            return Again::After(SOON);
-        }
         self.lag.planned(slot, &plan, self.context.queue().waited(&Key::Slot(slot.clone())));
         let is_news = is_news || self.is_news(slot, &plan);
         let again = self.carry_out(slot, &plan).await;
@@ -91,6 +122,30 @@ impl SlotHandler {
         is_too_old(world.rule_authority(&rule)?, now()).then_some(rule)
     }
 
+    /// Returns what becomes of the action if this gate is shut.
+    async fn shut(&self, gate: Gate, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction) -> Option<Shut> {
+        let shut = match gate {
+            Gate::FreshRights => {
+                let rule = self.rule_to_ask_again(plan)?;
+                // In the most urgent lane: all of the rule's slots wait for the answer.
+                self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
+                Shut::Wait(Again::After(SOON))
+            }
+            Gate::DefinitionsThere => {
+                let missing = if action.removes() { self.missing_definition(slot).await } else { None }?;
+                tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
+                Shut::Wait(Again::After(WHEN_INTACT))
+            }
+            Gate::Policies => {
+                let CopyAction::Write(write) = action else { return None };
+                Shut::Refused(self.guard.refusal(slot, write).await?)
+            }
+            Gate::Types => Shut::Refused(self.trial.refusal(slot, plan).await?),
+        };
+        tracing::debug!(%slot, gate = gate.name(), "the action waits");
+        Some(shut)
+    }
+
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
@@ -100,18 +155,16 @@ impl SlotHandler {
             }
             return in_time.map_or(Again::OnChange, |wait| Again::After(wait.try_into().unwrap_or_default()));
         };
-        if action.removes()
-            && let Some(missing) = self.missing_definition(slot).await
-        {
-            tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
-            return Again::After(WHEN_INTACT);
-        }
-        let mut refused = match action {
-            CopyAction::Write(write) => self.guard.refusal(slot, write).await,
-            _ => None,
-        };
-        if refused.is_none() {
-            refused = self.trial.refusal(slot, plan).await;
+        let mut refused = None;
+        for gate in Gate::ALL {
+            match self.shut(gate, slot, plan, action).await {
+                None => {}
+                Some(Shut::Wait(again)) => return again,
+                Some(Shut::Refused(outcome)) => {
+                    refused = Some(outcome);
+                    break;
+                }
+            }
         }
         let CopyOutcome { outcome, made, deleted } = match refused {
             Some(outcome) => outcome.into(),
@@ -167,5 +220,32 @@ impl SlotHandler {
         for rule in rules {
             self.context.queue().add_by(Key::RuleStatus(rule), STATUS_AFTER);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+    use crate::plan::copy::write_gates;
+
+    /// The page lists every gate with every reason, in the order in which the planner and this handler ask.
+    #[test]
+    fn the_page_about_what_holds_back_a_copy_has_every_gate_in_its_order() {
+        let page =
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/copy-model.md")).unwrap();
+        let cell = |text: &str| text.trim().trim_matches('`').to_owned();
+        let rows = page.lines().filter(|line| line.starts_with('|')).skip(2);
+        let rows: Vec<Vec<String>> =
+            rows.map(|row| row.trim_matches('|').split('|').map(cell).collect()).collect();
+        let of = |asked: &str| rows.iter().filter(move |row| row[0] == asked);
+        let told: Vec<(&str, &str)> = of("planner").map(|row| (&*row[1], &*row[2])).collect();
+        let gates: Vec<(&str, &str)> =
+            write_gates().flat_map(|(gate, says)| says.iter().map(move |reason| (gate, *reason))).collect();
+        assert_eq!(told, gates);
+        let told: Vec<&str> = of("reconciler").map(|row| &*row[1]).collect();
+        assert_eq!(told, Gate::ALL.map(Gate::name));
+        assert_eq!(rows.len(), rows.iter().map(|row| (&row[1], &row[2])).collect::<BTreeSet<_>>().len());
     }
 }

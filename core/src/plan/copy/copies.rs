@@ -3,34 +3,32 @@
 use jiff::Timestamp;
 
 use super::{
-    bound_role::unbound,
     claims::{Claim, Wants, claims_on, is_anothers, proof},
     copy_cache::CopyCache,
-    demand::{too_many_claimed, too_many_said},
-    hold::{AGAIN, held, last_attempt, refused_problem},
+    hold::{AGAIN, last_attempt},
     inert::{Inert, inert_template},
     intent::{Intent, fields_of},
     not_kept::{altered, loses_labels},
     possible_sources::copied_by,
-    problem::{CopyProblem, ProblemReason},
+    problem::CopyProblem,
     removal::{plan_unwanted, unseen_under},
     rights::is_refused,
     slot_plan::{CopyAction, CopyWrite, SlotPlan, SlotState, Version},
-    spread::{braked, follows, too_large},
+    spread::follows,
     successor::predecessor_of,
     templates::is_rendered,
     terminating::plan_terminating,
     unreadable::unread_of_claim,
     winner::winner,
+    write_gates::{DueWrite, first_shut, unmark},
 };
 use crate::{
-    api::{ConflictPolicy, Recreate},
+    api::ConflictPolicy,
     digest::Fingerprint,
     marks::{OnRemoval, Proof},
     model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
     names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
-    validate::keeps_data,
 };
 
 /// Plans one slot: how it stands, and the one write to make.
@@ -221,47 +219,25 @@ fn plan_wanted(
         // A mark from a moment in which nothing wanted the copy would delete it without a grace in the next such moment.
         Verdict::Blocked(problem) => SlotPlan { action: unmark(ours), ..plan(SlotState::Blocked(problem)) },
         Verdict::Write { surplus, take_over, anew } => {
-            if (existing.is_none() || take_over.is_some())
-                && let Some(copies) = too_many_claimed(world, claim)
-            {
-                let problem = CopyProblem::new(slot, ProblemReason::TooMany, too_many_said(world, copies));
-                return plan(SlotState::Blocked(problem));
-            }
-            if let Some(problem) = not_replaced(world, slot, claim, existing, &intent, anew) {
-                // What the attempt came to is kept for as long as there is a time to look again.
-                let recheck = Some(at_after(now, AGAIN));
-                return SlotPlan { action: unmark(ours), recheck, ..plan(SlotState::Blocked(problem)) };
-            }
-            if let Some(plan) = unbound(world, slot, claim, print, now) {
-                // The copy stays as it was.
-                let action = unmark(existing.filter(|_| take_over.is_none() && plan.needs.is_empty()));
-                return SlotPlan { action, ..plan };
-            }
-            if let Some(message) = too_large(world, claim, print) {
-                let state = SlotState::Blocked(CopyProblem::fault(slot, WriteFault::TooLarge, message));
-                // Namespaces come and go without an event for the slots in other namespaces.
-                return SlotPlan {
-                    action: unmark(existing.filter(|_| take_over.is_none())),
-                    recheck: Some(at_after(now, AGAIN)),
-                    ..plan(state)
-                };
-            }
-            let refused = last_attempt(world, slot, existing, &intent);
-            let state = refused
-                .filter(|last| !last.replace)
-                .map_or(SlotState::Outdated, |last| SlotState::Blocked(refused_problem(world, slot, last)));
-            // What was refused once may be refused for long, and keeps its mark no longer than what is blocked.
-            if let Some(action) = unmark(ours.filter(|_| refused.is_some())) {
-                return SlotPlan { action: Some(action), ..plan(state) };
-            }
-            if let Some((problem, until)) = held(world, slot, existing, &intent, now) {
-                return SlotPlan { recheck: Some(until), ..plan(SlotState::Blocked(problem)) };
-            }
             let follows = follows(existing.filter(|_| take_over.is_none() && !disown), &intent.marks);
-            if let Some(until) = braked(world, slot, now).filter(|_| follows) {
-                let action = unmark(existing);
-                return SlotPlan { action, recheck: Some(until), ..plan(SlotState::Braked(until)) };
+            let due = DueWrite {
+                world,
+                slot,
+                claim,
+                existing,
+                ours,
+                print,
+                intent: &intent,
+                takes_over: take_over.is_some(),
+                anew,
+                follows,
+                now,
+            };
+            if let Some(plan) = first_shut(&due) {
+                return plan;
             }
+            let state = due.state();
+            let refused = last_attempt(world, slot, existing, &intent);
             let predecessor = refused.filter(|last| existing.is_none() && last.reason.lacks_room());
             let predecessor = predecessor.and_then(|_| predecessor_of(world, slot, claim));
             let anew = anew || (existing.is_some() && refused.is_some_and(|last| last.replace));
@@ -297,32 +273,6 @@ fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> b
     }
 }
 
-/// Why the object is not deleted and made anew, where no update turns it into what its template declares.
-fn not_replaced(
-    world: &World,
-    slot: &ObjectKey,
-    claim: &Claim<'_>,
-    existing: Option<&ObjectFacts>,
-    intent: &Intent,
-    anew: bool,
-) -> Option<CopyProblem> {
-    let Wants::Object { object, .. } = &claim.wants else { return None };
-    let refused = last_attempt(world, slot, existing, intent).filter(|last| last.replace);
-    let is_stuck = object.recreate == Recreate::Never && existing.is_some() && (anew || refused.is_some());
-    is_stuck.then(|| {
-        let kind = slot.kind.resource().kind;
-        let way_out = match keeps_data(kind) {
-            false => "set recreate: OnImmutable, which deletes it and makes it anew, or delete it",
-            true => {
-                "it is not made anew, since its data would go with it: have the template declare what is there, or delete the object"
-            }
-        };
-        let why = refused.map(|last| format!(" ({})", last.message)).unwrap_or_default();
-        let message = format!("no update turns the {kind} into what the template declares{why}: {way_out}");
-        CopyProblem::fault(slot, WriteFault::Refused, message)
-    })
-}
-
 /// The version of what the object is made from; `None` where the source is gone, or where its namespace is not known: what was allowed
 /// in an earlier namespace of that name is not allowed in this one.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
@@ -336,13 +286,6 @@ fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
             resource_version: object.print.resource_version.clone(),
         }),
     }
-}
-
-/// Removes the removal mark from a copy that a rule claims again.
-fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
-    let facts =
-        existing.filter(|facts| facts.marks.as_deref().is_some_and(|it| it.remove_after.is_some()))?;
-    Some(CopyAction::Unmark(Version::of(facts)))
 }
 
 enum Verdict {

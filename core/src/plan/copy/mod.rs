@@ -37,6 +37,7 @@ mod unreadable;
 pub mod unstable;
 pub mod why_inert;
 mod winner;
+mod write_gates;
 
 pub use copies::{as_declared, plan_slot, plan_slots};
 pub use count::Tally;
@@ -55,3 +56,4 @@ pub use spread::{LargeSpread, is_calm};
 pub use template_status::{hindrances, status_of, template_report};
 pub(crate) use unreadable::lists_said;
 pub use unreadable::unreadable_said;
+pub use write_gates::write_gates;
