@@ -175,6 +175,7 @@ impl From<CopyProblem> for Problem {
             name: problem.slot.name.to_string(),
             reason: problem.reason.as_str().into(),
             message: problem.message,
+            ..Self::default()
         }
     }
 }
