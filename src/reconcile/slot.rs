@@ -239,7 +239,7 @@ mod tests {
         let rows = page.lines().filter(|line| line.starts_with('|')).skip(2);
         let rows: Vec<Vec<String>> =
             rows.map(|row| row.trim_matches('|').split('|').map(cell).collect()).collect();
-        let of = |asked: &str| rows.iter().filter(move |row| row[0] == asked);
+        let of = |asked: &'static str| rows.iter().filter(move |row| row[0] == asked);
         let told: Vec<(&str, &str)> = of("planner").map(|row| (&*row[1], &*row[2])).collect();
         let gates: Vec<(&str, &str)> =
             write_gates().flat_map(|(gate, says)| says.iter().map(move |reason| (gate, *reason))).collect();

@@ -15,7 +15,7 @@ pub fn statuses(world: &World, now: Timestamp) -> Vec<String> {
         let ready = is("Ready").map_or_else(String::new, |ready| ready.reason.clone());
         let problems = status.problems.iter();
         let problems: Vec<_> =
-            problems.map(|one| format!("{} {}/{}", one.reason, one.namespace, one.name)).collect();
+            problems.map(|one| format!("{} {}", one.reason, one.place()).trim_end().to_owned()).collect();
         assert!(status.problem_count >= problems.len() as i64, "rule {rule}: {status:?}");
         let count = match status.problem_count {
             0 => None,

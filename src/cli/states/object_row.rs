@@ -229,7 +229,7 @@ fn violation(found: ExistingViolation) -> Problem {
     let ExistingViolation { kind, namespace, name, rule, key, message } = found;
     let key = key.map(|key| format!(", key {key}")).unwrap_or_default();
     let message = format!("{kind:?}, rule {rule}{key}: {message}");
-    Problem { namespace, name, reason: "Violation".into(), message }
+    Problem { namespace, name, reason: "Violation".into(), message, ..Problem::default() }
 }
 
 /// The number of demands of a policy, in words.
