@@ -56,7 +56,7 @@ pub(crate) enum CaError {
     },
     /// The Secret does not hold a CA.
     #[error(
-        "Secret {namespace}/{CA_SECRET} holds no usable CA: restore it, or delete it and a new one is made"
+        "Secret {namespace}/{CA_SECRET} holds no usable CA: restore the Secret, or delete it, and Copyrator makes a new CA"
     )]
     Torn {
         /// The namespace of Copyrator's own objects.
@@ -222,8 +222,8 @@ impl CaKeeper {
         }
         let replacement = if good.is_some() { "the last good one, which is in use" } else { "a new one" };
         self.tell(format!(
-            "Secret {}/{CA_SECRET} holds no usable CA ({source}): restore it, or delete it and a new one is made; at {} it is \
-             replaced by {replacement}",
+            "Secret {}/{CA_SECRET} holds no usable CA ({source}): restore the Secret, or delete it, and Copyrator makes a new \
+             CA; at {} Copyrator replaces the CA by {replacement}",
             self.namespace,
             jiff::Timestamp::try_from(due).map_or_else(|_| "?".to_owned(), |due| format!("{due:.0}")),
         ));

@@ -101,7 +101,7 @@ impl Observer {
             tracing::error!(
                 object = named,
                 why = left.why,
-                "an object cannot be read: it is left as it is, and so is what is made of it"
+                "an object cannot be read: Copyrator changes neither the object nor what it has made from the object"
             );
         }
     }

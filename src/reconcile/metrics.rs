@@ -75,7 +75,11 @@ impl Collector for Snapshot {
         let all = self.tallies.lock();
         let sum = |count: fn(&Tally) -> usize| all.values().map(count).sum();
         for (name, help, number) in [
-            ("copies_desired", "Copies that rules want which may act", sum(|tally| tally.desired)),
+            (
+                "copies_desired",
+                "Copies that should exist, of rules and templates that may write",
+                sum(|tally| tally.desired),
+            ),
             ("copies_current", "Copies of them that are in order", sum(|tally| tally.current)),
             (
                 "copies_conflicting",
@@ -134,7 +138,7 @@ impl Snapshot {
         drop(world);
         let (name, help) = (
             "restarts_waiting",
-            "Workloads, and monitors with pods of no workload, whose restart, or the decision about it, waits, by reason",
+            "Waiting restarts by reason; counts workloads, and monitors that select pods without a workload",
         );
         let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::new(0).metric_type())?;
         for (reason, count) in waiting {

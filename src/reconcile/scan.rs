@@ -101,7 +101,7 @@ impl Scanner {
                 Ok(()) => Ok(busy),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "what is there could not be held against the policies");
+                    tracing::warn!(error, "existing objects could not be checked against the policies");
                     self.has_unjudged.fetch_or(has_unjudged, Ordering::Relaxed);
                     self.request();
                     Err(busy)
@@ -157,7 +157,7 @@ impl Scanner {
             seen,
             policies = standing.len(),
             ?busy,
-            "what is there was held against the policies"
+            "existing objects were checked against the policies"
         );
         let told: Vec<_> = standing.keys().cloned().collect();
         self.context.world_mut().set_scan_results(standing);

@@ -109,7 +109,7 @@ impl Connections {
             cause
             && self.may_tell()
         {
-            warn!(%cause, "a caller without a client certificate that is taken (--client-ca) was refused");
+            warn!(%cause, "refused a caller without a client certificate that --client-ca accepts");
         }
     }
 

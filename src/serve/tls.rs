@@ -28,7 +28,9 @@ pub enum InstallError {
         subject: String,
     },
     /// The private key does not belong to the leaf.
-    #[error("cannot serve the certificate of `{subject}`: the private key is not its own")]
+    #[error(
+        "cannot serve the certificate of `{subject}`: the private key does not belong to the certificate"
+    )]
     Mismatch {
         /// Subject of the leaf certificate.
         subject: String,

@@ -232,7 +232,7 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
     for (process, says) in [(&crew.reconciler, torn), (&crew.webhook, kept)] {
         let log = process.log();
         let line = log.lines().rfind(|line| line.contains(says)).unwrap_or_default();
-        assert!(line.contains("restore it, or delete it") && !log.contains("hunter2"), "{line}");
+        assert!(line.contains("restore the Secret, or delete it") && !log.contains("hunter2"), "{line}");
     }
     end(story, crew);
 }
@@ -255,7 +255,9 @@ fn a_torn_ca_secret_that_nobody_remembers_is_replaced_by_a_new_one() {
     for (process, says) in [(&crew.webhook, "certificate: "), (&crew.reconciler, "ca: ")] {
         eventually("it says what is torn, and the way out", || {
             let (code, said) = readyz(process);
-            let told = said.contains(says) && said.contains("has no `ca.key`") && said.contains("restore it");
+            let told = said.contains(says)
+                && said.contains("has no `ca.key`")
+                && said.contains("restore the Secret");
             same((code, told), (503, true)).map_err(|_| said)
         });
     }

@@ -274,7 +274,7 @@ fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_f
             }
         });
     };
-    let words = "private key is not its own";
+    let words = "private key does not belong to the certificate";
     let both = [&one, &other].map(Authority::certificate);
     let before = warned(&crew.webhook, words);
     let happens = || {

@@ -172,7 +172,9 @@ fn commands_name_expressions(story: &Story<'_>, place: &str) {
     let example = MEMCACHED.replace("namespace: platform", &format!("namespace: {}", story.home));
     let said = run(story, None, &["plan", "-n", &story.home, "-f", "-"], &example);
     assert!(
-        said.text.contains("users who write these fields control it: object.metadata.name"),
+        said.text.contains(
+            "users who may write these fields control what the template renders: object.metadata.name"
+        ),
         "{}",
         said.text
     );

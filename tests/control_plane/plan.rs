@@ -149,7 +149,9 @@ fn what_is_planned_for_a_rule_is_what_happens_once_it_is_applied() {
     story.until_condition("CopyratorRule", "rule", "Ready", "True", "AllCopied");
     let planned = plan(&story);
     assert!(
-        planned.text.contains(&format!("- ConfigMap {b}/app  marked, goes at {leaving}")),
+        planned
+            .text
+            .contains(&format!("- ConfigMap {b}/app  marked for removal, will be deleted at {leaving}")),
         "{}",
         planned.text
     );

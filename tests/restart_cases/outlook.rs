@@ -58,7 +58,7 @@ fn an_outlook_says_when_and_why() {
         ),
         (
             r#"monitors: {web: {authority: refused, spec: {watch: [{kind: ConfigMap, names: [a]}]}}}, workload: {references: [configmap/a]}"#,
-            "Unauthorized Refuse Unauthorized: ConfigMonitor shop/web may not restart it: its status says what it lacks",
+            "Unauthorized Refuse Unauthorized: ConfigMonitor shop/web may not restart the workload: the monitor's status says which right is missing",
         ),
     ] {
         let case = case(&format!("{{name: outlook, now: 51, {changed} {rest}, {pods}}}"));

@@ -75,7 +75,7 @@ fn a_status_counts_and_explains_pods_without_a_workload_that_wait() {
     assert_eq!((waiting, failed), (1, 0));
     assert_eq!(
         problems,
-        "DisruptionBudget: pods without a workload: a PodDisruptionBudget lets no pod go now: raise the replicas, or relax \
+        "DisruptionBudget: pods without a workload: a PodDisruptionBudget allows no eviction now: raise the replicas, or relax \
          the budget"
     );
     world.memory_mut().at_monitor(&Case::monitor_key(), |memory| memory.failed(two));
@@ -127,7 +127,7 @@ fn a_status_counts_and_explains() {
     let status = monitor_status(&pulling.world(), &Case::monitor_key(), at(51)).unwrap();
     assert_eq!(
         status.conditions[0].message,
-        "1 of 1 workloads run the current content; images are pulled with pull, which restarts nobody"
+        "1 of 1 workloads run the current content; Secrets used only to pull images restart no workload: pull"
     );
 
     let held = case(

@@ -387,8 +387,10 @@ async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
     request["operation"] = json!("DELETE");
     let mut template = request["object"].take();
     let object = |kind: &str, own: serde_json::Value| json!({"id": "a", "deletionPolicy": own, "template": {"kind": kind}});
-    let (goes, stays) =
-        ("will be deleted in 5m; deletionPolicy: Retain keeps them", "(for its data, or by deletionPolicy)");
+    let (goes, stays) = (
+        "will be deleted in 5m; deletionPolicy: Retain keeps them",
+        "(because data would be lost, or because of deletionPolicy)",
+    );
     for (objects, told) in [
         (
             json!([

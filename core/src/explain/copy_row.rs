@@ -194,7 +194,7 @@ fn of_slot(world: &World, slot: &ObjectKey, plan: &SlotPlan, claims: &[Claim<'_>
     let unwanted = || {
         let why = marks.map(|marks| why_unwanted(world, slot, marks)).unwrap_or_default();
         match stays(world, slot) && !matches!(plan.action, Some(CopyAction::Release(_))) {
-            true => format!("{why}; it stays then, as an ordinary object"),
+            true => format!("{why}; Copyrator then stops managing the object, and the object stays"),
             false => why,
         }
     };
@@ -284,7 +284,11 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
     let deleting = world.object(slot).is_some_and(|facts| facts.deletion.is_some());
     let going = world.namespaces().get(&slot.namespace).is_none_or(|namespace| namespace.terminating);
     if deleting || going {
-        return row(CopyState::Waiting, Reason::Deleting, "it goes already, or its namespace does".into());
+        return row(
+            CopyState::Waiting,
+            Reason::Deleting,
+            "the object or its namespace is already being deleted".into(),
+        );
     }
     let rule = world.object(slot).and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
     if let Some((reason, message)) = rule.and_then(|rule| world.unseen(&rule.namespace)) {

@@ -388,8 +388,9 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
     let identity = &world.monitor_authority(name)?.identity;
     let says = match answer {
         Ok(()) if facts.spec.service_account_name.is_some() => {
-            let message =
-                format!("{identity} may do what this monitor declares; that is asked again every 20 s");
+            let message = format!(
+                "{identity} may do what this monitor declares; these rights are checked again every 20 s"
+            );
             (true, Reason::Allowed, message)
         }
         Ok(()) => {

@@ -49,7 +49,10 @@ pub fn on_change(world: &World, object: &ObjectKey) -> Vec<OnChange> {
                 .or_else(|| {
                     let asked = inputs.pace.is_some();
                     asked.then(|| {
-                        let message = format!("what asks for its restarts does not watch {}", object.name);
+                        let message = format!(
+                            "the monitor or annotation that restarts this workload does not watch {}",
+                            object.name
+                        );
                         (RestartReason::NotWatched, message)
                     })
                 })

@@ -33,9 +33,12 @@ pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorF
     let some: Vec<&str> = names.iter().copied().take(MOST_LISTED).collect();
     match (some.is_empty(), names.len().saturating_sub(MOST_LISTED)) {
         (true, _) => String::new(),
-        (_, 0) => format!("; images are pulled with {}, which restarts nobody", some.join(", ")),
+        (_, 0) => format!("; Secrets used only to pull images restart no workload: {}", some.join(", ")),
         (_, more) => {
-            format!("; images are pulled with {} and {more} more, which restarts nobody", some.join(", "))
+            format!(
+                "; Secrets used only to pull images restart no workload: {} and {more} more",
+                some.join(", ")
+            )
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
     match state {
         RestartState::Failed(failure) => failed(failure),
         RestartState::Unauthorized(monitor) => {
-            format!("ConfigMonitor {monitor} may not restart it: its status says what it lacks")
+            format!("ConfigMonitor {monitor} may not restart the workload: the monitor's status says which right is missing")
         }
         RestartState::Waiting(wait) => waits_for(wait.reason, about),
         RestartState::Held { partition, old } => format!(
@@ -69,7 +69,7 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
         RestartState::Due => because(about.causes),
         RestartState::Restarting => "a restart for this content is under way".into(),
         RestartState::Unrecorded => {
-            "what counts for it has changed, and not its content: that is recorded, and it does not restart for it".into()
+            "the objects or keys that count for the workload have changed, but no content: Copyrator records that, and does not restart the workload".into()
         }
         RestartState::Unwatched => {
             "no monitor reaches it, and it has no annotation copyrator.dev/restart".into()
@@ -91,8 +91,8 @@ fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
                 .as_ref()
                 .map(|manager| format!("; field manager {manager} owns the template otherwise"));
             format!(
-                "its last restart was taken back: copyrator.dev/restarted-for was removed from the pod template (managedFields name \
-                 nobody who only removes{}), and {pods} older content",
+                "its last restart was taken back: copyrator.dev/restarted-for was removed from the pod template (managedFields do not \
+                 name who only removes a field{}), and {pods} older content",
                 owner.unwrap_or_default()
             )
         }
@@ -170,7 +170,7 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
             );
         }
         WaitReason::CircuitOpen => return circuit_open(),
-        WaitReason::Starting => "not everything is known yet",
+        WaitReason::Starting => "Copyrator has not read all objects yet",
         WaitReason::Authority => "the API server has not answered yet whether its monitor may restart it",
         WaitReason::Facts => "what the decision depends on could not be read",
         WaitReason::QuietPeriod => "the content may still be changing",
@@ -178,18 +178,20 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
         WaitReason::MinInterval => "the last restart was a moment ago",
         WaitReason::PodsNotReady => "other pods have to be ready first",
         WaitReason::DisruptionBudget => {
-            "a PodDisruptionBudget lets no pod go now: raise the replicas, or relax the budget"
+            "a PodDisruptionBudget allows no eviction now: raise the replicas, or relax the budget"
         }
         WaitReason::AbsentObject => {
-            "it uses an optional ConfigMap or Secret that has gone, or never was, and may still come"
+            "it uses an optional ConfigMap or Secret that does not exist, and that may still be created"
         }
         WaitReason::Backoff => {
-            "it has restarted often of late, so that each restart waits longer than the one before"
+            "it has restarted often recently, so each restart waits longer than the one before"
         }
         WaitReason::Budget => {
-            "as many restarts as may be are under way, in the cluster or in its namespace (--max-rollouts)"
+            "the highest number of restarts is already under way, in the cluster or in the namespace (--max-rollouts)"
         }
-        WaitReason::Stage => "others of its monitor come first, or as many as may be are under way",
+        WaitReason::Stage => {
+            "other workloads of its monitor restart first, or the highest number of restarts of the monitor is already under way"
+        }
         WaitReason::StageStopped => {
             "another workload of its monitor has failed with its new content: make that one ready, or change its content"
         }

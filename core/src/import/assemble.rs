@@ -180,8 +180,10 @@ impl Joined {
         let findings = &mut self.findings;
         let is_lost = |origin: &Origin| origin.namespace.is_empty() && !origin.tool.is_cluster_wide();
         if self.origins.iter().any(is_lost) && self.origins[0].tool != Tool::Seed {
-            findings
-                .push(none("metadata.namespace", "is not said: pass -n NAMESPACE, where the object belongs"));
+            findings.push(none(
+                "metadata.namespace",
+                "is missing: pass -n NAMESPACE, the namespace of the object",
+            ));
             return None;
         }
         let lost = findings.iter().any(|finding| finding.level == Level::NoEquivalent);
@@ -189,7 +191,7 @@ impl Joined {
         not_at_home(&mut rule, findings);
         let lost = lost || findings.iter().any(|finding| finding.about == "copy.name");
         if rule.spec.targets.is_empty() {
-            let told = "no namespace is chosen, so no rule is made";
+            let told = "no namespace is selected, so no rule is made";
             findings.push(if lost { none("targets", told) } else { differs("targets", told) });
             return None;
         }
@@ -248,15 +250,15 @@ fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
         .chain(rule.copy_name())
         .chain(rule.name.as_deref());
     if !NameKind::Namespace.is_name(&rule.namespace) {
-        Err("its namespace is not a namespace's name")
+        Err("the rule's namespace is not a valid namespace name")
     } else if !named.into_iter().all(|name| NameKind::Object.is_name(name)) {
-        Err("a name in it is not an object's name")
+        Err("a name in the rule is not a valid object name")
     } else if !keys.clone().all(|key| NameKind::DataKey.is_name(key)) || keys.count() > MOST {
-        Err("it has more than 64 keys, or one that is not a key")
+        Err("the rule has more than 64 keys, or a key that is no valid key of a ConfigMap or Secret")
     } else if spec.targets.len() > MOST || spec.exclude_targets.len() > MOST {
-        Err("it has more than 64 targets or exclusions: choose the namespaces by label")
+        Err("the rule has more than 64 targets or exclusions: select the namespaces by label")
     } else if globs.into_iter().any(|glob| glob.len() > 253) {
-        Err("a glob in it has more than 253 characters")
+        Err("a glob in the rule has more than 253 characters")
     } else {
         Ok(())
     }

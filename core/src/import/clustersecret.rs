@@ -35,7 +35,7 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     let can_exclude = lost.is_empty() && secret.unknown.is_empty();
     findings.extend(lost);
     if !can_exclude {
-        let told = "no rule is made: without what it avoids, it would choose more namespaces than today";
+        let told = "no rule is made: avoidNamespaces cannot be converted, and without it the rule would select more namespaces than today";
         if secret.unknown.is_empty() {
             findings.push(none("avoidNamespaces", told));
         }

@@ -132,8 +132,10 @@ fn into_matched(
     }
     let about = "generate.namespace";
     let Some(text) = rule.body["generate"]["namespace"].as_str() else {
-        return findings
-            .push(none(about, "is not said, as for objects that are in no namespace: these are not made"));
+        return findings.push(none(
+            about,
+            "is missing, as for objects that are in no namespace; Copyrator does not make such objects",
+        ));
     };
     let inner = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}")).map(str::trim);
     let is_only = |choice: &Choice| {
@@ -188,7 +190,9 @@ fn declared(
         named.or(known(kind).map(|known| known.api_version))
     };
     let Some(api_version) = text("apiVersion").or_else(of_kubernetes) else {
-        let told = format!("is not said, and that of {kind:?} is not known here: write it, and import again");
+        let told = format!(
+            "is missing, and the apiVersion of {kind:?} is not known here: write the apiVersion, and import again"
+        );
         findings.push(none("generate.apiVersion", told));
         return None;
     };
@@ -196,8 +200,8 @@ fn declared(
     if let (Some(_), Some(metadata)) = (owner, data["metadata"].as_object_mut()) {
         metadata.remove("ownerReferences");
         let told = match rule.kept(true) {
-            DeletionPolicy::Delete => "Copyrator itself makes it the owner (deletionPolicy: Delete)",
-            DeletionPolicy::Retain => "with deletionPolicy: Retain it is not the owner",
+            DeletionPolicy::Delete => "Copyrator itself sets the trigger as owner (deletionPolicy: Delete)",
+            DeletionPolicy::Retain => "with deletionPolicy: Retain the trigger is not the owner",
         };
         findings.push(differs(
             "generate.data.metadata.ownerReferences",

@@ -161,7 +161,7 @@ const MOST: usize = 64;
 /// Returns all reasons for which the schema, the API server or the validator would refuse the monitor.
 fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     if monitor.namespace.is_empty() {
-        let told = "is not said: pass -n NAMESPACE, where the object belongs";
+        let told = "is missing: pass -n NAMESPACE, the namespace of the object";
         return vec![none("metadata.namespace", told)];
     }
     let refused = |message: &str| none("monitor", format!("no monitor is made: {message}"));
@@ -169,13 +169,15 @@ fn wrong(monitor: &DraftMonitor) -> Vec<Finding> {
     let lists = watch.iter().flat_map(|term| [Some(&term.names), term.keys.as_ref()]).flatten();
     let mut names = monitor.name.as_deref().into_iter();
     let bounds = if !NameKind::Namespace.is_name(&monitor.namespace) {
-        Some("its namespace is not a namespace's name")
+        Some("the monitor's namespace is not a valid namespace name")
     } else if !names.all(|name| NameKind::Object.is_name(name)) {
-        Some("a name in it is not an object's name")
+        Some("the monitor's name is not a valid object name")
     } else if watch.len() > MOST || lists.clone().any(|list| list.len() > MOST) {
-        Some("it has more than 64 objects with keys of their own, or more than 64 keys of one")
+        Some(
+            "the monitor lists more than 64 objects with keys of their own, or more than 64 keys of one object",
+        )
     } else if lists.flatten().any(|entry| entry.len() > 253) {
-        Some("a name, glob or key in it has more than 253 characters")
+        Some("a name, glob or key in the monitor has more than 253 characters")
     } else {
         None
     };

@@ -110,7 +110,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
     findings.extend([
         differs(
             "excludeNamespaces",
-            "default, kube-* and openshift-* are left out, as the operator does; with its ALLOW_SYSTEM_NAMESPACES it does not",
+            "default, kube-* and openshift-* are left out, as namespace-configuration-operator leaves them out unless its ALLOW_SYSTEM_NAMESPACES is set",
         ),
         differs(
             "deletionGrace",
@@ -171,7 +171,8 @@ fn excluded(about: &str, paths: &[String]) -> Finding {
     differs(
         &format!("{about}.excludedPaths"),
         format!(
-            "others may change {} there; here a field that the template names is put right: leave out what others are to change",
+            "with namespace-configuration-operator, other writers may change {}; Copyrator restores each field that the template names, so leave \
+             out the fields that others are to change",
             all.join(", ")
         ),
     )

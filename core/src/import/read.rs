@@ -168,7 +168,8 @@ impl ImportInput {
 
     /// Adds a finding that a kind could not be listed.
     pub fn unread(&mut self, tool: Tool, kind: &str, scope: &str, why: &str) {
-        let told = format!("could not be listed {scope}, so that what they ask for is not here: {why}");
+        let told =
+            format!("could not be listed {scope}, so the result lacks what these objects ask for: {why}");
         self.others.push((Origin::new(tool, kind, "", "*"), none(kind, told)));
     }
 

@@ -65,7 +65,7 @@ pub(super) fn draft(found: &ImportInput, workload: &AnnotatedWorkload) -> Option
     let WatchList { watched, mut findings, .. } = asked;
     let watch = watched.terms();
     if watch.is_empty() {
-        let told = "nothing is left that it would restart for, so that no monitor is made";
+        let told = "no object is left for a monitor to watch, so no monitor is made";
         findings.push(differs("watch", told));
         return Some(MonitorDraft::nothing(origin, findings));
     }

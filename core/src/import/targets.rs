@@ -32,7 +32,7 @@ pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
     }
     parse_selector(text)
         .map(|selector| TargetTerm { namespace_selector: Some(selector), names: None })
-        .map_err(|wrong| format!("{text:?} cannot be said as labels: {wrong}"))
+        .map_err(|wrong| format!("{text:?} cannot be written as a label selector: {wrong}"))
 }
 
 /// Translates a list of patterns to names and globs. A pattern without an equivalent becomes a finding, and

@@ -108,7 +108,8 @@ impl DraftObject {
             let marks: Vec<String> = entries.keys().filter(|key| never_carried(key)).cloned().collect();
             entries.retain(|key, _| !never_carried(key));
             if !marks.is_empty() {
-                let told = "left out: the tool that it belongs to would take the object for its own";
+                let told =
+                    "left out: the tool that uses this label or annotation would treat the object as its own";
                 findings.push(differs(about, format!("{} is {told}", marks.join(", "))));
             }
         }
@@ -163,7 +164,7 @@ fn checked(
 ) -> Option<(String, String, CopyratorTemplateSpec)> {
     draft.terms = listed(without_system(std::mem::take(&mut draft.terms), findings));
     if draft.terms.is_empty() {
-        findings.push(none("namespaces", "no namespace is chosen, so that no template is made"));
+        findings.push(none("namespaces", "no namespace is selected, so no template is made"));
         return None;
     }
     let condition = all_of(&draft.conditions);
@@ -227,13 +228,13 @@ fn bounds(draft: &DraftTemplate, condition: Option<&str>) -> Option<&'static str
     let names = draft.terms.iter().filter_map(|term| term.names.as_ref()).flatten();
     let mut globs = names.chain(&draft.exclude).chain(of_objects.clone());
     if !NameKind::Object.is_name(&draft.stem) {
-        Some("its name would not be an object's name")
+        Some("the template's name would not be a valid object name")
     } else if draft.terms.len() > MOST || draft.exclude.len() > MOST {
-        Some("it has more than 64 terms or exclusions: choose the namespaces by label")
+        Some("the template has more than 64 terms or exclusions: select the namespaces by label")
     } else if of_objects.count() > MOST {
-        Some("it has more than 64 names of objects: choose the objects by label")
+        Some("the template has more than 64 names of objects: select the objects by label")
     } else if globs.any(|glob| glob.len() > 253) {
-        Some("a glob in it has more than 253 characters")
+        Some("a glob in the template has more than 253 characters")
     } else if condition.is_some_and(|condition| condition.len() > 4096) {
         Some("its conditions have more than 4,096 characters")
     } else {
@@ -272,7 +273,7 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     };
     let text = objects.iter().map(of).collect::<String>();
     let rights = match of_kind {
-        None => "create, patch and delete the objects in every namespace that it chooses".into(),
+        None => "create, patch and delete the objects in every namespace that the template selects".into(),
         Some(of_kind) => {
             let place = if of_kind.namespaces.is_empty() { "in its namespace" } else { "where it reaches" };
             format!(

@@ -28,7 +28,7 @@ pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
         if let Some(text) = workload.annotation(UPDATE) {
             findings.push(differs(
                 UPDATE,
-                format!("is {text:?} and not \"true\": wave passes it over, so does this"),
+                format!("is {text:?} and not \"true\": wave ignores the workload, and so does this import"),
             ));
         }
         return (!findings.is_empty()).then(|| MonitorDraft::nothing(origin, findings));
@@ -51,8 +51,7 @@ pub(super) fn draft(workload: &AnnotatedWorkload) -> Option<MonitorDraft> {
     }
     let watch = watched.terms();
     if watch.is_empty() {
-        findings
-            .push(differs("watch", "nothing is left that it would restart for, so that no monitor is made"));
+        findings.push(differs("watch", "no object is left for a monitor to watch, so no monitor is made"));
         return Some(MonitorDraft::nothing(origin, findings));
     }
     findings.extend(behaviour(Tool::Wave));
@@ -82,7 +81,10 @@ fn extra(
     let (namespace, name) = entry.split_once('/').unwrap_or((&workload.namespace, entry));
     if entry.is_empty() {
     } else if !NameKind::Object.is_name(name) {
-        findings.push(none(annotation, format!("{entry:?} is not a name, and watches nothing")));
+        findings.push(none(
+            annotation,
+            format!("{entry:?} is not a valid name, so the monitor watches nothing for it"),
+        ));
     } else if namespace == workload.namespace {
         watched.all(kind, name);
     } else {

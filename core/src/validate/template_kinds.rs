@@ -26,7 +26,7 @@ const REFUSED: [(&str, &str); 25] = [
     ("CertificateSigningRequest", CLUSTER_SCOPED),
     ("CustomResourceDefinition", CLUSTER_SCOPED),
     ("APIService", CLUSTER_SCOPED),
-    ("List", "an object of a template is one object"),
+    ("List", "a List is not one object: write each object as an entry of its own"),
     ("Status", "nothing stores it"),
     ("DeleteOptions", "nothing stores it"),
 ];

@@ -72,7 +72,7 @@ impl Guard {
     /// # Errors
     /// `host` is not an address.
     pub(super) fn of_run(host: &str) -> Result<Self, String> {
-        let setting = "the address that it printed (--listen)";
+        let setting = "the address that copyrator console printed (--listen)";
         Ok(Self { hosts: vec![host.parse()?], schemes: &["http"], setting })
     }
 

@@ -61,7 +61,7 @@ fn form(site: &Site, said: Option<&Problem>) -> Markup {
             @match (site.session, said) {
                 (Session::Run, Some(_)) => {}
                 (Session::Run, None) => p {
-                    "Paste the token that " code { "copyrator console" } " has printed behind " code { "#" } ". It is taken once, within a minute."
+                    "Paste the token that " code { "copyrator console" } " has printed behind " code { "#" } ". The token works once, and for one minute."
                 }
                 (Session::Token, _) => p {
                     "Paste a token of yours that the cluster takes: you see what it may see. " code { "kubectl create token ACCOUNT" }

@@ -37,7 +37,7 @@ impl Stay {
         match timeout_at(self.0.until, done).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => {
-                let message = "a fault of the console: it is told where the console runs";
+                let message = "internal error of the console; its output, where it runs, has the details";
                 Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
             }
             Err(_) => {

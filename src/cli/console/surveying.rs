@@ -40,7 +40,9 @@ pub(super) async fn turn(seat: &Seat) -> Result<Turn, Problem> {
         // The semaphore is never closed.
         Turn { _of_caller: of_caller, _of_all: seat.room.at_once.clone().acquire_owned().await.ok() }
     };
-    timeout(PATIENCE, taken).await.map_err(|_| busy("others look at the cluster already"))
+    timeout(PATIENCE, taken)
+        .await
+        .map_err(|_| busy("the console is already reading the cluster for other requests"))
 }
 
 /// Surveys the cluster as the caller sees it, with `files` applied over it. Also returns the turn, for which

@@ -36,7 +36,9 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             found.error(Id::CaMissing, object, what, restart);
         }
         Ok(Ca::Torn(why)) => {
-            let what = format!("holds no usable CA ({why}): restore it, or delete it and a new one is made");
+            let what = format!(
+                "holds no usable CA ({why}): restore the Secret, or delete it, and Copyrator makes a new CA"
+            );
             found.error(Id::CaMissing, object, what, anew);
         }
         Ok(Ca::There(ca)) => {
@@ -49,11 +51,14 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
 fn aged(ca: &CaSecret, now: Timestamp, object: &str, anew: &str, found: &mut Findings) {
     let (validity, now) = (ca.current.certificate().validity(), SystemTime::from(now));
     if validity.is_expired(now) {
-        let what = format!("its CA has expired on {}: no call is trusted", day(validity.not_after()));
+        let what = format!(
+            "its CA expired on {}: the API server trusts no call to the webhook",
+            day(validity.not_after())
+        );
         found.error(Id::CaExpiring, object, what, anew);
     } else if validity.renewal_at() + LATE <= now {
         let what = format!(
-            "its CA was to be renewed on {} and was not; it expires on {}",
+            "its CA was due for renewal on {} and was not renewed; the CA expires on {}",
             day(validity.renewal_at()),
             day(validity.not_after())
         );
@@ -68,18 +73,19 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     let (what, since) = match (&ca.secret.next, ca.published, ca.switched) {
         (Some(_), None, _) if left_alone(facts, object, found) => return,
         (Some(next), None, _) => {
-            ("is to be followed by another, and not every hook carries it", next.validity().not_before())
+            ("is to be replaced: not every hook carries the next CA yet", next.validity().not_before())
         }
-        (Some(_), Some(published), _) => {
-            ("is to be followed by another, which every hook carries, and still is not", published)
-        }
+        (Some(_), Some(published), _) => (
+            "is to be replaced: every hook already carries the next CA, but the switch has not happened",
+            published,
+        ),
         (None, _, Some(switched)) if !ca.secret.old.is_empty() => {
-            ("has followed another, which is trusted still", switched + of_leaves)
+            ("has replaced an older CA, which is still trusted", switched + of_leaves)
         }
         _ => return,
     };
     if since + LATE <= SystemTime::from(facts.now) {
-        let what = format!("its CA {what}; it should not be so since {}", day(since));
+        let what = format!("its CA {what}; the next step was due on {}", day(since));
         let restart = install.start(Role::Reconciler);
         found.warning(Id::RotationHeld, object, what, restart);
     }
@@ -95,7 +101,7 @@ fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
         return false;
     }
     let what = format!(
-        "its CA is to be followed by another, which waits while the webhook configurations are left alone, as {} {} says",
+        "the next CA cannot replace the current one: the hands-off annotation of {} {} keeps Copyrator from updating the webhook configurations",
         kinds.join(" and "),
         crate::hooks::NAME
     );

@@ -55,7 +55,7 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
             }
         };
         let Some(live) = live else {
-            let what = "is not there: nothing of this kind can be written, and nothing is removed meanwhile";
+            let what = "does not exist: no object of this kind can be written, and until it exists again Copyrator removes nothing";
             found.error(Id::CrdMissing, object, what, fix);
             continue;
         };
@@ -75,7 +75,7 @@ fn definitions(facts: &Facts, fix: &str, found: &mut Findings) {
         match wanted.and_then(|wanted| schema_difference(&live, wanted)) {
             Some(SchemaDiff::Lacks(at)) => {
                 let what = format!(
-                    "has no {at}: the API server drops that field from what people write, without a word"
+                    "has no {at}: the API server silently drops that field from objects that users write"
                 );
                 found.error(Id::CrdOld, object, what, fix);
             }

@@ -49,8 +49,8 @@ impl Unread {
         };
         let attempt = format!("{} {} {place}", self.verb, self.resource);
         match &self.failure {
-            Some(failure) => format!("not looked at, since {attempt} failed: {failure}"),
-            None => format!("not looked at, since you may not {attempt}: ask somebody who may"),
+            Some(failure) => format!("not checked, since {attempt} failed: {failure}"),
+            None => format!("not checked, since you may not {attempt}: ask somebody who may"),
         }
     }
 

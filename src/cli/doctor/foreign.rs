@@ -42,8 +42,8 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
             hook.service.as_ref().and_then(|service| Some((service, facts.endpoints.get(service)?)));
         if let Some(((namespace, service), Ok(false))) = endpoint {
             let what = format!(
-                "{sees}, and its Service {namespace}/{service} has no ready endpoint: such writes fail, ours too. Start its \
-                 pods, or let writes pass"
+                "{sees}, and its Service {namespace}/{service} has no ready endpoint: such writes fail, also those of Copyrator. \
+                 Start the pods of that Service, or let writes pass"
             );
             let path = format!("/webhooks/{}/failurePolicy", hook.index);
             let patch = format!(r#"[{{"op":"replace","path":"{path}","value":"Ignore"}}]"#);
@@ -56,7 +56,7 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
             continue;
         }
         let what = format!(
-            "{sees}: while nobody answers it, nothing is copied. If that is meant, say that you know"
+            "{sees}: while its server does not answer, Copyrator copies nothing. If that is intended, have doctor ignore this finding"
         );
         found.warning(
             Id::ForeignFailHook,

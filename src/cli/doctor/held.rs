@@ -59,8 +59,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             (number, one) => format!("{number} {one}s"),
         };
         let what = format!(
-            "was made anew at {}, and {number} of {what} that have not been there since ({}{more}) are held: nothing of them is removed, \
-             whatever their grace. Put the {what} back; or let these go, by a command that takes the right to override copies",
+            "was made anew at {}, and {number} of {what} that have not been there since ({}{more}) are held: Copyrator removes none of them, \
+             whatever their grace. Restore the {what}; or end the hold, by a command that needs the right to override copies",
             write_time(held.definition.created),
             named.join(", "),
         );

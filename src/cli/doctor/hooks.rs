@@ -72,11 +72,11 @@ fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     let object = format!("{kind} {NAME}");
     let why = live["metadata"]["annotations"][HANDS_OFF].as_str().unwrap_or_default();
     let effect = match is_empty {
-        true => format!(", and {VALIDATING} {NAME} is empty: nothing is judged"),
+        true => format!("; {VALIDATING} {NAME} is empty, so no write is checked"),
         false => String::new(),
     };
     let what = format!(
-        "is left alone, and so is its twin, since it says {HANDS_OFF}={why:?}: what is wrong with them stays{effect}"
+        "has the annotation {HANDS_OFF}={why:?}, so Copyrator does not update either webhook configuration, and repairs nothing in them{effect}"
     );
     match is_empty {
         true => found.error(Id::HooksOff, object, what, hands_on(kind)),
@@ -162,7 +162,7 @@ fn drifted(
             continue;
         }
         let what = format!(
-            "is not as the policies present call for: {}; a reconciler that leads puts it right within a minute",
+            "does not match the existing policies: {}; the leading reconciler corrects it within a minute",
             differing(live, &wanted)
         );
         found.error(Id::HooksDrifted, format!("{kind} {NAME}"), what, renew(kind));
@@ -218,16 +218,20 @@ pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, fou
         // An empty configuration needs no answer.
         Some(Ok(Err(_))) if is_empty => {}
         Some(Ok(Err(why))) if why.contains("x509") || why.contains("certificate") => {
-            let what = format!("the API server does not trust who answers: {why}");
+            let what = format!("the API server does not trust the webhook's certificate: {why}");
             found.error(Id::CaNotTrusted, format!("{VALIDATING} {NAME}"), what, renew(VALIDATING));
         }
         Some(Ok(Err(why))) => {
-            let what = format!("does not answer the API server, and our kinds cannot be written: {why}");
+            let what = format!(
+                "does not answer the API server, so objects of Copyrator's kinds cannot be written: {why}"
+            );
             found.error(Id::WebhookDown, object, what, restart);
         }
         Some(Err(unread)) => match install.serving(Role::Webhook).map(super::pods::readiness) {
             Some((wanted, 0)) => {
-                let what = format!("has no ready pod of {wanted}, and our kinds cannot be written");
+                let what = format!(
+                    "has no ready pod of {wanted}, so objects of Copyrator's kinds cannot be written"
+                );
                 found.error(Id::WebhookDown, object, what, restart);
             }
             _ => found.unknown(&[Id::WebhookDown], unread),

@@ -58,7 +58,7 @@ fn ready(namespace: &str, deployment: &Deployment, found: &mut Findings) {
     }
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let what =
-        format!("has {ready} ready pods of {wanted}: what is missing is in the answer of their /readyz");
+        format!("has {ready} ready pods of {wanted}: the answer of a pod's /readyz says what the pod lacks");
     let look = format!("kubectl -n {namespace} describe pods -l app.kubernetes.io/part-of=copyrator");
     found.warning(Id::PodsNotReady, format!("Deployment {namespace}/{name}"), what, look);
 }
@@ -74,7 +74,7 @@ fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     if lease.is_renewed && !holder.is_empty() {
         if !lease.is_ours {
             let what = format!(
-                "is held by {holder:?}, which is no pod of ours here, and writes into it: nobody of ours reconciles. Find \
+                "is held and renewed by {holder:?}, which is no pod of this Copyrator, so no reconciler works. Find \
                  out who it is (kubectl -n {namespace} get lease {LEASE} --show-managed-fields -o yaml)"
             );
             found.error(
@@ -88,9 +88,11 @@ fn led(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     }
     let since = lease.renewed_at.map(|at| format!(", last renewed at {at:.0}")).unwrap_or_default();
     let what = match holder.as_str() {
-        "" => format!("is held by nobody{since}: nothing is copied, restarted or repaired"),
+        "" => format!("has no holder{since}: Copyrator copies, restarts and repairs nothing"),
         holder => {
-            format!("is not renewed by {holder:?} any more{since}: nothing is copied, restarted or repaired")
+            format!(
+                "is no longer renewed by {holder:?}{since}: Copyrator copies, restarts and repairs nothing"
+            )
         }
     };
     let restart = install.start(Role::Reconciler);

@@ -53,7 +53,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         Err(unread) => return found.unknown(&[Id::PolicyOff], unread),
     };
     let mut tell = |name: &str, is_strict: bool, why: &str, fix: String| {
-        let (object, what) = (format!("ConfigPolicy {name}"), format!("{why}, so that it refuses nothing"));
+        let (object, what) =
+            (format!("ConfigPolicy {name}"), format!("{why}, so the policy refuses nothing"));
         match is_strict {
             true => found.error(Id::PolicyOff, object, what, fix),
             false => found.warning(Id::PolicyOff, object, what, fix),
@@ -123,13 +124,13 @@ pub(super) fn notes(by_user: &Readable<Vec<String>>) -> Vec<String> {
     let text = match by_user {
         Ok(all) if all.is_empty() => return Vec::new(),
         Ok(all) => format!(
-            "{} {} who writes ConfigMaps or Secrets: of a copy that is Copyrator's account, not the author of its rule \
+            "{} {} who writes ConfigMaps or Secrets: for a copy, that is Copyrator's account, not the author of its rule \
              (docs/security.md#admission-policies-of-others)",
             all.join(", "),
             if all.len() == 1 { "looks at" } else { "look at" },
         ),
         Err(Unread { verb, resource, .. }) => format!(
-            "whether admission policies of others decide by who writes was not looked at, since you may not {verb} {resource}"
+            "cannot check whether other admission policies depend on the writing user: you may not {verb} {resource}"
         ),
     };
     vec![text]

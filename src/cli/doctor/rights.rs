@@ -118,7 +118,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
                 };
                 let kind = role.split(' ').next().unwrap_or_default();
                 let what = format!(
-                    "may not {} in {place}, which {role} and the {kind}Binding of that name give it",
+                    "may not {} in {place}, which {role} and the {kind}Binding of that name should grant",
                     listed(&questions)
                 );
                 found.error(Id::RightMissing, object, what, install.repair());
@@ -126,7 +126,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
             None => {
                 let is_all = questions.iter().any(|question| question.verb == EVERYTHING.0);
                 let harmful = if is_all { "do everything".to_owned() } else { listed(&questions) };
-                let what = format!("may {harmful} in all namespaces, which none of our accounts needs");
+                let what =
+                    format!("may {harmful} in all namespaces, which none of Copyrator's accounts needs");
                 let fix = format!(
                     "kubectl get clusterrolebindings -o wide | grep -e {account} -e system:serviceaccounts"
                 );

@@ -273,7 +273,7 @@ impl Listing<'_> {
         let name = metadata.name.as_deref().unwrap_or("without a name");
         let place = metadata.namespace.iter().map(|place| format!("{place}/")).collect::<String>();
         format!(
-            "{} {place}{name} cannot be read ({why}), so that what it asks for is not here",
+            "{} {place}{name} cannot be read ({why}), so the result lacks what this object asks for",
             self.resource.kind
         )
     }

@@ -253,7 +253,7 @@ fn standing<S, C, T>(
     let (authority, not_asked) = match asked {
         Some(AnswerSource::Reported) => (Authority::AllowedByStatus, String::new()),
         Some(AnswerSource::Assumed(why)) => {
-            (Authority::NotAsked, format!("authority not asked ({why}); planned as if it may"))
+            (Authority::NotAsked, format!("rights not checked ({why}); planned as if they were granted"))
         }
         Some(AnswerSource::Answered) | None => (Authority::Allowed, String::new()),
     };

@@ -61,7 +61,10 @@ pub(super) fn table(report: &Report, colour: bool) -> String {
             text.push_str(&paint(Course::Wait, &format!("  {} warning: {warning}", sign(Course::Wait))));
         }
         if !rule.reads.is_empty() {
-            let line = format!("    users who write these fields control it: {}", rule.reads.join(", "));
+            let line = format!(
+                "    users who may write these fields control what the template renders: {}",
+                rule.reads.join(", ")
+            );
             text.push_str(&(terminal::line(&line) + "\n"));
         }
         for line in lines(&listed) {
@@ -109,7 +112,7 @@ fn heading(name: &str, rule: &RuleRow) -> String {
     if let Some(identity) = &rule.identity {
         let how = match rule.authority {
             Authority::AllowedByStatus => ", as its status says",
-            Authority::NotAsked => ", authority not asked",
+            Authority::NotAsked => ", rights not checked",
             _ => "",
         };
         words.push_str(&format!(", acts as {identity}{how}"));
@@ -145,16 +148,22 @@ fn what(row: &CopyRow) -> String {
             words.extend(Some(row.message.clone()).filter(|_| !row.state.has_failed()));
             match &row.difference {
                 Some(changes) => words.push(difference(changes)),
-                None if row.reason == Reason::Differs => words.push("what is there could not be read".into()),
+                None if row.reason == Reason::Differs => {
+                    words.push("the existing object could not be read, so the difference is not known".into())
+                }
                 None => {}
             }
         }
         Course::Remove => {
             let when = match (&row.at, row.reason) {
                 (_, Reason::Retain) => None,
-                (Some(at), Reason::Marked) => Some(format!("marked, goes at {}", in_seconds(*at))),
-                (Some(at), _) => Some(format!("is marked, and goes at {}", in_seconds(*at))),
-                (None, _) => Some("goes at once".into()),
+                (Some(at), Reason::Marked) => {
+                    Some(format!("marked for removal, will be deleted at {}", in_seconds(*at)))
+                }
+                (Some(at), _) => {
+                    Some(format!("will be marked for removal, and deleted at {}", in_seconds(*at)))
+                }
+                (None, _) => Some("will be deleted at once".into()),
             };
             words.extend(when);
             words.push(row.message.clone());
@@ -289,7 +298,7 @@ mod tests {
                 RuleRow {
                     file: Some("rules.yaml:3".into()),
                     authority: Authority::NotAsked,
-                    ..rule("asked", None, "authority not asked (why); planned as if it may")
+                    ..rule("asked", None, "rights not checked (why); planned as if they were granted")
                 },
                 rule("refused", Some((Course::Refuse, FORBIDDEN)), "user \"alice\" may not create secrets"),
             ],
@@ -332,17 +341,17 @@ mod tests {
       + spec.replicas: 3
       - spec.paused: true
       ~ and more fields
-  - Secret old/registry     is marked, and goes at 1970-01-01T00:16:40Z; its source is gone
+  - Secret old/registry     will be marked for removal, and deleted at 1970-01-01T00:16:40Z; its source is gone
   + Secret full/registry    from platform/registry; last attempt: Forbidden: exceeded quota
   ! Secret theirs/registry  Conflict: an object is in the way
-CopyratorRule platform/asked, acts as user alice, authority not asked, from rules.yaml:3
-  . authority not asked (why); planned as if it may
+CopyratorRule platform/asked, acts as user alice, rights not checked, from rules.yaml:3
+  . rights not checked (why); planned as if they were granted
     everything is in order
 CopyratorRule platform/refused, acts as user alice
   ! Forbidden: user "alice" may not create secrets
   ! 1 copy held back by that
 copies of rules that are gone
-  - Secret shop/registry  goes at once; its rule platform/gone is gone
+  - Secret shop/registry  will be deleted at once; its rule platform/gone is gone
 2 to make, 2 to change, 2 to remove, 2 refused, 7 in order.
 "#;
         assert_eq!(table(&report, false), expected);

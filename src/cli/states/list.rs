@@ -74,7 +74,7 @@ impl Scope<'_> {
     fn hint(&self) -> &'static str {
         match self {
             Self::One(_) => {
-                "; a Role in it does that lets you list copyratorrules and configmonitors (copyrator.dev)"
+                "; a Role in this namespace that allows you to list copyratorrules and configmonitors (copyrator.dev) is enough"
             }
             Self::Unserved(_) => "; this Copyrator does not look at it (--namespaces)",
             Self::All => "; one namespace may do: copyrator status -n NAMESPACE",
@@ -177,8 +177,8 @@ mod tests {
         };
         assert_eq!(
             said(&Scope::One("shop"), "copyratorrules"),
-            "cannot list copyratorrules in namespace shop: forbidden; a Role in it does that lets you list copyratorrules \
-             and configmonitors (copyrator.dev)"
+            "cannot list copyratorrules in namespace shop: forbidden; a Role in this namespace that allows you to list \
+             copyratorrules and configmonitors (copyrator.dev) is enough"
         );
         assert_eq!(
             said(&Scope::Unserved("shop"), "copyratorrules"),

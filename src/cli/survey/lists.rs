@@ -47,7 +47,7 @@ const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (c
                         with --namespaces";
 
 /// A hint at a command that needs fewer rights.
-const ONE_DOES: &str = "; of one namespace your rights in it suffice: -n NAMESPACE";
+const ONE_DOES: &str = "; with -n NAMESPACE, rights in that one namespace are enough";
 
 /// The lists that the caller may not read.
 #[derive(Debug, Default)]

@@ -85,7 +85,10 @@ impl Trust {
                 return Ok(vec![mounted.authorities.clone()]);
             }
             let bound = match is_bounded {
-                true => format!("; it counts from {} on all the same", rfc3339(due)),
+                true => format!(
+                    "; if that does not happen, this process treats the certificate as trusted from {} on",
+                    rfc3339(due)
+                ),
                 false => String::new(),
             };
             return Err(format!(

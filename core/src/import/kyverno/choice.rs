@@ -57,7 +57,7 @@ pub(super) fn choice(
     match trigger {
         Trigger::Namespace if home.is_some() => lost.push(none(
             "match.resources.kinds",
-            "is Namespace, and a Policy, which is in a namespace, never matches one, in Kyverno neither: a ClusterPolicy does",
+            "is Namespace, and a Policy, which is in a namespace, never matches one, in Kyverno either; write a ClusterPolicy instead",
         )),
         Trigger::Namespace => choice.terms = chosen,
         Trigger::Objects(_) => {
@@ -156,7 +156,7 @@ fn matched(block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Matched
             "namespaceSelector" if is_of_namespaces => {
                 lost.push(none(
                     "match.resources.namespaceSelector",
-                    "never matches a Namespace, in Kyverno neither: selector is meant",
+                    "never matches a Namespace, in Kyverno either; write selector instead",
                 ));
                 continue;
             }

@@ -89,7 +89,7 @@ pub(super) fn cloned(
             let (Some(source), Some(name)) = (source, name) else {
                 findings.push(none(
                     "generate.clone.name",
-                    "is not one object by name, or its clone's name is an expression",
+                    "must name one source object, and both names must be literal, without expressions",
                 ));
                 return Vec::new();
             };

@@ -80,7 +80,8 @@ pub(super) fn left_out(trigger: &Trigger, choice: &mut Choice) {
 }
 
 /// The end of a message about an exclusion that has no equivalent.
-const NARROWED: &str = "so nothing is made: without it, more would be chosen than today";
+const NARROWED: &str =
+    "so nothing is made: without this exclusion, more objects would be selected than today";
 
 /// Excludes the resources that one block matches: by names and labels where possible, else by a condition.
 fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec<Finding>) {

@@ -152,7 +152,7 @@ pub(super) fn triggers(of: &Value, owner: Option<&Owner>) -> (Vec<Trigger>, Vec<
         if all.is_empty() {
             findings.push(none(
                 "match.all",
-                "has blocks for different kinds, so that it chooses nothing, in Kyverno neither",
+                "has blocks for different kinds, so that the rule selects nothing, in Kyverno either",
             ));
         }
     }

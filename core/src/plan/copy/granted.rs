@@ -124,7 +124,7 @@ pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Opti
     }
     let hints = if hints.is_empty() { String::new() } else { format!(" ({})", hints.join("; ")) };
     Some(format!(
-        "this Copyrator {}; until then nothing is written or removed here; to grant it: {}{hints}",
+        "this Copyrator {}; until an administrator grants that, it writes and removes nothing here; command: {}{hints}",
         lacks.join(", and "),
         lacking.command(world)
     ))

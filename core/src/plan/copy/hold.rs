@@ -172,13 +172,13 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
         (WriteFault::Failed | WriteFault::Forbidden, _) => said.clone(),
         (_, LATER) => {
             format!(
-                "{said}; it is tried again when the object, or what it is made from, changes, and less and less often, up to every hour"
+                "{said}; Copyrator tries again when the object or its source changes, and otherwise at intervals that grow to one hour"
             )
         }
         (_, every) if every < Duration::from_secs(60) => {
-            format!("{said}; it is tried again every {} seconds", every.as_secs())
+            format!("{said}; Copyrator tries again every {} seconds", every.as_secs())
         }
-        (_, every) => format!("{said}; it is tried again every {} minutes", every.as_secs() / 60),
+        (_, every) => format!("{said}; Copyrator tries again every {} minutes", every.as_secs() / 60),
     };
     let predecessor = predecessor(world, slot, last).unwrap_or_default();
     CopyProblem::fault(slot, last.reason, message + &predecessor)
@@ -198,7 +198,7 @@ fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String
     let until = facts.marks.as_deref().and_then(|marks| marks.remove_after);
     let until = until.map(|time| format!(" until {}", write_time(time))).unwrap_or_default();
     Some(format!(
-        ", and at once when {other} is gone, which {} has left there{until} and which may hold the place",
+        ", and at once when {other} is gone: {} has left that object there{until}, and it may hold what this object needs, such as a port or quota",
         rule.said()
     ))
 }

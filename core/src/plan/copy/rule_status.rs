@@ -266,12 +266,14 @@ fn located(facts: &RuleFacts, problem: &Problem) -> String {
 /// The message for a rule whose identity has the rights: which of them were checked, and when.
 fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
     if facts.spec.service_account_name.is_some() {
-        return format!("{identity} may do what this rule declares; that is asked again every 20 s");
+        return format!(
+            "{identity} may do what this rule declares; these rights are checked again every 20 s"
+        );
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-    let was = format!("{identity} was allowed what this rule declares when that was asked{when}");
+    let was = format!("the API server last allowed {identity} what this rule declares{when}");
     match facts.spec.source.namespaces.iter().any(|name| **name != *rule.namespace) {
-        true => format!("{was}; what it may read in other namespaces is asked again every 20 s"),
+        true => format!("{was}; the rights to read in other namespaces are checked again every 20 s"),
         false => was,
     }
 }

@@ -361,12 +361,14 @@ fn allowed(
     reads_elsewhere: impl FnOnce() -> bool,
 ) -> String {
     if facts.spec.service_account_name.is_some() {
-        return format!("{identity} may do what this template declares; that is asked again every 20 s");
+        return format!(
+            "{identity} may do what this template declares; these rights are checked again every 20 s"
+        );
     }
     let when = status.authorized_time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-    let was = format!("{identity} was allowed what this template declares when that was asked{when}");
+    let was = format!("the API server last allowed {identity} what this template declares{when}");
     match reads_elsewhere() {
-        true => format!("{was}; what it may read in other namespaces is asked again every 20 s"),
+        true => format!("{was}; the rights to read in other namespaces are checked again every 20 s"),
         false => was,
     }
 }

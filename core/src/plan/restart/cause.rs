@@ -69,7 +69,7 @@ pub fn because(causes: &[Cause]) -> String {
         .map(|cause| format!("{} {}{}", cause.object.kind, cause.object.name, cause.keys_said()))
         .collect();
     match names.as_slice() {
-        [] => "content that it uses has changed (of which object cannot be told any more)".into(),
+        [] => "content that the workload uses has changed (it is no longer known in which object)".into(),
         [one] => format!("{one} has changed"),
         [most @ .., last] if names.len() <= NAMED => format!("{} and {last} have changed", most.join(", ")),
         _ => format!("{} and {} more have changed", names[..NAMED].join(", "), names.len() - NAMED),
@@ -120,7 +120,7 @@ mod tests {
             (
                 &[("a", 10), ("b", 10)],
                 Some(20),
-                "content that it uses has changed (of which object cannot be told any more)",
+                "content that the workload uses has changed (it is no longer known in which object)",
             ),
             (
                 &[("a", 21), ("b", 22), ("c", 23), ("d", 24), ("e", 25)],

@@ -69,7 +69,7 @@ fn meant(word: &str) -> String {
     let said = |kind: DataKind| Kind::from(kind).resource().singular();
     match (kind, name.split_once('/')) {
         (Some(kind), Some((namespace, name))) if is_name(namespace) && is_name(name) => format!(
-            "\"{}/{name}\", since a workload uses objects of its own namespace (a CopyratorRule there copies them from {namespace})",
+            "\"{}/{name}\": a workload uses only objects of its own namespace (a CopyratorRule can copy them there from {namespace})",
             said(kind)
         ),
         (Some(kind), None) if !is_name(name) && can_match(name, NameKind::Object) => format!(
@@ -108,8 +108,8 @@ mod tests {
             (
                 "cm/platform/ca",
                 Some(
-                    "\"cm/platform/ca\" names nothing to restart for; write \"configmap/ca\", since a workload uses objects of its own \
-                     namespace (a CopyratorRule there copies them from platform)",
+                    "\"cm/platform/ca\" names nothing to restart for; write \"configmap/ca\": a workload uses only objects of its own \
+                     namespace (a CopyratorRule can copy them there from platform)",
                 ),
             ),
             ("Secret/DB", Some("\"Secret/DB\" names nothing to restart for; write \"secret/NAME\"")),

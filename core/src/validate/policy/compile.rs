@@ -45,7 +45,11 @@ impl CompiledPolicy {
             if !names.insert(&rule.name) {
                 problems.push(invalid(
                     &format!("{at}.name"),
-                    format!("{:?} is taken; refusals quote it", rule.name),
+                    format!(
+                        "another rule in spec.data already has the name {:?}; refusals quote the name, so it must be \
+                         unique",
+                        rule.name
+                    ),
                 ));
             }
             Data::compile(&at, rule, &mut problems)
@@ -298,8 +302,8 @@ mod tests {
     fn what_a_write_has_compiled_and_searched_is_paid_for_together() {
         let (classes, words) = (r"\pL".repeat(5_000), "a".repeat(10 << 10));
         for (rule, value, says) in [
-            (json!({"format": "regex"}), &classes, "costs too much to be read"),
-            (json!({"pattern": "(a|b)*a(a|b){2000}"}), &words, "costs too much to be matched"),
+            (json!({"format": "regex"}), &classes, "cannot be read: the checks"),
+            (json!({"pattern": "(a|b)*a(a|b){2000}"}), &words, "cannot be matched: the checks"),
         ] {
             let mut rule = rule;
             (rule["name"], rule["keys"]) = ("r".into(), json!(["*"]));

@@ -48,7 +48,7 @@ pub(super) struct Data {
 impl Data {
     pub(super) fn compile(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Self {
         if spec.name.is_empty() {
-            problems.push(invalid(&format!("{at}.name"), "is empty; refusals quote it"));
+            problems.push(invalid(&format!("{at}.name"), "is empty; refusals quote the name of the rule"));
         }
         let pair = spec.format == Some(Format::TlsPair);
         if spec.keys.as_ref().is_none_or(Vec::is_empty) && !pair {
@@ -232,7 +232,7 @@ fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow
     let matched = match std::str::from_utf8(value) {
         Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {
             return Some((
-                "costs too much to be matched, with what else of the write is judged".into(),
+                "cannot be matched: the checks of this write have used up their budget".into(),
                 "shorten the values, write fewer at once, or simplify the policy's pattern".into(),
             ));
         }

@@ -185,8 +185,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
 }
 
 /// The problem of a label or annotation that belongs to another tool or to Copyrator.
-const NEVER_CARRIED: &str =
-    "is not taken: the tool that the key belongs to would take the object for its own";
+const NEVER_CARRIED: &str = "is not taken: the tool that uses this key would treat the object as its own";
 
 fn has_expression(value: &Value) -> bool {
     match value {

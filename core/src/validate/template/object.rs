@@ -49,7 +49,9 @@ impl CompiledObject {
         let text = |field: &str| spec.template[field].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         if spec.recreate == Recreate::OnImmutable && keeps_data(&kind) {
-            let why = format!("OnImmutable is not taken for {kind}: its data would go with it");
+            let why = format!(
+                "OnImmutable is not accepted for {kind}: deleting the object to recreate it would delete its data"
+            );
             compiler.problems.push(invalid(&format!("{at}.recreate"), why));
         }
         // The name is part of the body, whose compilation reports its problems.

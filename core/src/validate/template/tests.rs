@@ -130,14 +130,14 @@ fn what_cannot_be_served_is_refused_when_it_is_written() {
                 spec["objects"][1]["recreate"] = json!("OnImmutable");
                 spec["objects"][1]["template"]["kind"] = json!("StatefulSet");
             },
-            "spec.objects[1].recreate: OnImmutable is not taken for StatefulSet: its data would go with it",
+            "spec.objects[1].recreate: OnImmutable is not accepted for StatefulSet: deleting the object to recreate it would delete its data",
         ),
         (
             |spec| {
                 spec["objects"][0]["recreate"] = json!("OnImmutable");
                 spec["objects"][0]["template"]["kind"] = json!("PersistentVolumeClaim");
             },
-            "spec.objects[0].recreate: OnImmutable is not taken for PersistentVolumeClaim: its data would go with it",
+            "spec.objects[0].recreate: OnImmutable is not accepted for PersistentVolumeClaim: deleting the object to recreate it would delete its data",
         ),
         (
             |spec| {

@@ -152,7 +152,7 @@ fn operations() -> Vec<Operation> {
         Operation::new(
             (Verb::Post, "/check"),
             Form::Document("Check"),
-            "The webhook's verdicts on manifests by themselves, as copyrator check",
+            "The webhook's verdicts on manifests alone, without the cluster's objects, as copyrator check",
             &["namespaces"],
             checked,
         ),

@@ -18,7 +18,10 @@ const PARAMETERS: [(&str, &str); 9] = [
     ("policy", "Only violations of this policy"),
     ("limit", "How many rows at most, 1 to 500; 100 without it"),
     ("continue", "Of the page before: where this one begins"),
-    ("after", "The id of an event of a stream before: begin after it; Last-Event-ID says the same"),
+    (
+        "after",
+        "The id of an event of an earlier stream: the new stream begins after that event; the header Last-Event-ID does the same",
+    ),
     ("dryRun", "All: it is judged, and not stored"),
 ];
 

@@ -32,7 +32,7 @@ pub(in crate::cli::console) async fn tree(call: Call) -> Result<Forest, Problem>
     }
     let (named, namespace) = named(&call)?;
     if matches!(named.sort, Sort::Workload(_)) {
-        let message = "trees have copied objects and rules at their roots; of a workload ask why";
+        let message = "a tree begins at a copied object or a rule; for a workload, use why";
         return Err(Problem::new(StatusCode::NOT_FOUND, message));
     }
     let seen = at(&call, &namespace).await?;

@@ -120,7 +120,7 @@ fn made_by(frame: &Frame, made: &Made) -> Markup {
         dd { (shape.with(word)) @if made.action != Course::Current { " " (said(made.reason.as_str(), &made.message)) }
             @if let Some(at) = made.at { span .num { ", at " (write_time(at)) } } }
         @if let Some(identity) = &made.identity {
-            dt { "Rights" } dd { "It may do what RBAC allows " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
+            dt { "Rights" } dd { "The " @if made.is_declared() { "template" } @else { "rule" } " may do what RBAC allows " (identity) @if let Some(author) = &made.author { "; its spec was written by " (author) } }
         }
         @if let Some(digest) = &made.digest { dt { "Digest" } dd .digest { (digest) } }
     }

@@ -19,9 +19,7 @@ fn the_worst_comes_first_and_what_is_accepted_is_left_out() {
     );
     let text = table(&found, 18);
     assert!(
-        text.starts_with(
-            "error     lease-stale          Lease ours/copyrator-reconciler\n    is held by nobody"
-        ),
+        text.starts_with("error     lease-stale          Lease ours/copyrator-reconciler\n    has no holder"),
         "{text}"
     );
     assert!(text.ends_with("1 error, 1 warning, 1 not known; 18 checks in order.\n"), "{text}");

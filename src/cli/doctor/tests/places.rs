@@ -35,7 +35,7 @@ fn what_a_role_of_one_namespace_lacks_is_found_with_its_place() {
         (
             ["get", "namespaces", "web"],
             (Error, Id::RightMissing),
-            "may not get namespaces/web in namespace web, which Role web/copyrator and the RoleBinding of that name give it",
+            "may not get namespaces/web in namespace web, which Role web/copyrator and the RoleBinding of that name should grant",
         ),
         (
             ["create", "configmaps", "ours"],

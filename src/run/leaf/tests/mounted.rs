@@ -84,7 +84,7 @@ fn a_torn_mount_keeps_the_last_good_one_and_is_told_once() {
     let foreign = leaf(&authority(start()), start());
     let named_otherwise = first.issue_leaf(&["other.test".into()], &[], start(), DAY).unwrap();
     let cases = [
-        ("mismatch", &other, &good, "private key is not its own"),
+        ("mismatch", &other, &good, "private key does not belong to the certificate"),
         ("expired", &expired, &expired, "valid from"),
         ("foreign", &foreign, &foreign, "not one that the mounted ca.crt vouches for"),
         ("named", &named_otherwise, &named_otherwise, "vouches for, as `copyrator.test`"),

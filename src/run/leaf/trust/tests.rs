@@ -97,8 +97,14 @@ fn a_process_that_writes_hooks_itself_waits_for_a_bounded_time() {
         true,
         &mounted(&ca, &[&ca]),
         &[
-            (0, lacking.clone(), Err("write it; it counts from 2024-10-04T00:03:00Z on all the same")),
-            (179, lacking.clone(), Err("all the same")),
+            (
+                0,
+                lacking.clone(),
+                Err(
+                    "write it; if that does not happen, this process treats the certificate as trusted from 2024-10-04T00:03:00Z on",
+                ),
+            ),
+            (179, lacking.clone(), Err("treats the certificate as trusted")),
             (180, lacking.clone(), Ok(())),
             (200, lacking, Ok(())),
         ],

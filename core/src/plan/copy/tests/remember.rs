@@ -141,7 +141,7 @@ fn what_is_invalid_waits_for_a_change_and_is_tried_less_and_less_often() {
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
     assert_eq!(problem.reason.as_str(), "Refused");
     assert!(problem.message.ends_with(
-        "when the object, or what it is made from, changes, and less and less often, up to every hour"
+        "Copyrator tries again when the object or its source changes, and otherwise at intervals that grow to one hour"
     ));
     assert!(plan_slot(&world, &slot(), at(3600)).action.is_some());
     let source = ObjectKey::new(Kind::Secret, "home", "app");

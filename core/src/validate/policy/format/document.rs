@@ -116,7 +116,7 @@ fn yaml_fault(error: &serde_saphyr::Error) -> &'static str {
         Error::DuplicateMappingKey { .. } => "has a key twice",
         Error::Message { msg, .. } if msg.contains(KEY_TWICE) => "has a key twice",
         Error::Message { msg, .. } if msg.contains(KEY_OF_PARTS) => {
-            "holds {{ … }}, a template that nobody rendered, or another map or list as a key"
+            "has a map or list as a key, for example {{ … }} of an unrendered template"
         }
         Error::Budget { .. }
         | Error::AliasReplayCounterOverflow { .. }

@@ -117,7 +117,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
     match Pattern::within(text, budget) {
         Ok(_) => Ok(()),
         Err(PatternError::TooCostly) => Err(Fault::new(
-            "costs too much to be read, with what else of the write is judged",
+            "cannot be read: the checks of this write have used up their budget",
             "shorten it, or write fewer at once",
         )),
         Err(PatternError::TooLarge) => {
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_document_is_judged_alike_with_and_without_a_schema() {
         let (json, yaml) = ((Format::Json, Document::Json), (Format::Yaml, Document::Yaml));
-        let template = "holds {{ … }}, a template that nobody rendered, or another map or list as a key";
+        let template = "has a map or list as a key, for example {{ … }} of an unrendered template";
         for ((format, document), text, says) in [
             (yaml, "b: 1\na: {{ .Values.x }}\n", Some((template, 2))),
             (yaml, "- {{ item }}\n", Some((template, 1))),
