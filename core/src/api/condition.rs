@@ -20,12 +20,19 @@ pub struct Problem {
     pub reason: String,
     /// What is wrong and what to do about it. Never a Secret's value.
     pub message: String,
-    /// Number of objects with this problem, if there are several. `namespace` and `name` are those of the first one.
+    /// The other objects with this very problem, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub count: Option<i64>,
-    /// The next of these objects, as `namespace/name`.
+    pub others: Option<Box<OtherObjects>>,
+}
+
+/// Objects that have the problem of another object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct OtherObjects {
+    /// Their number.
+    pub count: i64,
+    /// The first of them, as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<String>,
+    pub names: Vec<String>,
 }
 
 /// How many other objects a problem names.
@@ -38,28 +45,33 @@ impl Problem {
     pub fn join(self, problems: &mut Vec<Self>) {
         let is_equal = |known: &&mut Self| (&known.reason, &known.message) == (&self.reason, &self.message);
         let Some(known) = problems.iter_mut().find(is_equal) else { return problems.push(self) };
-        known.count = Some(known.count.unwrap_or(1) + 1);
-        if known.others.len() < MOST_OTHERS {
-            known.others.push(format!("{}/{}", self.namespace, self.name));
+        let others = known.others.get_or_insert_default();
+        others.count += 1;
+        if others.names.len() < MOST_OTHERS {
+            others.names.push(format!("{}/{}", self.namespace, self.name));
         }
     }
 
     /// Whether the problem names this object.
     pub fn is_about(&self, namespace: &str, name: &str) -> bool {
         let is_it = |other: &String| other.split_once('/') == Some((namespace, name));
-        (self.namespace == namespace && self.name == name) || self.others.iter().any(is_it)
+        (self.namespace == namespace && self.name == name) || self.other_names().any(is_it)
     }
 
     /// The objects with this problem, such as `shop/registry, web/registry, docs/registry and 21 more`; empty for a problem of a spec.
     pub fn place(&self) -> String {
         let first = [self.namespace.as_str(), self.name.as_str()].join("/");
-        let named = std::iter::once(first.trim_matches('/')).chain(self.others.iter().map(String::as_str));
+        let named = std::iter::once(first.trim_matches('/')).chain(self.other_names().map(String::as_str));
         let named: Vec<&str> = named.take(MOST_SAID).collect();
-        let all = usize::try_from(self.count.unwrap_or(1)).unwrap_or(usize::MAX);
-        match all.saturating_sub(named.len()) {
+        let others = self.others.as_ref().map_or(0, |others| usize::try_from(others.count).unwrap_or(0));
+        match (others + 1).saturating_sub(named.len()) {
             0 => named.join(", "),
             more => format!("{} and {more} more", named.join(", ")),
         }
+    }
+
+    fn other_names(&self) -> impl Iterator<Item = &String> {
+        self.others.iter().flat_map(|others| &others.names)
     }
 }
 
@@ -118,8 +130,9 @@ mod tests {
         problem("other", "quota").join(&mut problems);
         (1..=24).for_each(|number| problem(&format!("app-{number}"), "label").join(&mut problems));
         let [quota, label] = problems.as_slice() else { panic!("{problems:?}") };
-        assert_eq!((quota.count, quota.place().as_str()), (None, "other/registry"));
-        assert_eq!((label.count, label.others.len()), (Some(24), MOST_OTHERS));
+        assert_eq!((quota.others.as_ref(), quota.place().as_str()), (None, "other/registry"));
+        let others = label.others.as_ref().unwrap();
+        assert_eq!((others.count, others.names.len()), (23, MOST_OTHERS));
         assert_eq!(label.place(), "app-1/registry, app-2/registry, app-3/registry and 21 more");
         assert!(label.is_about("app-2", "registry") && !label.is_about("app-24", "registry"));
         let of_spec = Problem { message: "spec.targets: is empty".into(), ..Problem::default() };

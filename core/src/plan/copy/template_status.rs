@@ -306,7 +306,7 @@ fn located(problem: &Problem) -> String {
     let Problem { namespace, name, message, .. } = problem;
     match (namespace.as_str(), name.as_str()) {
         ("", _) => message.clone(),
-        _ if problem.count.is_some() => format!("{}: {message}", problem.place()),
+        _ if problem.others.is_some() => format!("{}: {message}", problem.place()),
         (namespace, "") => format!("namespace {namespace}: {message}"),
         (namespace, name) => format!("{name} in namespace {namespace}: {message}"),
     }
