@@ -67,14 +67,13 @@ pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
 /// Annotation of a copy: the copy itself, in clear text ([`in_clear`]). A tool that copies the copy's
-/// annotations to another object, or restores the copy elsewhere, copies this one too. There it shows that
-/// the marks belong to another object.
+/// annotations to a second object, or restores the copy elsewhere, copies this annotation too. On the second
+/// object, the annotation shows that the marks belong to the first.
 pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
-/// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. It is
-/// written with the copy; when the rule comes back under another definition, this annotation is written
-/// alone.
+/// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. The
+/// annotation is written with the copy, and alone when the rule comes back under another definition.
 pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
@@ -87,7 +86,7 @@ pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
 /// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that guard the
 /// author annotations select objects by this label, so writes of other objects cost nothing.
 pub const DECLARES: &str = "copyrator.dev/declares";
-/// The only value of [`DECLARES`] that counts.
+/// The only value of [`DECLARES`] that has an effect.
 pub const DECLARES_VALUE: &str = "true";
 /// Annotation of an object with [`RESTART_PODS`]: the content that the selected pods run; written by us.
 pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
@@ -118,7 +117,7 @@ pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
 /// The prefix of every label and annotation of ours.
 pub const PREFIX: &str = "copyrator.dev/";
-/// The annotations that are read from ConfigMaps and Secrets. Others are not kept in memory.
+/// The annotations that are read from ConfigMaps and Secrets. All other annotations are not kept in memory.
 const READ: [&str; 17] = [
     RULE,
     SOURCE,
@@ -146,8 +145,8 @@ const LONGEST_GROUPS: usize = 64 << 10;
 /// marks of every object stay in memory.
 const LONGEST_MARK: usize = 1 << 10;
 
-/// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` if it is not read. It is one byte
-/// more than the limit, to recognise a value that is too long.
+/// How many bytes of a ConfigMap's or Secret's annotation are kept: one more than the limit, to recognise a
+/// value that is too long. `None` for an annotation that is not read.
 pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
     let longest = match annotation {
         AUTHOR_GROUPS => LONGEST_GROUPS,
@@ -339,7 +338,7 @@ pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
     label(DECLARES) == Some(DECLARES_VALUE)
 }
 
-/// The label value that stands for a rule: a hash, since names can exceed 63 characters
+/// The label value that identifies a rule: a hash, since names can exceed 63 characters
 /// (config-syncer#423, kyverno#8447).
 pub fn rule_label(rule: &NamespacedName) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, rule.to_string().as_bytes());

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::names::NamespacedName;
 
-/// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
+/// The last failed attempt to write an object, kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None` where the object did
@@ -42,8 +42,8 @@ impl Attempt {
     }
 }
 
-/// Fields of accepted content that the API server does not keep. They are known until that content is written
-/// or examined again.
+/// Fields of accepted content that the API server does not keep. The list is known until that content is
+/// written or examined again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotKept {
     /// Digest of the content that was written.
@@ -53,7 +53,7 @@ pub struct NotKept {
 }
 
 impl NotKept {
-    /// The record of these fields; `None` if there are none.
+    /// The record of these fields; `None` for an empty list.
     pub fn of(digest: &str, fields: Vec<String>) -> Option<Box<Self>> {
         (!fields.is_empty()).then(|| Box::new(Self { digest: digest.to_owned(), fields }))
     }
@@ -83,7 +83,7 @@ impl Differed {
         Self { compared, is_vain: false }
     }
 
-    /// The record after a write, given the hash of the object then; `None` if the write changed the object.
+    /// The record after a write that left the object with this hash; `None` if the write changed the object.
     pub fn written(self, object: u64) -> Option<Self> {
         (self.compared.object == object).then_some(Self { is_vain: true, ..self })
     }
@@ -103,10 +103,10 @@ pub enum WriteFault {
     Failed,
     /// The API server or a webhook refused the write, and may accept it later.
     Refused,
-    /// A quota, port or address is used up, perhaps by another object. Users read the word of `Refused`.
+    /// A quota, port or address is used up, perhaps by a different object. Users read the word of `Refused`.
     NoRoom,
-    /// `NoRoom`, and a dry run shows that the object fits once its predecessor under another name is gone. Users read
-    /// `Refused`.
+    /// A quota, port or address is used up, and a dry run shows that the object fits once its predecessor
+    /// under another name is gone. Users read `Refused`.
     RoomHeld,
     /// The API server refused the write, and accepts it only if the object, its rule or template, or the
     /// definition of its kind changes. Users read the word of `Refused`.
@@ -117,7 +117,7 @@ pub enum WriteFault {
     RefusedByPolicy,
     /// The object is larger than the API server accepts.
     TooLarge,
-    /// Another object has the name, and Copyrator must not overwrite it.
+    /// A different object has the name, and Copyrator must not overwrite that object.
     Conflict,
 }
 

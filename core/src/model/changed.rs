@@ -1,5 +1,5 @@
-//! Names of the keys of an object that have changed since this process began to watch. They explain restarts
-//! to users.
+//! Names of the keys of an object that have changed since this process began to watch. The names explain
+//! restarts to users.
 
 use std::collections::BTreeMap;
 

@@ -124,8 +124,8 @@ impl World {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether it is
-    /// another one.
+    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether the
+    /// definition is a different one.
     pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
         let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
@@ -137,7 +137,7 @@ impl World {
         self.cluster.rules.insert(rule, facts);
     }
 
-    /// Sets a rule's status and returns the status before; `None` where there is no such rule.
+    /// Sets a rule's status and returns the previous status; `None` for an unknown rule.
     pub fn set_rule_status(
         &mut self,
         rule: &NamespacedName,
@@ -146,7 +146,7 @@ impl World {
         self.cluster.rules.status_mut(rule).map(|known| known.replace(status))
     }
 
-    /// Forgets a rule that was deleted, or that annotations no longer declare. Only the former counts in
+    /// Forgets a rule that was deleted, or that annotations no longer declare. Only a deleted rule adds to
     /// `rules_gone`: annotations are not deleted with a CustomResourceDefinition.
     pub fn forget_rule(&mut self, rule: &NamespacedName) {
         self.cluster.rules.remove(rule);
@@ -160,7 +160,7 @@ impl World {
         self.cluster.templates.insert(template, facts);
     }
 
-    /// Sets a template's status and returns the status before; `None` where there is no such template.
+    /// Sets a template's status and returns the previous status; `None` for an unknown template.
     pub fn set_template_status(
         &mut self,
         template: &NamespacedName,
@@ -179,8 +179,8 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares for a namespace or object; `None` if the template does not select it. A
-    /// set that was rendered from another version of the template is dropped.
+    /// Sets what a template declares for a namespace or object; `None` if the template does not select the
+    /// namespace or object. A set that was rendered from another version of the template is dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
@@ -392,7 +392,7 @@ impl World {
     pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));
-        // A clone has no spare capacity, and there are tens of thousands of workloads.
+        // A clone has no spare capacity, which matters for tens of thousands of workloads.
         let facts = Box::new(facts.clone());
         let is_news = self.workloads().get(&workload) != Some(&facts);
         self.cluster.workloads.insert(workload, facts);

@@ -24,7 +24,7 @@ pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
 /// Some namespaces, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// These namespaces; at most 16.
+    /// Only these namespaces; at most 16.
     Some(BTreeSet<Arc<str>>),
     /// All namespaces, including future ones.
     All,
@@ -66,7 +66,7 @@ pub struct DataNeed {
 }
 
 impl DataNeed {
-    /// Objects of both kinds in one namespace.
+    /// ConfigMaps and Secrets in one namespace.
     pub fn in_namespace(name: &str) -> Self {
         let mut need = Self::default();
         need.add_both(&name.into());
@@ -93,7 +93,7 @@ impl DataNeed {
         self.of_mut(kind).add(namespace);
     }
 
-    /// Adds one namespace, of both kinds.
+    /// Adds one namespace, for ConfigMaps and Secrets.
     pub fn add_both(&mut self, namespace: &Arc<str>) {
         DATA_KINDS.into_iter().for_each(|kind| self.add(kind, namespace));
     }
@@ -128,7 +128,7 @@ impl DataNeed {
     }
 }
 
-/// A label of ours that counts in every namespace.
+/// A label of ours that has an effect in every namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OurLabel {
     /// The object is a copy, or a template declares it.
@@ -189,7 +189,7 @@ impl DataScope {
         scope
     }
 
-    /// Whether there are namespaces that are not watched.
+    /// Whether any namespace is not watched.
     pub fn can_widen(&self) -> bool {
         DATA_KINDS.into_iter().any(|kind| !self.wanted.is_all(kind))
     }

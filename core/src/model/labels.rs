@@ -15,8 +15,8 @@ const MOST: usize = 64;
 /// Maximum bytes of their keys and values together.
 pub(super) const MOST_BYTES: usize = 8 << 10;
 
-/// The labels of an object. An object with more than 64, or more than 8 KiB of them, keeps only Copyrator's
-/// own here, and no selector selects the object, since its other labels are unknown.
+/// The labels of an object. For an object with more than 64 labels, or more than 8 KiB of labels, only
+/// Copyrator's own are kept, and no selector selects the object, since its other labels are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     kept: BTreeMap<Box<str>, Box<str>>,
@@ -27,7 +27,7 @@ impl Labels {
     /// The text for messages about [`Self::is_cut`].
     pub const TOO_MANY: &'static str = "more than 64 labels, or more than 8 KiB of them, are not read";
 
-    /// The value of a label; `None` where there is no such label, or it is not kept.
+    /// The value of a label; `None` for a label that the object does not have or that is not kept.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.kept.get(key).map(|value| &**value)
     }

@@ -41,7 +41,7 @@ const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// the status does not count them.
 const MOST_OVER_BUDGET: usize = 16;
 
-/// How long a rule counts as put off after the last try to ask about it.
+/// How long a rule is reported as put off after the last try to ask about the rule.
 const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 impl Memory {
@@ -227,7 +227,7 @@ impl Memory {
 
     /// Forgets the waits, failed attempts and results of restarts, and what was reported, since another
     /// process may have led meanwhile. Keeps everything about copies, restarts under way, and which pods were
-    /// removed: these delay our next write if we soon get the lease again.
+    /// removed: this memory delays our next write if we soon get the lease again.
     pub fn begin_term(&mut self) {
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());
@@ -276,8 +276,8 @@ impl Memory {
         self.under_way.see(workload, facts);
     }
 
-    /// Forgets a workload that was deleted, but not whether other workloads waited for it: those are examined
-    /// next.
+    /// Forgets a workload that was deleted, but not whether other workloads waited for it: the waiting
+    /// workloads are examined next.
     pub(super) fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.at_workload(workload, RestartMemory::gone);
         self.under_way.see(workload, None);

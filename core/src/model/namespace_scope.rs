@@ -56,9 +56,9 @@ pub enum NamespaceRead {
     Namespace(NamespaceFacts),
     /// A list is complete.
     Listed(Store),
-    /// The API server refused, or there is no such namespace; the API server's message.
+    /// The API server's message when it refused, or did not find the namespace.
     Refused(Store, String),
-    /// There is no such namespace, and missing rights are not the reason.
+    /// The namespace does not exist, and missing rights are not the reason.
     Absent,
 }
 
@@ -72,7 +72,7 @@ pub struct NamespaceScope {
     /// Whether the caller of a command reads, and not Copyrator. A refusal to the caller says nothing about
     /// Copyrator's rights.
     is_callers: bool,
-    /// Whether Copyrator reads all namespaces, and only the caller's rights end here.
+    /// Whether Copyrator reads all namespaces, and only the caller's rights are limited to these.
     is_part: bool,
 }
 

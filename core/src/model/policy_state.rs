@@ -12,7 +12,7 @@ pub struct ScanResult {
     pub uid: Box<str>,
     /// The policy's generation at the scan.
     pub generation: i64,
-    /// How many violations there are in all.
+    /// The number of all violations.
     pub count: i64,
     /// The first violations, in order; as many as a status lists.
     pub first: BTreeSet<ExistingViolation>,

@@ -33,7 +33,8 @@ pub struct RestartFields {
     pub other_writer: Option<OtherWriter>,
 }
 
-/// A field manager that is not ours, from managedFields. They do not name a manager that only removed fields.
+/// A field manager that is not ours, from managedFields, which do not name a manager that only removed
+/// fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherWriter {
     /// The name of the field manager.

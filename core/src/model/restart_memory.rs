@@ -15,7 +15,7 @@ pub struct RestartMemory {
     wait: Option<Waiting>,
     missing_since: Option<Timestamp>,
     circuit_open: bool,
-    /// Somebody has taken its restart back, and an Event has reported that.
+    /// Whether somebody has undone the workload's restart, and an Event has reported that.
     taken_back: bool,
     restarted: Option<LastRestart>,
     /// Whether it was due or restarting when we last looked: other workloads may wait for it.
@@ -70,7 +70,7 @@ impl RestartMemory {
         self.removed_at
     }
 
-    /// Notes that a due restart waits. Returns the reason before, if it was another one.
+    /// Notes that a due restart waits. Returns the previous reason, if it was a different one.
     pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) -> Option<WaitReason> {
         let before = self.wait.replace(Waiting::after(self.wait, reason, now))?.reason;
         (before != reason).then_some(before)
@@ -93,13 +93,13 @@ impl RestartMemory {
         is_open && !was_open
     }
 
-    /// Notes whether somebody has taken its last restart back. Returns whether that is new.
+    /// Notes whether somebody has undone the workload's last restart. Returns whether that is new.
     pub fn taken_back(&mut self, is_taken_back: bool) -> bool {
         let was_taken_back = std::mem::replace(&mut self.taken_back, is_taken_back);
         is_taken_back && !was_taken_back
     }
 
-    /// Whether somebody has taken its last restart back, and an Event has reported that.
+    /// Whether somebody has undone the workload's last restart, and an Event has reported that.
     pub fn is_taken_back(&self) -> bool {
         self.taken_back
     }
@@ -130,7 +130,7 @@ impl RestartMemory {
         self.attempt = Some(Box::new(attempt));
     }
 
-    /// Forgets the last attempt: a later one has succeeded, or the last one no longer counts.
+    /// Forgets the last failed attempt: a later attempt has succeeded, or the failed one no longer matters.
     pub fn forget_attempt(&mut self) {
         self.attempt = None;
     }
@@ -202,7 +202,7 @@ impl MonitorMemory {
         self.removed = removed.or(self.removed);
     }
 
-    /// Sets the workloads that are reported as failed. Returns those that were reported before.
+    /// Sets the workloads that are reported as failed. Returns the workloads that were reported before.
     pub fn failures_told(&mut self, failed: BTreeSet<WorkloadKey>) -> BTreeSet<WorkloadKey> {
         std::mem::replace(&mut self.failures_told, failed)
     }

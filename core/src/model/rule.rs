@@ -15,7 +15,7 @@ use crate::{
 /// An object of one of our kinds: as written, and as the validator compiled it.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
-    /// `metadata.uid`: an object that is deleted and created again has another.
+    /// `metadata.uid`: an object that is deleted and created again has a new UID.
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
@@ -23,7 +23,7 @@ pub struct Declared<Spec, Compiled, Status> {
     pub generation: i64,
     /// When it was created; the older of two rules wins a free slot.
     pub created: Timestamp,
-    /// Its annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
+    /// The rule's annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
     pub annotations: BTreeMap<String, String>,
     /// The spec as the user wrote it.
     pub spec: Spec,
@@ -76,7 +76,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// Its annotations under `copyrator.dev/`.
+    /// The rule's annotations under `copyrator.dev/`.
     pub fn annotations(self) -> &'w BTreeMap<String, String> {
         match self {
             Self::Rule(facts) => &facts.annotations,
@@ -84,7 +84,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// Its status, as last seen.
+    /// The rule's status, as last seen.
     pub fn status(self) -> Option<&'w CopyratorRuleStatus> {
         match self {
             Self::Rule(facts) => facts.status.as_ref(),
@@ -96,7 +96,7 @@ impl<'w> Declaration<'w> {
 /// The CustomResourceDefinition of rules, or of templates, as read right before its objects were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// `metadata.uid` of the CustomResourceDefinition: created again, it has another.
+    /// `metadata.uid` of the CustomResourceDefinition, which changes when the definition is created again.
     pub uid: Box<str>,
     /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
     pub created: Timestamp,
@@ -135,7 +135,7 @@ impl RefusalReason {
         }
     }
 
-    /// The reason that a condition names; a word that only a newer version knows counts as
+    /// The reason that a condition names; a word that only a newer version knows is read as
     /// [`Self::Forbidden`].
     pub fn read(word: &str) -> Self {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Forbidden)

@@ -17,7 +17,7 @@ use crate::{
 /// A rule with more names than this is not indexed by name.
 const MOST_NAMES: usize = 128;
 
-/// Rules by name. It reads like a map; only this file writes it, and keeps the indexes up to date.
+/// Rules by name. `Rules` reads like a map; only this file changes the map and keeps the indexes up to date.
 #[derive(Debug, Default)]
 pub struct Rules {
     all: BTreeMap<NamespacedName, RuleFacts>,

@@ -35,7 +35,7 @@ impl UnreadObject {
         }
     }
 
-    /// Its name.
+    /// The name of the object.
     pub fn name(&self) -> &Arc<str> {
         match self {
             Self::Namespace(name) => name,

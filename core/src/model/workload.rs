@@ -28,7 +28,7 @@ pub struct WorkloadFacts {
     pub references: Box<[Reference]>,
     /// The Secrets for pulling its images, sorted. Copyrator does not read their content.
     pub pull_secrets: Box<[Arc<str>]>,
-    /// Its metadata that concerns restarts.
+    /// The workload's metadata that concerns restarts.
     pub restarts: RareRestartFields,
     /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
@@ -54,9 +54,9 @@ pub enum LostRecord {
 }
 
 impl WorkloadFacts {
-    /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed.
-    /// Otherwise a content change that waits for its quiet period would be forgotten, and the workload would
-    /// be adopted with pods that run the old content.
+    /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed. Without
+    /// these records, a content change that waits for its quiet period would be forgotten, and the workload
+    /// would be adopted with pods that run the old content.
     pub fn keep(&mut self, known: &Self) -> Option<LostRecord> {
         let label = known.restarts.applied.as_deref()?;
         let digest = digest_of(label);
@@ -111,7 +111,7 @@ pub enum Rollout {
     Complete,
     /// The controller is still replacing pods.
     Unfinished,
-    /// It takes too long: the Deployment's progress deadline has passed, or ours.
+    /// The rollout takes too long: the Deployment's progress deadline has passed, or ours.
     Stuck,
     /// The Deployment has `spec.paused: true`.
     Paused,
@@ -127,7 +127,7 @@ pub enum Rollout {
 pub struct Reference {
     /// The kind of the object, in the workload's namespace.
     pub kind: Kind,
-    /// Its name, in the workload's namespace.
+    /// The object's name, in the workload's namespace.
     pub name: Arc<str>,
     /// The keys used, sorted; `None` means all.
     pub keys: Option<Vec<String>>,
@@ -135,13 +135,13 @@ pub struct Reference {
     pub optional: bool,
 }
 
-/// The pods of one workload (or those that a monitor's podSelector selects), as listed when a decision needed
-/// them.
+/// The pods of one workload (or the pods that a monitor's podSelector selects), as listed when a decision
+/// needed the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodsSeen {
     /// When they were listed.
     pub at: Timestamp,
-    /// The version of the workload that they were listed for; `None` for those that a monitor selects.
+    /// The version of the workload for which the pods were listed; `None` for pods that a monitor selects.
     pub resource_version: Option<ResourceVersion>,
     /// The pods, sorted by name.
     pub pods: Vec<PodFacts>,
@@ -168,9 +168,9 @@ pub struct PodFacts {
     pub crashing: bool,
     /// The workload that owns it, for a Deployment through its ReplicaSet.
     pub workload: Option<WorkloadKey>,
-    /// Whether it has a controller of any kind, which creates another pod when this one is deleted.
+    /// Whether the pod has a controller of any kind, which creates a new pod when this one is deleted.
     pub controlled: bool,
-    /// Whether it is a mirror pod or a pod of a Job: those are never deleted.
+    /// Whether the pod is a mirror pod or a pod of a Job: Copyrator never deletes such pods.
     pub untouchable: bool,
 }
 
@@ -186,16 +186,16 @@ impl PodFacts {
 pub struct PodRemoved {
     /// When we deleted it.
     pub at: Timestamp,
-    /// How many pods with a controller there were at that time.
+    /// How many pods with a controller were listed.
     pub controlled: usize,
 }
 
-/// The last failed attempt to restart something. It is kept until an attempt succeeds or the content changes.
+/// The last failed attempt to restart something, kept until an attempt succeeds or the content changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
     /// The content that the pods were to run, as it would have been recorded.
     pub label: String,
-    /// How many attempts there were for that content.
+    /// The number of attempts for that content.
     pub tries: u32,
     /// Why it failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a failure.
     pub failure: Option<AttemptFailure>,

@@ -114,7 +114,8 @@ impl World {
         self.cluster.stamps_guarded
     }
 
-    /// Namespaces by name; if the process reads only some, those that were read completely.
+    /// Namespaces by name; if the process reads only some namespaces, the namespaces that were read
+    /// completely.
     pub fn namespaces(&self) -> &BTreeMap<Arc<str>, NamespaceFacts> {
         &self.cluster.namespaces
     }
