@@ -36,8 +36,8 @@ pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> V
         .collect()
 }
 
-/// What a rule does not do yet for lack of namespaces, in words. `None` where the process looks at some
-/// namespaces only: others may exist.
+/// What a rule does not do yet for lack of namespaces, in words. Empty if the process reads only some
+/// namespaces, since namespaces that it does not read may exist.
 pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
     if world.namespace_scope().is_some() {
         return Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn sees_sources(world: &World, rule: &NamespacedName, compiled: &Comp
         && source_namespaces(rule, compiled).all(|namespace| world.knows(compiled.kind, namespace))
 }
 
-/// Whether a rule's targets are these namespaces and can never be others.
+/// Whether a rule's targets are always exactly these namespaces.
 pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
     !namespaces.is_empty()
         && compiled.targets.iter().all(|term| {
@@ -100,7 +100,7 @@ pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
     listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))
 }
 
-/// The first names in words, and how many more there are; `None` where there is no name.
+/// The first names in words, and how many more follow; `None` for an empty list.
 pub(super) fn listed(names: &[impl ToString]) -> Option<String> {
     let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
     let more = match names.len().saturating_sub(NAMED) {

@@ -12,7 +12,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// What is said where objects of a rule's kind are not copied here, with the way out.
+/// The message, with a remedy, for a rule of a kind whose objects are not copied in this installation.
 pub(crate) fn not_granted(kind: Kind) -> String {
     format!(
         "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
@@ -91,7 +91,7 @@ impl Lacking {
                 uses.push(one);
             }
         }
-        // Its versions have one plural.
+        // All versions of a kind have one plural.
         let is_version = |one: &&TemplateKind| one.kind.group() == kind.group() && one.kind.kind == kind.kind;
         let plural =
             granted.iter().find(is_version).map_or_else(|| kind.usual_plural(), |one| one.plural.clone());

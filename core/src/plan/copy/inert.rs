@@ -7,12 +7,13 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// Why a rule writes nothing at present. Its existing copies stay as they are.
+/// Why a rule writes nothing at present. The rule's existing copies stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inert {
     /// The rule's spec is invalid.
     Invalid,
-    /// Objects of its kind are not copied here, or those that it is rendered for not read.
+    /// Objects of the rule's kind are not copied in this installation, or the template's instances are not
+    /// read.
     NotGranted,
     /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
     NotListed,
@@ -20,7 +21,7 @@ pub enum Inert {
     Suspended,
     /// A namespace of its sources cannot be read, so its sources are not known.
     Unseen,
-    /// Its identity lacks a right that the rule declares, or the API server has not been asked yet.
+    /// The rule's identity lacks a right that the rule declares, or the API server has not been asked yet.
     Unauthorized,
 }
 

@@ -1,5 +1,5 @@
-//! What is remembered of a slot once its plan has been carried out, or its object examined. What follows from that is written here
-//! into [`crate::model::Memory`]; what follows from an event is written in `model/`.
+//! What is remembered of a slot once its plan has been carried out, or its object examined. This file writes
+//! these results into [`crate::model::Memory`]; the effects of events are written in `model/`.
 
 use jiff::Timestamp;
 
@@ -17,15 +17,16 @@ use crate::{
 /// What became of the action of a slot's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// It is done, or nothing is left to do; and what the API server has made of it, where that was read back.
+    /// The write succeeded, or nothing is left to do; with the object that the API server has made, if it was
+    /// read back.
     Done(Option<Made>),
     /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
     NeedsReplacing(String),
-    /// It was refused, and is tried again at the time of the [`Attempt`].
+    /// The write was refused, and is tried again at the time of the [`Attempt`].
     Refused(WriteFault, String),
-    /// It failed and may soon succeed: the queue tries it again.
+    /// The write failed and may soon succeed: the queue tries it again.
     Failed(WriteFault, String),
-    /// It was not done: what it was decided on is not so any more.
+    /// The write was not made: the facts behind the decision have changed.
     Outdated,
 }
 
@@ -34,7 +35,7 @@ pub enum Acted {
 pub struct Made {
     /// The paths of the fields that it does not keep, in most cases none.
     pub not_kept: Vec<String>,
-    /// Stands for the object that is there now, as [`Compared::object`] does.
+    /// Hash of the existing object, as in [`Compared::object`].
     pub object: u64,
 }
 
@@ -48,7 +49,8 @@ pub fn settle_slot(
     now: Timestamp,
 ) -> bool {
     if acted == Acted::Outdated {
-        // What the last attempt came to still counts, and so does the grace of an object that could not be marked.
+        // The result of the last attempt is still valid, and so is the grace of an object that could not be
+        // marked.
         return true;
     }
     let last = forget_attempt(world, slot);

@@ -1,4 +1,4 @@
-//! The plan of one slot: how it stands, and the one write to make.
+//! The plan of one slot: its state, and the one write to make.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// A slot of this rule that stands so, where nothing is to be done now.
+    /// The plan for a slot of this rule in this state, if nothing is to be done now.
     pub(super) fn rest(rule: Option<&NamespacedName>, state: SlotState) -> Self {
         Self { state, rule: rule.cloned(), action: None, needs: Vec::new(), recheck: None }
     }
@@ -60,7 +60,7 @@ pub enum SlotState {
 /// UID and resource version of the object that a decision was based on, for preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `metadata.uid`: a write does not meet another object of the same name.
+    /// `metadata.uid`: a write does not change a new object of the same name.
     pub uid: Box<str>,
     /// `metadata.resourceVersion`: a write fails where the object was written since.
     pub resource_version: Box<str>,
@@ -80,11 +80,12 @@ pub enum CopyAction {
     Write(Box<CopyWrite>),
     /// Note on an orphaned copy when it will be deleted.
     MarkRemoval(Version, Timestamp),
-    /// Note on an object when our marks will go, and that the object stays, also where its template is gone by then.
+    /// Note on an object when our marks will be removed, and that the object stays, even if its template is
+    /// gone by that time.
     MarkStaying(Version, Timestamp),
     /// Remove that note: a rule claims the copy again.
     Unmark(Version),
-    /// Note on the copy the definition under which its rule exists; the copy names another one.
+    /// Note on the copy the definition under which its rule exists; the copy names a different definition.
     Vouch(Version, Box<str>),
     /// Delete the orphaned copy.
     Delete(Version),
@@ -93,7 +94,7 @@ pub enum CopyAction {
 }
 
 impl CopyAction {
-    /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
+    /// Whether the action removes something. Such actions wait while a CRD of ours is being deleted, since
     /// `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
         matches!(self, Self::MarkRemoval(..) | Self::MarkStaying(..) | Self::Delete(_) | Self::Release(_))
@@ -115,8 +116,8 @@ pub struct CopyWrite {
     pub replaces: Option<Version>,
     /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,
-    /// Where an object of this name was refused for lack of room: the object that the declaration has left under another name. If that
-    /// holds the room, it goes first.
+    /// For an object that was refused for lack of room: the object that the declaration has left under its
+    /// previous name. A predecessor that holds the room is deleted first.
     pub predecessor: Option<ObjectKey>,
     /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
@@ -125,16 +126,17 @@ pub struct CopyWrite {
     pub take_over: Option<Vec<ForeignField>>,
     /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,
-    /// Whether the write does nothing but follow the source. Such writes are braked ([`super::spread`]).
+    /// Whether the write only follows the source. Such writes are braked ([`super::spread`]).
     pub follows: bool,
     /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
 }
 
 impl CopyWrite {
-    /// Whether a label or annotation of the object that is there now, as `label/KEY` or `annotation/KEY`, outlives this write where the
-    /// write does not set it. An object made anew keeps nothing. An apply takes off what it alone owned and leaves out; of a foreign
-    /// object it owned nothing.
+    /// Whether a label or annotation of the existing object, as `label/KEY` or `annotation/KEY`, survives
+    /// this write if the write does not set it. An object that is created again keeps nothing. An apply
+    /// removes keys that only Copyrator's apply owned and that the new apply leaves out; of a foreign object
+    /// Copyrator owned nothing.
     pub fn keeps(&self, existing: &ObjectFacts, field: &str) -> bool {
         let is_ours_alone = existing
             .ownership
@@ -143,8 +145,8 @@ impl CopyWrite {
         !self.anew && (self.take_over.is_some() || !is_ours_alone)
     }
 
-    /// The labels that the object has after this write: those that the copy is to have, and what the write leaves of those that are
-    /// there now.
+    /// The labels of the object after this write: the copy's labels, and the existing labels that the write
+    /// leaves alone.
     pub fn labels_after(&self, existing: Option<&ObjectFacts>) -> BTreeMap<String, String> {
         let now = existing.into_iter().flat_map(|facts| facts.labels.iter().map(move |label| (facts, label)));
         let kept = now.filter(|(facts, (key, _))| self.keeps(facts, &format!("label/{key}")));
@@ -154,7 +156,7 @@ impl CopyWrite {
         labels
     }
 
-    /// The same of annotations; `now` are those of what is there.
+    /// The annotations of the object after this write; `now` are the existing annotations.
     pub fn annotations_after(
         &self,
         existing: &ObjectFacts,

@@ -1,6 +1,7 @@
-//! The sources that annotations declare, and what templates are rendered for, for the webhook, which watches neither ConfigMaps, Secrets
-//! nor templates: names, and what their authors ask for, if these have the rights. It holds no content. The webhook uses it to
-//! warn what will appear in a new namespace, what goes with a label, and how far a change reaches.
+//! The sources that annotations declare, and the objects that templates are rendered for: names only, without
+//! content, and what the authors declare, if they have the rights. The index is for the webhook, which
+//! watches neither ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a
+//! new namespace, what disappears with a label, and how far a change reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::{
     validate::own_deletion,
 };
 
-/// Bytes of all entries together; those beyond it are only counted.
+/// Bytes of all entries together; entries beyond this limit are only counted.
 const MOST_BYTES: usize = 500 << 10;
 /// Bytes of one source's entry; a longer one is listed without what its annotations ask for.
 const LONGEST_SOURCE: usize = 2 << 10;
@@ -50,7 +51,7 @@ pub struct IndexedTemplate {
     pub spec: CopyratorTemplateSpec,
 }
 
-/// One source, and what its annotations ask for.
+/// One source, and the copies that its annotations declare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexedSource {
@@ -85,11 +86,11 @@ impl IndexedSource {
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the rights that they ask for, and the templates that act. A leader that has just begun does
-    /// not know all rights yet: until then it lists what the index `before` lists.
+    /// The known sources whose author has the declared rights, and the templates that act. A leader that has
+    /// just begun does not know all rights: until it does, the leader lists what the index `before` lists.
     ///
-    /// Namespaces have turns, so that the entries of one namespace cannot take the place of another's: a leader believes the proofs of
-    /// listed sources only.
+    /// Namespaces have turns, so that the entries of one namespace cannot displace those of a second: a
+    /// leader believes the proofs of listed sources only.
     pub fn of(world: &World, before: Option<&Self>) -> Self {
         let listed_before: BTreeSet<(&str, &str)> = before
             .iter()
@@ -143,7 +144,7 @@ impl SourceIndex {
         })
     }
 
-    /// Whether there is neither source nor template, listed or left out.
+    /// Whether the index has neither source nor template, listed or left out.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.templates.is_empty() && self.omitted == 0
     }
@@ -249,7 +250,7 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
             true => (object.include_when.clone(), object.template["metadata"]["name"].as_str()),
             false => (object.include_when.as_ref().map(|_| "false".to_owned()), None),
         };
-        // Objects of several kinds may have one name, and all are of one kind here.
+        // Objects of several kinds may have one name, and all objects in this list are of one kind.
         let name = name.filter(|name| name.contains("${"));
         let name = name.map_or_else(|| format!("x{at}"), |name| format!("x{at}-{name}"));
         let read = compiled.into_iter().flat_map(|compiled| compiled.read_by(&object.id));

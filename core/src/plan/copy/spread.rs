@@ -1,6 +1,7 @@
-//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only copies that
-//! have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is put right at
-//! once. Each copy has a brake of its own, so that what changes in one namespace delays nothing in another.
+//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only
+//! copies that have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is
+//! corrected at once. Each copy has a brake of its own, so that changes in one namespace delay nothing in a
+//! second namespace.
 
 use std::{fmt, time::Duration};
 
@@ -118,7 +119,7 @@ fn beyond(
 ) -> Option<LargeSpread> {
     let bytes = Bytes(carried_bytes(&compiled.shape.keys, print));
     let to = |targets: usize| LargeSpread { source: source.clone(), bytes, targets };
-    // Usually there are too few namespaces for it to be worth counting.
+    // With few namespaces, the targets need not be counted.
     if to(world.namespaces().len()).in_all() <= bound {
         return None;
     }

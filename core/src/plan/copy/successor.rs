@@ -1,6 +1,6 @@
-//! The successor of an object under another name: a rule or template that gives another name wants the same thing beside the object
-//! that it made before. The old object is deleted once the new one is there, as one of the same name is once the API server has
-//! accepted the new one.
+//! The successor of an object under a new name: after a change of the name, a rule or template wants the same
+//! content beside the object that it made before. The old object is deleted once the new one exists. An old
+//! object of the same name is deleted once the API server has accepted the new one.
 
 use std::{iter, time::Duration};
 
@@ -25,7 +25,7 @@ const LATER: Duration = Duration::from_secs(30);
 /// An object of a template that was refused for so long was declared before the edit that is in question, so that it takes no place.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A successor that is not there yet.
+/// A successor that does not exist yet.
 pub(super) struct Awaited {
     pub(super) slot: ObjectKey,
     /// What keeps it from being written.
@@ -42,7 +42,8 @@ pub(super) fn awaited(
     marks: &CopyMarks,
     unwanted_since: Option<Timestamp>,
 ) -> Option<Awaited> {
-    // Marks do not say which object of a template takes the place of which. A right that the template takes back goes at once.
+    // Marks do not say which object of a template replaces which. A right that the template withdraws is
+    // removed at once.
     if marks.rule.template().is_some() && slot.kind == Kind::RoleBinding {
         return None;
     }
@@ -65,7 +66,7 @@ pub(super) fn awaited(
             && !is_no_successor(other)
     };
     let other = candidates(world, slot, marks).into_iter().find(is_wanted)?;
-    // This does not plan that place, since that plan may ask about this one in turn.
+    // The successor's slot is not planned at this point, since its plan may ask about this slot in turn.
     let refused = world.memory().slot(&other).attempt().map(|last| last.message.clone());
     let taken = world.object(&other).map(|_| "another object has that name".to_owned());
     let why = refused.or(taken);

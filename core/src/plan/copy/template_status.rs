@@ -32,7 +32,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
+/// The report about a template; `None` as for rules ([`super::rule_report`]).
 pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.templates().get(template)?;
     let outdates = unread_lists_of(world, template, facts);
@@ -197,7 +197,7 @@ fn counted(
     is_settled
 }
 
-/// How many objects get an Event about one slot that they want, each of which costs a look at the others.
+/// How many objects get an Event about one slot that they want; each Event costs a look at the other objects.
 const MOST_HINDERED: usize = 20;
 
 /// The plan of a slot, and who wants it.
@@ -208,7 +208,8 @@ struct Planned<'p> {
 }
 
 impl Planned<'_> {
-    /// Why the slot is not this instance's: it holds the object of another declaration, or of another instance.
+    /// Why the slot does not belong to this instance: the slot holds the object of a different declaration or
+    /// instance.
     fn taken(&self, template: &NamespacedName, instance: &InstanceName) -> Option<CopyProblem> {
         if self.plan.rule.as_ref() != Some(template) {
             return Some(CopyProblem::served_by_another(self.slot, self.plan.rule.as_ref()));

@@ -27,7 +27,7 @@ pub(crate) fn is_rendered(
         return false;
     }
     if !selects(world, template, compiled, &instance) {
-        // What is about to go may still need it.
+        // An object that is about to be removed may still need the instance.
         let known = compiled.instance_kind().zip(instance.object());
         let known = known.and_then(|(kind, name)| world.instance(kind, &name));
         return known.is_none_or(|known| !known.terminating);
@@ -57,12 +57,12 @@ pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &Object
 /// What has become of the instance that an object was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OfInstance {
-    /// It is there, or the object has no instance with which Kubernetes would delete it.
+    /// The instance exists, or the object has no instance with which Kubernetes would delete the object.
     There,
-    /// It is gone, and Kubernetes deletes the object with it.
+    /// The instance is gone, and Kubernetes deletes the object with it.
     Gone,
-    /// It is gone, and its dependents were left behind (`kubectl delete --cascade=orphan`): the garbage collector took the owner off the
-    /// object before the instance went.
+    /// The instance is gone, and its dependents were left behind (`kubectl delete --cascade=orphan`): the
+    /// garbage collector removed the owner from the object before it deleted the instance.
     Orphaning,
 }
 
@@ -86,7 +86,8 @@ pub(super) fn of_instance(
     }
 }
 
-/// The objects that a template has made for this, as their marks say. They may not be declared any more.
+/// The objects that a template has made for this instance, as their marks say, even if the template no longer
+/// declares them.
 pub fn made_for_instance<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -209,7 +210,7 @@ pub(super) fn owner(
     })
 }
 
-/// The objects that a template declares and that are not written here.
+/// The objects that a template declares and that this installation does not write.
 pub(crate) fn not_granted_objects<'t>(
     world: &'t World,
     compiled: &'t CompiledTemplate,
@@ -221,7 +222,8 @@ pub(crate) fn not_granted_objects<'t>(
     compiled.objects.iter().filter(move |object| !is_granted(object))
 }
 
-/// The kind that a template is rendered for, if its objects are not read here, or not written as the template says.
+/// The kind that a template is rendered for, if this installation does not read its objects, or does not
+/// write them as the template says.
 pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Option<&'t InstanceKind> {
     compiled.instance_kind().filter(|kind| {
         let granted = world.settings().template_kind(kind);
@@ -276,7 +278,7 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     };
     let written = compiled.kinds(&world.settings().template_kinds).filter_map(|kind| match kind {
         Kind::Granted(_) => Some(Bounds::tag(&kind.mark_name(), kind.resource().version)),
-        // Their names are the same everywhere.
+        // Cluster-wide objects have the same name for every instance.
         _ => None,
     });
     Bounds { sources: granted.map(asked).into_iter().chain(written).collect(), targets, can_grow }

@@ -14,8 +14,8 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// What keeps the copy of a claim from being written: it, or what it is made from, cannot be read. A copy stays with a source that cannot
-/// be read, also where another one would be taken instead.
+/// The reason why the copy of a claim cannot be written: the copy or its source cannot be read. A copy stays
+/// with a source that cannot be read, even if the rule would otherwise prefer a different source.
 pub(super) fn unread_of_claim(
     world: &World,
     slot: &ObjectKey,
@@ -115,8 +115,8 @@ pub(super) fn unread_lists(
     lists_said(world, is_of, reaches)
 }
 
-/// The first failing list for which `is_of` is true, where it is of all namespaces, or of one that the declaration `reaches`. While not
-/// everything is listed, each failing list keeps back all decisions.
+/// The first failing list for which `is_of` is true, if the list is of all namespaces, or of a namespace that
+/// the declaration `reaches`. While the first lists are incomplete, each failing list delays all decisions.
 pub(crate) fn lists_said(
     world: &World,
     is_of: impl Fn(&ListName) -> bool,

@@ -1,6 +1,6 @@
-//! Statuses that templates drive round in circles: each writes what the next one reads, and the last one what the first one reads. Most
-//! such circles come to rest. One that does not would be written for ever, so its writes are braked like those of copies that somebody
-//! keeps changing ([`super::hold`]).
+//! Statuses that templates drive in circles: each template writes what the next one reads, and the last
+//! writes what the first reads. Most such circles come to rest. A circle that does not would be written for
+//! ever, so its writes are braked like the writes of copies that somebody keeps changing ([`super::hold`]).
 
 use std::{
     collections::BTreeSet,
@@ -89,8 +89,8 @@ impl StatusTurn {
         self.known(world, now).and_then(|repairs| contested_until(repairs, now))
     }
 
-    /// Remembers this look, at which the status was written or was as it should be. A write counts if since the last look the others
-    /// have written something else.
+    /// Remembers this look, at which the status was written or was as it should be. A write is counted if the
+    /// other templates have written something else since the last look.
     pub fn remember(&self, world: &mut World, is_written: bool, now: Timestamp) {
         let memory = world.memory();
         let before = memory.status(&self.template, &self.instance);
@@ -162,8 +162,8 @@ fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceNa
     others.take(MOST_BESIDE).flatten().collect()
 }
 
-/// The fields that change because they change: what is left when each field goes that comes from none that is left, or that none comes
-/// from.
+/// The fields that change only because of each other: the fields that remain after repeatedly removing each
+/// field that no remaining field feeds, and each field that feeds no remaining field.
 fn circling<'w>(flows: &[Flow<'w>]) -> BTreeSet<&'w str> {
     let mut left: BTreeSet<&str> = flows.iter().map(|flow| flow.to).collect();
     loop {

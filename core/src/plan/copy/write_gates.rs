@@ -167,7 +167,7 @@ fn bindable(write: &DueWrite<'_>) -> Option<SlotPlan> {
 fn small_enough(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let message = too_large(write.world, write.claim, write.print)?;
     let problem = CopyProblem::fault(write.slot, WriteFault::TooLarge, message);
-    // Namespaces come and go without an event for the slots in other namespaces.
+    // Namespaces appear and disappear without an event for the slots in other namespaces.
     let marked = write.existing.filter(|_| !write.takes_over);
     Some(write.blocked(problem, marked, Some(at_after(write.now, AGAIN))))
 }
