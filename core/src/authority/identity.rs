@@ -60,7 +60,7 @@ pub enum Identity {
 /// Why an object has no identity that we may ask about. The object stays inert.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityRequired {
-    /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
+    /// A ServiceAccount of a different namespace wrote the spec: a GitOps controller, CI, a backup tool.
     #[error(
         "{user} of another namespace wrote this spec, so it has no identity to act with: set serviceAccountName to \
          a ServiceAccount of namespace {namespace:?} that may do what is declared (of a CopyratorRule or ConfigMonitor, in place of an \

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How many waits in a row a forecast skips; there are fewer.
+/// How many waits in a row a forecast skips: more than can follow one another.
 const WAITS: usize = 8;
 /// The UID and version of a copy that is not written yet.
 const PLANNED: &str = "planned";
@@ -71,8 +71,8 @@ fn foresee<P: Clone>(
     foreseen
 }
 
-/// Carries out the plans of these slots in the world alone. Returns the slots whose copies come or go, or
-/// change their content.
+/// Carries out the plans of these slots in the world alone. Returns the slots whose copies appear, disappear
+/// or change their content.
 pub fn carry_out<'p>(
     world: &mut World,
     plans: impl IntoIterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
@@ -89,7 +89,7 @@ pub fn carry_out<'p>(
                 world.set_object(slot.clone(), None);
                 changed.insert(slot.clone());
             }
-            // Marks come and go; the content stays.
+            // Marks change; the content stays.
             Some(
                 CopyAction::Write(_)
                 | CopyAction::MarkRemoval(..)

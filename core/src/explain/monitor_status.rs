@@ -39,7 +39,7 @@ use crate::{
 /// How long a due restart waits for a rollout or for pods before the status reports the wait.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// A monitor's status, and which of its workloads stop others.
+/// A monitor's status, and which of its workloads stop other workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitorReport {
     /// The status that the monitor should have.
@@ -122,9 +122,9 @@ struct Count {
     failed: i64,
     /// The waiting and failed workloads whose circuit is open.
     circuits: i64,
-    /// How many of the waiting workloads wait because another one has failed.
+    /// How many workloads wait because a different workload has failed.
     stopped: usize,
-    /// The workloads whose failure makes others wait, each with its problem.
+    /// The workloads whose failure makes other workloads wait, each with its problem.
     stage_failed: Vec<(WorkloadKey, Problem)>,
     /// Whether content that the status depends on is about to be read.
     is_reading: bool,
@@ -199,7 +199,7 @@ impl Count {
                 }
                 self.next(*wait);
                 self.circuits += i64::from(wait.reason == WaitReason::CircuitOpen);
-                // One problem reports all of these.
+                // One problem reports all workloads of a stopped stage.
                 self.stopped += usize::from(wait.reason == WaitReason::StageStopped);
                 if !is_told(wait.reason, due.lasts) {
                     return;
@@ -250,7 +250,7 @@ impl Count {
         }
     }
 
-    /// Notes whether content is about to be read. If one read has failed, the others are not tried, and the
+    /// Notes whether content is about to be read. If one read has failed, no other read is tried, and the
     /// status reports the failure.
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
@@ -289,7 +289,7 @@ impl Count {
 struct Due {
     /// Whether it has been due for so long that the status also reports waits that usually end by themselves.
     lasts: bool,
-    /// Whether pods have been removed since the content changed: the others follow.
+    /// Whether pods have been removed since the content changed: the remaining pods follow.
     is_under_way: bool,
 }
 
@@ -401,7 +401,7 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
     Some((identity.clone(), says))
 }
 
-/// `Ready` reports what we may and can do; `Degraded` reports what others prevent.
+/// `Ready` reports what we may and can do; `Degraded` reports what somebody else prevents.
 fn ready(
     world: &World,
     name: &NamespacedName,

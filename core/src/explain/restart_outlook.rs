@@ -120,7 +120,7 @@ fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     Some(content.label())
 }
 
-/// The outlook of a workload; `None` if no monitor or annotation asks for its restarts, and no object that it
+/// The outlook of a workload; `None` if no monitor or annotation declares its restarts, and no object that it
 /// uses changes.
 pub fn workload_outlook(
     world: &World,
@@ -337,7 +337,7 @@ fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
     facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
 }
 
-/// Why a workload is not watched although a monitor or annotation asks for its restarts.
+/// Why a workload is not watched although a monitor or annotation declares its restarts.
 pub(super) fn unwatched(
     world: &World,
     key: &WorkloadKey,
@@ -363,7 +363,7 @@ pub(super) fn unwatched(
     ))
 }
 
-/// Whether a monitor reaches the workload, or its own annotation asks for restarts.
+/// Whether a monitor reaches the workload, or its own annotation declares restarts.
 fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool {
     let reaches =
         |compiled: &CompiledMonitor| !compiled.suspend && declared_reach(compiled, key, facts).is_some();

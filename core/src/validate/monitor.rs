@@ -45,7 +45,7 @@ pub struct CompiledWatch {
     pub kind: Kind,
     /// Names and globs of the objects.
     pub names: Globs,
-    /// The keys whose content counts; `None`: all.
+    /// The keys whose content causes restarts; `None`: all.
     pub keys: Option<Globs>,
 }
 

@@ -278,7 +278,7 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     };
     let written = compiled.kinds(&world.settings().template_kinds).filter_map(|kind| match kind {
         Kind::Granted(_) => Some(Bounds::tag(&kind.mark_name(), kind.resource().version)),
-        // Cluster-wide objects have the same name for every instance.
+        // All other kinds are the same in every cluster.
         _ => None,
     });
     Bounds { sources: granted.map(asked).into_iter().chain(written).collect(), targets, can_grow }

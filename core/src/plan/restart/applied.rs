@@ -7,8 +7,8 @@ use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
 /// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>` while pods that began before that time are
-/// still to be replaced one by one. A new leader continues by that time. Because of it, content that changes
-/// back half-way does not count as content that all pods run.
+/// still to be replaced one by one. A new leader continues by that time. Because of that time, content that
+/// changes back half-way is not mistaken for content that all pods run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applied<'a> {
     digest: &'a str,
@@ -33,8 +33,8 @@ pub(super) enum RecordDiff {
 }
 
 impl<'a> Applied<'a> {
-    /// Reads a record that was made with our key. A record of another key says nothing about the content: its
-    /// workload is adopted again, never restarted (a lost key must not cause a restart storm).
+    /// Reads a record that was made with our key. A record of a different key says nothing about the content:
+    /// its workload is adopted again, never restarted (a lost key must not cause a restart storm).
     pub(super) fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| key.is_named_in(text))?;
         let digest = digest_of(text);

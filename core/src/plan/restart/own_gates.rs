@@ -1,4 +1,4 @@
-//! Gates for the workload's own state, in their order. They come before the gates in `gates.rs`.
+//! Gates for the workload's own state, in their order. These gates come before the gates in `gates.rs`.
 
 use jiff::Timestamp;
 
@@ -114,7 +114,7 @@ fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
     }
 }
 
-/// Shut while no object that counts exists, and a missing one may come back.
+/// Shut while no input object exists, and a missing object may come back.
 fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
     if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
 }

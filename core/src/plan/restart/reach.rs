@@ -1,5 +1,5 @@
-//! Which workloads a monitor or an annotation reaches, from both sides: from the workload, and from the
-//! object that changed.
+//! Which workloads a monitor or an annotation reaches, determined from the workload, and from the object that
+//! changed.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKe
     found.map(|(key, _)| key.clone()).collect()
 }
 
-/// The workloads whose pod template names this object, whether or not a monitor or annotation asks for their
+/// The workloads whose pod template names this object, whether or not a monitor or annotation declares their
 /// restarts.
 pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
     let refers = |facts: &WorkloadFacts| {

@@ -153,8 +153,8 @@ impl<'w> Selected<'_, 'w> {
         let unsettled = self.world.memory().monitor(self.name).waits_since(WaitReason::QuietPeriod);
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
-        // A pod of the same second counts as older here: no rollout replaces these pods together with the
-        // content, and a restart too many is better than old content.
+        // A pod of the same second is considered older in this case: no rollout replaces these pods together
+        // with the content, and an unnecessary restart is better than old content.
         let before = before(since, Some(since));
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
@@ -206,9 +206,9 @@ impl<'w> Selected<'_, 'w> {
         !pod.untouchable && !of_workload && may_go
     }
 
-    /// The pods to remove next. First one pod with a controller, while all the others are ready, none is
-    /// being deleted, and the replacement of the last removed pod is there; a pod that is not ready goes at
-    /// once. After these, all pods without a controller together, since nothing replaces them.
+    /// The pods to remove next. First one pod with a controller, while all other pods are ready, none is
+    /// being deleted, and the last removed pod has been replaced; a pod that is not ready is removed at once.
+    /// After the pods with a controller, all pods without one together, since nothing replaces them.
     fn next<'p>(
         &self,
         seen: &PodsSeen,
@@ -236,7 +236,7 @@ impl<'w> Selected<'_, 'w> {
         Ok(next)
     }
 
-    /// How many pods there are once the last removed pod is replaced. The number that their owner wants is
+    /// How many pods exist once the last removed pod is replaced. The number that their owner wants is
     /// unknown and may have become smaller, so this expectation expires.
     fn expected(&self) -> usize {
         let removed = self.world.memory().monitor(self.name).removed();
@@ -245,7 +245,7 @@ impl<'w> Selected<'_, 'w> {
     }
 }
 
-/// Whether a monitor itself selects pods, beside those of workloads.
+/// Whether a monitor itself selects pods, beside the pods of workloads.
 pub(crate) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout

@@ -30,7 +30,8 @@ pub enum RestartState {
     },
     /// Somebody took a restart back before all pods were replaced, or overwrote its record: old pods stay.
     TakenBack(TakenBack),
-    /// A restart is due, or has left old pods, and the rollouts are paused: it goes on when they are resumed.
+    /// A restart is due, or has left old pods, and rollouts are paused: the restart continues when rollouts
+    /// are resumed.
     Paused,
     /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
@@ -40,7 +41,7 @@ pub enum RestartState {
     Restarting,
     /// The workload runs the current content for all we know, and the record is still to be written.
     Unrecorded,
-    /// No monitor or annotation asks for restarts, or the monitor itself selects no pods.
+    /// No monitor or annotation declares restarts, or the monitor itself selects no pods.
     Unwatched,
     /// The workload runs the current content.
     Current,
@@ -112,7 +113,7 @@ impl Failure {
 pub enum Concern {
     /// Something is due, or is not going to happen, and will not resolve itself in time.
     Worrying,
-    /// It goes on by itself.
+    /// The restart continues by itself.
     UnderWay,
     /// A person need not do anything.
     Settled,

@@ -12,13 +12,13 @@ use crate::model::{PodsSeen, Rollout, WaitReason};
 
 /// How soon pods are listed again after a change: a workload may change every second while it rolls out.
 const AGAIN_AT_ONCE: SignedDuration = SignedDuration::from_secs(10);
-/// How long a list of pods for the latest version of a workload counts: a little less than the sweep's
+/// How long a list of pods for the latest version of a workload is used: a little less than the sweep's
 /// interval.
 const AGAIN_ANYWAY: SignedDuration = SignedDuration::from_mins(55);
 
 /// A list of pods, if it is recent enough to decide by.
 pub(super) struct Listed<'w> {
-    /// The list, if one counts.
+    /// The list; `None` without a usable one.
     pub(super) seen: Option<&'w PodsSeen>,
     /// When to list the pods again, if the workload has changed since the list.
     pub(super) again: Option<Timestamp>,
@@ -68,7 +68,7 @@ impl Case<'_> {
         TakenBack { old, what, manager: writer.map(|writer| writer.manager.clone()), is_traced }
     }
 
-    /// When the record was last written, by any manager: an earlier `restart-now` was meant for another
+    /// When the record was last written, by any manager: an earlier `restart-now` was meant for an earlier
     /// restart.
     fn last_record(&self) -> Option<Timestamp> {
         let restarts = &self.facts.restarts;

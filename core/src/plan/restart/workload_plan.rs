@@ -27,7 +27,8 @@ pub struct WorkloadPlan {
     pub recheck: Option<Timestamp>,
     /// Since when its pods may run old content.
     pub due_since: Option<Timestamp>,
-    /// The progress of its restart once the action is done, to remember if others wait for it.
+    /// The progress of the workload's restart once the action is done, to remember if other workloads wait
+    /// for it.
     pub restarted: Option<LastRestart>,
     /// The objects that have changed, if a restart is due; empty if only keys have gone.
     pub causes: Vec<Cause>,
@@ -52,8 +53,8 @@ pub enum RestartAction {
         /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Record that pods are to be replaced one by one. This is the first step, so the plan is never only in
-    /// memory.
+    /// Record that pods are to be replaced one by one. The record is the first step, so the plan is never
+    /// only in memory.
     Begin {
         /// The value of the applied label to write.
         label: String,

@@ -6,8 +6,9 @@ use std::ops::{Deref, DerefMut};
 
 use copyrator_cel::Exhausted;
 
-/// The time budget of all policies together for one write, in nanoseconds of an ordinary core. It leaves time
-/// to answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
+/// The time budget of all policies together for one write, in nanoseconds of an ordinary core. The budget
+/// leaves time to answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write
+/// pass.
 pub(super) const TIME: u64 = 500_000_000;
 /// The bytes that evaluating one expression may allocate: many reviews share the webhook's memory.
 const MEMORY: u64 = 24 << 20;

@@ -75,7 +75,7 @@ impl<'o> Judgement<'o> {
         self.as_object.clone()
     }
 
-    /// Returns the decoded data of these keys as a CEL value. `None` stands for all keys.
+    /// Returns the decoded data of these keys as a CEL value. `None` means all keys.
     pub(super) fn as_text(&mut self, keys: Option<Vec<&str>>) -> Value {
         let data = &self.object.data;
         match (keys, &self.as_text) {

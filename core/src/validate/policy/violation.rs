@@ -29,7 +29,7 @@ impl Position {
     }
 }
 
-/// One way in which an object violates a policy. It contains no value.
+/// One way in which an object violates a policy, without any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule of the policy, by its name or its field.
@@ -162,7 +162,7 @@ const LONGEST_WORD: usize = 40;
 /// Returns the text with control and direction characters escaped, cut to `longest` bytes.
 pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
     let text = text.into();
-    // Fast path: nearly every text is plain ASCII, and each message passes here more than once.
+    // Fast path: nearly every text is plain ASCII, and each message passes this function more than once.
     if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.into_owned();
     }

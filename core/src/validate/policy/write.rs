@@ -37,7 +37,8 @@ pub struct Finding {
 impl CompiledPolicy {
     /// Returns all violations by the object after the write. `covered_before` is whether the policy covers
     /// the old object, too; if not, no violation can have existed before. If the budget of the old object is
-    /// exhausted, no violation counts as existing before: the write is refused rather than allowed unjudged.
+    /// exhausted, no violation is treated as existing before: the write is refused rather than allowed
+    /// unjudged.
     pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
         let Write { new, old, request } = write;
         let mut violations = self.judge_content(new);

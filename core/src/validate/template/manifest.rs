@@ -128,7 +128,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
         };
         for (key, value) in entries {
             let what = match value {
-                // The annotation asks for restarts of this workload itself, not of a copy.
+                // The annotation declares restarts of this workload itself, not of a copy.
                 _ if key == RESTART && field == "annotations" && is_workload => match value {
                     Value::String(_) => continue,
                     _ => "must be a text, as in \"true\"",
@@ -147,7 +147,8 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
 }
 
 /// Returns the problems of nested metadata, such as a pod template's, by field. Copyrator writes its own
-/// labels and annotations there; a template that sets them would revert them after each restart.
+/// labels and annotations into a pod template; a template that sets these would revert them after each
+/// restart.
 pub(super) fn nested_faults(object: &Value) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata") {
@@ -184,7 +185,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
     }
 }
 
-/// The problem of a label or annotation that belongs to another tool or to Copyrator.
+/// The problem of a label or annotation that belongs to a different tool or to Copyrator.
 const NEVER_CARRIED: &str =
     "is not taken: the tool that the key belongs to would take the object for its own";
 

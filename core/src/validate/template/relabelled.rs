@@ -12,11 +12,11 @@ use super::{CompiledObject, CompiledTemplate, Instance, RenderBudget, node::Form
 pub struct Relabelled<'t> {
     /// The object.
     pub object: &'t CompiledObject,
-    /// Whether the object appears, maybe under another name.
+    /// Whether the object appears, maybe under a new name.
     pub comes: bool,
     /// Whether the template no longer declares an object that existed.
     pub goes: bool,
-    /// Whether the namespace alone decides this. Otherwise the object may stay as it is.
+    /// Whether the namespace alone decides this. If not, the object may stay unchanged.
     pub is_sure: bool,
 }
 
@@ -38,7 +38,8 @@ pub struct LabelChange {
 }
 
 impl LabelChange {
-    /// The change from these labels to others; `namespaces` gives the Namespace with each.
+    /// The change from these labels to new ones; `namespaces` gives the Namespace with the old and the new
+    /// labels.
     pub fn of(
         before: &BTreeMap<String, String>,
         after: &BTreeMap<String, String>,
@@ -52,7 +53,7 @@ impl LabelChange {
         Self { changed, namespaces, evaluations: MOST_EVALUATED, budget: RenderBudget::default() }
     }
 
-    /// Whether this label is another one; `None` stands for all labels.
+    /// Whether this label changes; `None` means any label.
     fn has(&self, key: Option<&str>) -> bool {
         key.map_or(!self.changed.is_empty(), |key| self.changed.contains(key))
     }
@@ -67,7 +68,7 @@ enum Presence {
     Absent,
     /// An expression has no value, so Copyrator changes nothing.
     Faulty,
-    /// Expressions read more than the namespace, or cost too much to be evaluated here.
+    /// Expressions read more than the namespace, or cost too much to be evaluated for a warning.
     Unknown,
 }
 
@@ -97,7 +98,7 @@ impl CompiledTemplate {
         self.objects.iter().filter(is_read).map(|one| one.id.as_str())
     }
 
-    /// The objects that appear or go when labels of a namespace change.
+    /// The objects that appear or disappear when labels of a namespace change.
     pub fn relabelled(&self, change: &mut LabelChange) -> Vec<Relabelled<'_>> {
         let mut all: Vec<Relabelled<'_>> = Vec::new();
         // Each object comes after the objects that it reads.
@@ -171,7 +172,7 @@ fn turn(before: &Presence, after: &Presence) -> (bool, bool, bool) {
     }
 }
 
-/// Whether an expression reads a label of the namespace that `is_such` accepts; `None` stands for all labels.
+/// Whether an expression reads a label of the namespace that `is_such` accepts; `None` means all labels.
 fn reads_label(formula: &Formula, is_such: impl Fn(Option<&str>) -> bool) -> bool {
     let paths = formula.expression.paths().iter().filter(|path| path.variable == "namespaceObject");
     let of_labels = |steps: &[String]| steps.iter().zip(["metadata", "labels"]).all(|(step, of)| step == of);

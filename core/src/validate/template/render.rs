@@ -20,7 +20,7 @@ const TIME: u64 = 50_000_000;
 const MEMORY: u64 = 8 << 20;
 /// The largest object, in bytes of its texts and with something for each value. The API server takes less.
 const LARGEST: usize = 1 << 20;
-/// The bytes that each value counts in addition to its text.
+/// The bytes that are counted for each value in addition to its text.
 const A_VALUE: usize = 8;
 
 /// The input of rendering: the namespace or object that a template is rendered for, and the rendered objects
@@ -75,7 +75,8 @@ pub struct Rendered {
     pub body: Value,
 }
 
-/// The reason why an object cannot be rendered. It names field and expression, and never quotes a value.
+/// The reason why an object cannot be rendered. The message names field and expression, and never quotes a
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {}{what}", expression.as_ref().map(|source| format!("${{{source}}}: ")).unwrap_or_default())]
 pub struct RenderFault {
@@ -91,7 +92,7 @@ impl CompiledTemplate {
     /// Renders one object for an instance.
     ///
     /// # Errors
-    /// The first expression that has no value or reads an unreadable object, or another problem of the
+    /// The first expression that has no value or reads an unreadable object, or a further problem of the
     /// rendered object.
     pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
         self.render_within(object, instance, &mut RenderBudget::default())
@@ -156,8 +157,8 @@ impl CompiledTemplate {
         Ok(Some(written.into()))
     }
 
-    /// Returns a renderer that evaluates these expressions for an instance. It converts only the variables
-    /// that they read.
+    /// Returns a renderer that evaluates these expressions for an instance. Only the variables that the
+    /// expressions read are converted.
     pub(super) fn renderer<'r>(
         &'r self,
         formulas: &[&Formula],

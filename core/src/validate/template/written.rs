@@ -9,7 +9,7 @@ use super::{
 /// A field of an object whose value comes from expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenField {
-    /// Its path in the manifest, such as `spec.replicas`.
+    /// The field's path in the manifest, such as `spec.replicas`.
     pub path: String,
     /// The text of the field in the template, such as `${object.spec.size}`.
     pub text: String,

@@ -1,4 +1,4 @@
-//! Certificates, private keys, and pairs of both, in PEM.
+//! Certificates, private keys, and pairs of a certificate and its key, in PEM.
 
 use jiff::{SignedDuration, Timestamp};
 use x509_parser::{
@@ -85,7 +85,7 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
     })
 }
 
-/// Reads the first private key of a PEM text. Servers ignore the others.
+/// Reads the first private key of a PEM text. Servers ignore any further keys.
 pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     let mut sections = sections(value)?.into_iter();
     let first = sections.find(|section| section.label.ends_with("PRIVATE KEY")).ok_or_else(|| {

@@ -14,8 +14,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
-/// The length of the lines after a blank line. OpenSSL reads the lines before it as a header, and then checks
-/// the length.
+/// The length of the lines after a blank line. OpenSSL reads the lines before the blank line as a header, and
+/// checks the length of the lines after a header.
 const HEADED_LINE: usize = 64;
 
 /// One section.
@@ -24,7 +24,7 @@ pub(super) struct Section {
     pub(super) label: String,
     /// The position of its BEGIN line.
     pub(super) place: Position,
-    /// Its content; `None` where a header says that it is encrypted.
+    /// The section's content; `None` if a header says that the content is encrypted.
     pub(super) content: Option<Vec<u8>>,
 }
 

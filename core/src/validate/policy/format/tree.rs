@@ -14,7 +14,7 @@ const MOST: usize = 24 << 20;
 const MAP: usize = 700;
 const ENTRY: usize = 80;
 
-/// The message for a duplicate key, which the parser's error then contains.
+/// The message for a duplicate key, which the parser's error contains.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
 /// The remaining memory for the documents of one value; `None` once it is exceeded.
@@ -66,7 +66,8 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// The documents of one value. They share one [`Room`]; once it is exceeded, all of them are dropped.
+/// The documents of one value. The documents share one [`Room`]; once the room is exceeded, all documents are
+/// dropped.
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) room: Room,
@@ -180,10 +181,10 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
     }
 }
 
-/// The message for a key that is not a scalar, which the parser's error then contains.
+/// The message for a key that is not a scalar, which the parser's error contains.
 pub(super) const KEY_OF_PARTS: &str = "a key of parts";
 
-/// A key as text, also where YAML reads it as another type.
+/// A key as text, even if YAML reads the key as a different type.
 pub(super) struct Key<'de>(pub(super) Cow<'de, str>);
 
 struct KeyVisitor;

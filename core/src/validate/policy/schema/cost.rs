@@ -33,7 +33,7 @@ pub(super) struct Cost<'c> {
 struct Depth {
     /// Bytes of the path so far.
     path: u64,
-    /// Whether the library keeps faults here.
+    /// Whether the library keeps faults at this position.
     kept: bool,
 }
 
