@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{AskError, Authorizer};
 use crate::authority::Question;
 
-/// Budget of one namespace: two hundred rules at once, and then some thirty rules per second.
+/// Budget of one namespace: two hundred rules at once, and some thirty rules per second afterwards.
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
 /// Budget of all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// The rest of a budget at a certain time, for example in questions; below zero if it is overdrawn.
+/// The rest of a budget at a certain time, for example in questions; below zero if the budget is overdrawn.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     left: f64,

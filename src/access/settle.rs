@@ -64,7 +64,7 @@ pub(crate) async fn settle(
 }
 
 /// Returns the questions with the answer no. Asks wider questions first: a yes for all objects or namespaces
-/// answers each narrower question. Then asks at most `most` questions one by one.
+/// answers each narrower question. After the wider questions, asks at most `most` questions one by one.
 ///
 /// # Errors
 /// Returns an error if a question has no answer.
@@ -87,7 +87,7 @@ pub(crate) async fn refused<'q>(
     ))
 }
 
-/// A question that covers several others at once.
+/// A question that covers several narrower questions at once.
 #[derive(Clone, Copy)]
 enum Wider {
     /// About all objects of the kind in all namespaces.

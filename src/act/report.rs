@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Labels of the counter of writes; both have closed lists of values.
+/// Labels of the counter of writes; each label has a closed list of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
     action: &'static str,
@@ -126,8 +126,8 @@ impl Reporter {
         }
     }
 
-    /// Publishes an Event on a rule about the object in one slot. If the object was foreign, publishes it on
-    /// the object as well: its creator looks there, and may not see the rule.
+    /// Publishes an Event on a rule about the object in one slot. If the object was foreign, publishes the
+    /// Event on the object as well: the object's creator reads its Events, and may not see the rule.
     async fn about_copy(
         &self,
         type_: EventType,
@@ -166,7 +166,7 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, note, &about, None).await;
     }
 
-    /// Reports a source that is large for so many targets. It is copied all the same.
+    /// Reports a source that is large for so many targets. The source is copied all the same.
     pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;

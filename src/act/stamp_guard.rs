@@ -1,7 +1,7 @@
 //! A dry run under a forged author, which shows whether the API server protects author annotations. Users can
-//! write a rule only after its definition and the policies are installed. They can write a ConfigMap before,
-//! so its stamp proves nothing until a policy or hook guards it. Where hooks of ours are not possible, a
-//! rule's stamp may be unguarded, too.
+//! write a rule only after its definition and the policies are installed. Users can write a ConfigMap before
+//! the installation, so the stamp of a ConfigMap proves nothing until a policy or hook guards it. If hooks of
+//! ours are not possible, a rule's stamp may be unguarded, too.
 
 use std::collections::BTreeMap;
 

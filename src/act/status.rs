@@ -92,8 +92,8 @@ where
 }
 
 /// Removes the status fields that the cluster's definition, of an earlier version, lacks: other writes drop
-/// them silently, but the API server refuses the whole apply. Returns whether it removed any and others are
-/// left.
+/// unknown fields silently, but the API server refuses the whole apply. Returns whether some fields were
+/// removed and some are left.
 fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
     let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
     if !said.message.contains("field not declared in schema") {

@@ -91,8 +91,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
     }
 }
 
-/// Runs `in_flight` workers, and a few more for new namespaces, until `stop`. They finish their current keys;
-/// only then does this release the lease, so that another replica may write.
+/// Runs `in_flight` workers, and a few more for new namespaces, until `stop`. Releases the lease, so that
+/// another replica may write, only after the workers have finished their current keys.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
     in_flight: usize,

@@ -23,8 +23,8 @@ pub(super) struct Received {
     pub(super) unread: Option<Unread>,
 }
 
-/// Reads a body. Reads the beginning of a large body first, since it contains the namespace, and the rest
-/// once there is memory for it. The request waits for that memory until `until`. `length`: the content
+/// Reads a body. Reads the beginning of a large body first, since the beginning contains the namespace, and
+/// the rest once enough memory is free. The request waits for memory until `until`. `length`: the content
 /// length, if known.
 pub(super) async fn received(
     shedding: &Shedding,

@@ -11,7 +11,7 @@ pub struct AdmitState {
     pub world: Arc<RwLock<World>>,
     /// Answers questions about users' rights. Only reviews of our own kinds and annotations need it.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Our own accounts, and the trusted accounts of others.
+    /// Our own accounts, and the trusted foreign accounts.
     pub parties: Arc<Parties>,
     /// The limits of requests in flight.
     pub shedding: Shedding,

@@ -1,9 +1,9 @@
 //! The decision when a candidate may lead: a pure function, with the clock as an argument.
 //!
-//! Another candidate's lease has expired when *we* have not seen it change for its duration; we never compare
-//! timestamps of others with our clock. Our knowledge may be outdated, but every write carries the resource
-//! version that we saw. The API server then refuses the write, and we read the Lease again: a wrong guess
-//! costs a request, and never makes a second leader.
+//! A candidate considers a foreign lease expired when the candidate itself has not seen the lease change for
+//! its duration; foreign timestamps are never compared with our clock. Our knowledge may be outdated, but
+//! every write carries the resource version that we saw. With an old version the API server refuses the
+//! write, and we read the Lease again: a wrong guess costs a request, and never makes a second leader.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) struct State {
 pub(crate) enum ObservedLease {
     /// No Lease exists, since this time (`None` if it had no holder that may still lead).
     Absent(Option<Instant>),
-    /// This Lease, unchanged since this time.
+    /// The Lease as last read, unchanged since this time.
     Present(Box<Lease>, Instant),
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn next(
 }
 
 impl ObservedLease {
-    /// Returns the knowledge after reading the Lease at `now`. Another version with the same spec (such as a
-    /// new label) does not count as a change; otherwise writes by others could prolong a dead holder's lease.
+    /// Returns the knowledge after reading the Lease at `now`. A new version with the same spec (such as a
+    /// new label) is not treated as a change; otherwise foreign writes could prolong a dead holder's lease.
     #[must_use]
     pub(crate) fn after(&self, read: Option<Lease>, now: Instant) -> Self {
         match (read, self) {
