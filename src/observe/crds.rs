@@ -1,6 +1,6 @@
 //! Checks that the CustomResourceDefinitions of our own kinds exist and are not being deleted: to a watch,
 //! `kubectl delete crd` looks like the deletion of every rule. A process that may not read definitions reads
-//! the published API resources instead. They lack the verb `create` while a definition is being deleted.
+//! the published API resources instead, which lack the verb `create` while a definition is being deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -69,7 +69,7 @@ impl Definitions {
     }
 
     /// Returns why nothing may be deleted now: a definition is absent, terminating or not served, the API
-    /// server does not answer, or the rules were listed under another definition. `rules_gone` counts the
+    /// server does not answer, or the rules were listed under a different definition. `rules_gone` counts the
     /// rules deleted so far: an answer from before the last deletion cannot explain that deletion.
     pub(crate) async fn missing(
         &self,
@@ -129,7 +129,7 @@ pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Opti
     }))
 }
 
-/// Returns the UID of each definition that exists and is served; for the others, what is wrong.
+/// Returns the UID of each definition that exists and is served; for each other definition, what is wrong.
 async fn uids(client: &Client) -> Seen {
     let mut uids = Seen::new();
     for name in DEFINITIONS {

@@ -20,14 +20,14 @@ use crate::{
 /// map.
 pub(super) const KEY_BYTES: usize = 96;
 
-/// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
-/// formatter.
+/// The content of one version of one object. `Content` has no `Debug` and no `Serialize`, so it cannot reach
+/// a formatter.
 pub struct Content {
     /// `metadata.uid` of the object that was read.
     pub uid: Box<str>,
     /// The resource version that was read.
     pub resource_version: Box<str>,
-    /// The object's annotations, except those that are never copied.
+    /// The object's annotations, except annotations that are never copied.
     pub annotations: BTreeMap<String, String>,
     /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
@@ -46,7 +46,7 @@ pub struct Content {
 pub struct Value {
     /// The value itself, decoded where it was base64.
     pub bytes: Vec<u8>,
-    /// Whether the value is in `binaryData`, or would have to be there in a ConfigMap.
+    /// Whether the value is in `binaryData`, or would have to be in `binaryData` of a ConfigMap.
     pub binary: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct RawMeta {
 }
 
 impl RawMeta {
-    /// Returns who manages the object, and its annotations without those that `is_left_out` selects.
+    /// Returns who manages the object, and its annotations without the ones that `is_left_out` selects.
     pub(super) fn keeper_and_annotations(
         self,
         is_left_out: fn(&str) -> bool,

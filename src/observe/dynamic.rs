@@ -185,7 +185,7 @@ async fn follow<K: Kept>(
     }
 }
 
-/// The HTTP status code of the API server's answer; `None` if there was no valid answer.
+/// The HTTP status code of the API server's answer; `None` without a valid answer.
 fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

@@ -54,7 +54,7 @@ pub(crate) enum ListError {
         /// The resource to list.
         resource: String,
     },
-    /// The API server answered with another error.
+    /// The API server answered with a different error.
     #[error("cannot list {resource}: {message}")]
     Failed {
         /// The resource to list.

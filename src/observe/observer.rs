@@ -44,8 +44,8 @@ pub struct Listed {
 pub trait Requests: Send + Sync {
     /// Queues these keys because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Reports that every store is complete, and that one of them was just listed. Only a look at everything
-    /// that the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
+    /// Reports that every store is complete, and which store was just listed. Only a look at everything that
+    /// the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
     /// everything.
     fn complete(&self, listed: Option<Listed>);
     /// Reports that ConfigMaps or Secrets of further namespaces must be watched.
@@ -154,17 +154,18 @@ impl Observer {
         }
         let complete = world.is_complete();
         drop(world);
-        // The keys of the namespace do not include copies that rules of other namespaces want there.
+        // The keys of the namespace do not include copies that rules of other namespaces want in the
+        // namespace.
         if complete && (moved || is_list || !was_complete) {
             self.requests.complete(None);
         }
     }
 
     /// Completes a list. Objects that the list lacks were deleted unnoticed (kubert's index loses such
-    /// deletions when a list is interrupted; here only a complete list removes objects).
+    /// deletions when a list is interrupted; in this index only a complete list removes objects).
     ///
-    /// Objects were taken in as they came. Keeping the whole list until here cost 20 MB for 28,000 objects
-    /// (measured), most of which the heap never gave back.
+    /// Objects were stored as they arrived. Keeping the whole list until its end cost 20 MB for 28,000
+    /// objects (measured), most of which the heap never gave back.
     pub(super) fn complete<W: Watched>(
         &self,
         place: Option<&Arc<str>>,
@@ -209,7 +210,7 @@ impl Observer {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
             let was_complete = world.is_complete();
-            // Another object may need one of these watches by now.
+            // By now, an object may need one of the watches that were to end.
             let needed = needed(&world);
             world.leave_data(ended, needed);
             world.is_complete() && !was_complete
@@ -225,7 +226,7 @@ impl Observer {
     }
 
     /// Makes one change, and queues the keys that it affects, both before and after the change. Objects that
-    /// the change needs and that no watch covers count as unknown from this moment on, not as missing.
+    /// the change needs and that no watch covers are treated as unknown from this moment on, not as missing.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         self.make(changed, make);
         if matches!(changed, Changed::Template(_)) {
@@ -243,7 +244,7 @@ impl Observer {
             let needed = needed_by(&world, changed);
             world.widen_data(&needed)
         };
-        // Other tasks may read the world from here on.
+        // After the downgrade, other tasks may read the world.
         let world = RwLockWriteGuard::downgrade(world);
         if is_wider {
             self.requests.widened();

@@ -114,7 +114,7 @@ impl Announcer {
         self.reporter.remark(object, remark).await;
     }
 
-    /// Reports each workload that has failed and so stops others, once.
+    /// Reports each workload that has failed and so stops other workloads, once.
     pub(super) async fn stage_failures(
         &self,
         monitor: &NamespacedName,

@@ -1,5 +1,5 @@
-//! The webhook's CA and the webhook configurations, checked every minute. The check repairs drift. It also
-//! makes sure that no policy counts as in force while the API server does not call the webhook.
+//! The webhook's CA and the webhook configurations, checked every minute. The check repairs drift, and makes
+//! sure that no policy is reported as in force while the API server does not call the webhook.
 
 use std::{
     sync::{
@@ -51,7 +51,7 @@ impl HooksHandler {
         Self { context, client, hooks, warned: Mutex::default(), unheard: AtomicBool::default() }
     }
 
-    /// Stops reporting: another process maintains the hooks now.
+    /// Stops reporting: a different process maintains the hooks now.
     pub(super) fn rest(&self) {
         self.hooks.rest();
     }

@@ -48,7 +48,7 @@ impl LargeSpreads {
         self.told().remove(rule);
     }
 
-    /// Forgets all rules: another process leads.
+    /// Forgets all rules: a different process leads now.
     pub(super) fn clear(&self) {
         self.told().clear();
     }

@@ -266,8 +266,8 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Looks at keys until told to stop; the one it is at is finished first. While something needs objects that are not listed yet, no
-    /// key is taken.
+    /// Handles keys until told to stop; the current key is finished first. While something needs objects that
+    /// are not listed yet, no key is handled.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
@@ -281,8 +281,9 @@ impl Reconciler {
         }
     }
 
-    /// Lets workers take keys: this process leads. Memory is cleared here, not when the lease was lost: workers still wrote to it
-    /// then. A worker still busy may write an old result; the sweep replaces it.
+    /// Lets workers handle keys: this process leads. Memory is cleared at the beginning of the term, not when
+    /// the lease was lost: workers still wrote to the memory after the loss. A worker that is still busy may
+    /// write an old result; the sweep replaces such a result.
     pub(crate) fn begin_term(&self) {
         {
             let world = &mut *self.context.world_mut();
@@ -299,7 +300,7 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Closes the queue and drops what was reported: another process leads, and reports for itself.
+    /// Closes the queue and drops what was reported: a different process leads, and reports for itself.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
@@ -350,8 +351,8 @@ impl Reconciler {
         world.forget_rights(right::KEPT_FOR, now);
     }
 
-    /// Looks at a key. If something needs further objects meanwhile, the key is looked at again once they are
-    /// listed, unless it failed: then it waits as long as it must in any case.
+    /// Handles a key. If something needs further objects meanwhile, the key is handled again once these
+    /// objects are listed. A failed key waits as long as it must in any case.
     async fn look_at(&self, key: &Key) -> Again {
         let is_widening = || is_held(&self.context.world());
         if is_widening() {

@@ -1,5 +1,5 @@
 //! One monitor: asks whether its identity has the rights, and queues each of its workloads if the answer is
-//! new. Then it reconciles the pods without a workload that the monitor selects.
+//! new. After asking, reconciles the pods without a workload that the monitor selects.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none. It
-//! serves every key whose plan may lack facts. A handler then acts, and remembers the result with one call
-//! into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its own code for these
-//! two steps: a copy is judged before it is written, a restart reserves its place under the lock under which
-//! it is planned once more, and their reports differ.
+//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none.
+//! Every key whose plan may lack facts uses the planner. After planning, a handler acts, and remembers the
+//! result with one call into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its
+//! own code for acting and remembering: a copy is judged before it is written, a restart reserves its place
+//! under the lock under which it is planned once more, and the reports of the handlers differ.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl<P: Plan, T> Plan for (P, T) {
     }
 }
 
-/// Why there is no plan without lacking facts.
+/// Why no plan without lacking facts exists.
 pub(super) enum Unplanned<P> {
     /// Facts are on their way through a watch.
     Soon,

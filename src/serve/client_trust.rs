@@ -68,7 +68,7 @@ struct Gate {
 
 #[derive(Clone, Default)]
 struct Installed {
-    /// The number of the bundle, from 1; 0 while there is none.
+    /// The number of the bundle, from 1; 0 without a bundle.
     generation: u64,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }

@@ -149,7 +149,8 @@ async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
 }
 
 fn report(ended: Result<(), JoinError>) {
-    // Handlers catch their own panics; a panic here is one of the listener's, and ends one connection only.
+    // Handlers catch their own panics; a panic caught by this code is the listener's, and ends one connection
+    // only.
     if let Err(failure) = ended.as_ref()
         && failure.is_panic()
     {

@@ -1,4 +1,4 @@
-//! The counters of a listener. They have no labels, so they are bounded.
+//! The counters of a listener, which have no labels, so that the number of series is bounded.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

@@ -68,8 +68,8 @@ impl Table {
     }
 }
 
-/// The number of open connections of each address. Clones share it. The map has at most as many entries as
-/// there are connections.
+/// The number of open connections of each address. Clones share the counts. The map has at most as many
+/// entries as connections are open.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenByPeer(Arc<Mutex<HashMap<IpAddr, usize>>>);
 

@@ -19,7 +19,7 @@ pub(crate) struct Readiness {
     drain: CancellationToken,
 }
 
-/// One named condition of a [`Readiness`]. Clones set the same one.
+/// One named condition of a [`Readiness`]. Clones set the same condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     name: &'static str,
@@ -100,7 +100,7 @@ impl Condition {
 }
 
 impl fmt::Display for Readiness {
-    /// `ready`, or one line for each condition that does not hold; then the remarks.
+    /// `ready`, or one line for each condition that does not hold; the remarks follow.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.missing();
         if missing.is_empty() {

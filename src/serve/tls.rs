@@ -72,7 +72,7 @@ impl ServingCert {
         registry.register("certificate_not_after_timestamp_seconds", help, self.ends.clone());
     }
 
-    /// Installs another certificate, from the next handshake on, if its chain and key belong together.
+    /// Installs a new certificate, from the next handshake on, if its chain and key belong together.
     ///
     /// # Errors
     /// Returns an error if the certificate or key is unusable; the previous certificate stays in use.
@@ -158,8 +158,8 @@ impl Slot {
 
 impl ResolvesServerCert for Slot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // The certificate does not depend on the requested name: API servers ask for the Service's name,
-        // people for others.
+        // The certificate does not depend on the requested name: API servers request the Service's name,
+        // people use other names.
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.key.clone())
     }
 }

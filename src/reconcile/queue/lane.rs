@@ -1,7 +1,7 @@
 //! The lanes of the queue.
 
 /// How urgent a key is, or for which scarce place it waits. A waiting key stays in its lane unless it is
-/// requested in a lane that comes earlier here.
+/// requested in a lane that comes earlier in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
@@ -36,8 +36,8 @@ impl Lane {
     ];
 
     /// Returns the order of the lanes. New namespaces always come first. Keys that wait for a scarce place
-    /// come before changes unless the last key was one of them, so that neither keeps the other waiting. A
-    /// late status comes before both.
+    /// come before changes unless the last key had waited for a scarce place, so that neither lane keeps the
+    /// other waiting. A late status comes before scarce places and changes.
     pub(super) fn in_order(was_scarce: bool, is_late: bool) -> [Self; LANES] {
         let mut order =
             [Self::NewNamespace, Self::Pods, Self::OverBudget, Self::Change, Self::Status, Self::Sweep];
