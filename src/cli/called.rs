@@ -1,5 +1,5 @@
-//! The name under which the program was started: its own, that of kubectl's plugin, or the one by which
-//! kubectl completes words.
+//! The name under which the program was started: its own name, the name of kubectl's plugin, or the name by
+//! which kubectl completes words.
 
 use std::{ffi::OsString, path::Path};
 

@@ -40,9 +40,9 @@ pub(super) struct Item {
     /// document, and differ only in this index.
     pub position: usize,
     pub kind: &'static str,
-    /// Its namespace; empty for kinds that have none.
+    /// The object's namespace; empty for kinds without namespaces.
     pub namespace: String,
-    /// Its name; empty where one will be generated.
+    /// The object's name; empty if the API server will generate one.
     pub name: String,
     /// The object as the file has it.
     pub value: Value,

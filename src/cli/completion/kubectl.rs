@@ -1,5 +1,5 @@
-//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, of which the last
-//! may be empty. It prints one proposal per line, and then a directive.
+//! `kubectl_complete-copyrator`: kubectl runs this program with the words after `kubectl copyrator`, of which
+//! the last may be empty. The program prints one proposal per line, and a directive as the last line.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -43,7 +43,7 @@ fn of_command(mut program: Command, words: &[OsString]) -> Vec<String> {
     let line = |candidate: clap_complete::CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy().into_owned();
         match candidate.get_help() {
-            // One line: kubectl shows what follows the tab beside the proposal.
+            // Only one line: kubectl shows the text after the tab beside the proposal.
             Some(help) => format!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
             None => value,
         }

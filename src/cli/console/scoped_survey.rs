@@ -90,7 +90,7 @@ async fn scoped_survey(
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let turn = turn(seat).await?;
-    // The previous request may have taken this survey.
+    // The previous request may have made this survey.
     if let Some(survey) = fresh() {
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }

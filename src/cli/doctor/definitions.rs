@@ -1,4 +1,4 @@
-//! Compares our CustomResourceDefinitions and admission policies with those that this build knows.
+//! Compares our CustomResourceDefinitions and admission policies with the versions that this build knows.
 
 use serde_json::Value;
 
@@ -117,7 +117,7 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
 enum SchemaDiff {
     /// A field is missing: its path.
     Lacks(String),
-    /// Another difference: its path.
+    /// A different kind of difference: its path.
     At(String),
 }
 

@@ -99,11 +99,11 @@ pub(super) struct LeaseFacts {
 pub(super) struct HeldCopies {
     /// The name of the CustomResourceDefinition, of rules or of templates.
     pub(super) of: &'static str,
-    /// That definition as it is now.
+    /// The current definition.
     pub(super) definition: Definition,
     /// The number of objects by the missing rule or template.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
-    /// The kinds that were checked: those that the API server serves.
+    /// The kinds that were checked: the kinds that the API server serves.
     pub(super) kinds: BTreeSet<Kind>,
 }
 
@@ -184,8 +184,8 @@ pub(super) struct Facts {
     pub(super) owner: Readable<Option<ClusterRole>>,
     /// Held orphaned objects, per existing definition.
     pub(super) held: Readable<Vec<HeldCopies>>,
-    /// Objects with the labels of a copy whose marks belong to another object; empty if they could not be
-    /// read.
+    /// Objects with the labels of a copy whose marks belong to a different object; empty if the objects could
+    /// not be read.
     pub(super) stray: Vec<ObjectKey>,
     /// Objects whose annotations have no effect, since the label that enables them is missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,

@@ -18,7 +18,7 @@ use crate::{
     validate::CompiledPolicy,
 };
 
-/// The policies that are understood, and those that are not.
+/// The policies that are understood, and the policies that are not.
 pub(super) fn sorted(all: Vec<AsWritten<ConfigPolicy>>) -> (Vec<ConfigPolicy>, Vec<InertPolicy>) {
     let (mut understood, mut inert) = (Vec::new(), Vec::new());
     for policy in all {
@@ -81,7 +81,8 @@ pub(super) async fn look(client: &Client, hooks: &Readable<Vec<Value>>) -> Reada
     Ok(by_user(&policies.collect::<Vec<_>>(), hooks.as_deref().unwrap_or_default()))
 }
 
-/// The kinds and names of those that see ConfigMaps or Secrets, and mention the user who writes them.
+/// The kinds and names of the policies and hooks that see ConfigMaps or Secrets, and mention the user who
+/// writes them.
 fn by_user(policies: &[Value], hooks: &[Value]) -> Vec<String> {
     let ours: Vec<Value> = manifests().into_iter().map(|one| one["metadata"]["name"].clone()).collect();
     let name = |one: &Value| one["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -27,7 +27,7 @@ where
 }
 
 /// Reads all objects page by page, keeping only what `each` keeps. If the continue token expires, the list
-/// continues with the objects as they are then.
+/// continues with the current objects.
 pub(super) async fn pages<K>(
     api: &Api<Decoded<K>>,
     namespace: Option<&str>,

@@ -21,8 +21,8 @@ use crate::{
 /// All rights at once.
 const EVERYTHING: (&str, &str, &str) = ("*", "*", "*");
 
-/// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have those that the
-/// chart gives.
+/// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have the rights
+/// that the chart gives.
 const HARMFUL: [(&str, &str, &str); 7] = [
     EVERYTHING,
     ("get", "", "secrets"),
@@ -55,7 +55,7 @@ pub(super) fn rights(install: &Install<'_>) -> Vec<Right> {
     rights
 }
 
-/// Our accounts. Where Copyrator looks at some namespaces only, there is no webhook.
+/// Our accounts. If Copyrator reads only some namespaces, no webhook exists.
 fn accounts(install: &Install<'_>) -> BTreeSet<String> {
     let webhook = (!install.is_namespaced()).then_some(Role::Webhook);
     [Role::Reconciler].into_iter().chain(webhook).map(|role| install.account(role)).collect()

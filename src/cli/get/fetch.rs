@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Item {
 #[derive(Clone, Debug, Deserialize)]
 struct Column {
     name: String,
-    /// A column with priority 0 is always shown, the others with `wide`.
+    /// A column with priority 0 is always shown, all other columns with `wide`.
     #[serde(default)]
     priority: i32,
 }

@@ -103,7 +103,8 @@ const KINDS: [Looked; 23] = [
     },
     policy(Tool::Kyverno, "kyverno.io", "ClusterPolicy", "clusterpolicies"),
     Looked { in_namespaces: true, ..policy(Tool::Kyverno, "kyverno.io", "Policy", "policies") },
-    // They count for ClusterPolicies in whatever namespace they are. Here and below, both versions may be served, or one.
+    // Exceptions apply to ClusterPolicies from any namespace. For exceptions and the kinds below, the API
+    // server may serve one or two versions.
     exception("v2beta1"),
     exception("v2"),
     Looked { version: "v1alpha1", ..generating("GeneratingPolicy", "generatingpolicies") },
@@ -213,7 +214,7 @@ async fn labels(client: &Client, namespace: Option<&str>, found: &mut Read) {
     }
 }
 
-/// The relevant part of an object's metadata. The rest, which may contain whole Secrets
+/// The relevant part of an object's metadata. The remaining metadata, which may contain whole Secrets
 /// (`last-applied-configuration`), is dropped page by page.
 fn document(resource: &ApiResource, object: &PartialObjectMeta<DynamicObject>) -> Value {
     let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));

@@ -109,7 +109,8 @@ impl<'f> Install<'f> {
         names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
     }
 
-    /// The settings on which plans depend. A value that cannot be read counts as not given: `serve` does not start with it either.
+    /// The settings on which plans depend. A value that cannot be read is treated as not given: `serve` does
+    /// not start with such a value either.
     pub(super) fn settings(&self) -> ServeSettings {
         let grace = self.told("deletion-grace");
         ServeSettings {

@@ -31,7 +31,7 @@ pub(crate) struct InstalledArgs {
     /// The only namespaces that it looks at; without it, those of its Deployment.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     namespaces: Vec<String>,
-    // The flags from here on are for those who may not read the Deployment, which says the same.
+    // The flags below are for users who may not read the Deployment, which has the same values.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", hide = true)]
     deletion_grace: Option<String>,
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', hide = true)]
@@ -55,9 +55,9 @@ pub(crate) struct InstalledArgs {
 /// The kinds that the operator works with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    /// Those that are copied beside ConfigMaps and Secrets.
+    /// The kinds that are copied beside ConfigMaps and Secrets.
     pub(crate) copied: BTreeSet<Kind>,
-    /// Those whose objects templates are rendered for.
+    /// The kinds whose objects templates are rendered for.
     pub(crate) templates: BTreeSet<TemplateKind>,
 }
 
@@ -153,8 +153,8 @@ impl Installed {
         format!("system:serviceaccount:{}:{account}", self.namespace)
     }
 
-    /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
-    /// rendered for objects of those.
+    /// An empty world with these settings, with the kinds that are copied beside ConfigMaps and Secrets, and
+    /// the kinds for whose objects templates are rendered.
     pub(crate) fn world(&self, Kinds { copied: mut copy_kinds, templates: template_kinds }: Kinds) -> World {
         copy_kinds.extend(template_kinds.iter().filter_map(|kind| kind.rendered));
         let mut stores = BTreeSet::from([

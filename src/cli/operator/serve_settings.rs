@@ -24,7 +24,7 @@ pub(super) struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// These settings, and others where these do not say.
+    /// These settings, completed by the `other` settings.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             grace: self.grace.or(other.grace),

@@ -62,7 +62,7 @@ pub(super) async fn existing_violations(
     Ok(policies.into_iter().flat_map(of).collect())
 }
 
-/// Reads the templates. There are none if Copyrator looks at some namespaces only, or if an earlier install
+/// Reads the templates. The list is empty if Copyrator reads only some namespaces, or if an earlier install
 /// does not have the kind.
 async fn templates(
     client: &Client,

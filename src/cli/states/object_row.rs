@@ -82,7 +82,7 @@ impl ObjectRow {
         (self.kind, &self.name)
     }
 
-    /// Its namespace; empty for a policy.
+    /// The object's namespace; empty for a policy.
     pub(in crate::cli) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -172,7 +172,8 @@ pub(super) fn of_policy(policy: Reported<ConfigPolicyStatus>) -> ObjectRow {
     of_status("ConfigPolicy", &policy, summary, &status.conditions, problems.collect())
 }
 
-/// The rows of sources whose annotations declare these rules. They have no status, so it is computed here.
+/// The rows of sources whose annotations declare these rules. Such rules have no status, so their status is
+/// computed by this function.
 pub(in crate::cli) fn of_annotations(
     survey: &Survey,
     is_wanted: impl Fn(&NamespacedName) -> bool,

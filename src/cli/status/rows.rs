@@ -39,7 +39,7 @@ pub(in crate::cli) struct Rows {
     pub workloads: Vec<RestartOutlook>,
     /// Notes for a reader of the rest.
     pub notes: Vec<String>,
-    /// Why copies and workloads could not be read one by one; another try may succeed.
+    /// Why copies and workloads could not be read one by one; a further try may succeed.
     unseen: Option<String>,
     /// Whether the caller may not read a namespace that Copyrator looks at.
     is_partial: bool,
@@ -104,7 +104,7 @@ pub(super) async fn look(
                 format!("copies and workloads are not shown one by one: {}", with_distinct_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
-            // A refusal will not go away, so a command that waits uses the statuses.
+            // A refusal is final, so a command that waits uses the statuses.
             let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
             let notes = vec![why];
             return Ok(Rows { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
@@ -113,7 +113,7 @@ pub(super) async fn look(
     rows_of(client, read_scope, namespace, labels, (rows, &seen)).await
 }
 
-/// The same from a survey that was taken before, with the rows that the statuses give.
+/// The rows from a survey that was made before, with the rows that the statuses give.
 pub(in crate::cli) async fn rows_of(
     client: &Client,
     read_scope: &ReadScope,

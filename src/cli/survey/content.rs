@@ -43,7 +43,7 @@ use crate::{
 
 /// How many objects are read at once.
 pub(super) const AT_ONCE: usize = 16;
-/// The maximum number of rounds. Plans that then still need something are shown as they are.
+/// The maximum number of rounds. Plans that still need something after the last round are shown as they are.
 const ROUNDS: usize = 8;
 
 /// Plans every slot. Also returns why needed objects could not be read.

@@ -80,7 +80,7 @@ impl OurKind {
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
     pub kind: OurKind,
-    /// Its name; a policy has no namespace.
+    /// The object's name; a policy has no namespace.
     pub name: NamespacedName,
     /// One of `Create`, `Change` and `Current`.
     pub course: Course,
@@ -92,7 +92,7 @@ pub(in crate::cli) struct FromFile {
 }
 
 impl FromFile {
-    /// The spec of a rule; `None` for another kind, or if the spec cannot be decoded.
+    /// The spec of a rule; `None` for any other kind, or if the spec cannot be decoded.
     pub(super) fn rule(&self) -> Option<CopyratorRuleSpec> {
         let spec = Some(&self.object["spec"]).filter(|_| self.kind == OurKind::Rule)?;
         serde_json::from_value(spec.clone()).ok()
@@ -262,8 +262,8 @@ pub(super) async fn take_in(
 }
 
 /// Returns the warnings of the webhook, or why it refuses. If the caller may not check rights, the object is
-/// accepted here, and the plan says that they were not checked. Without `asks`, the plan checks the author's
-/// rights, since it knows where copies can go.
+/// accepted by this function, and the plan says that the rights were not checked. Without `asks`, the plan
+/// checks the author's rights, since the plan knows where copies can be written.
 async fn judge(
     file: &FromFile,
     known: Option<&ExistingObject>,

@@ -174,13 +174,13 @@ async fn take_all(
     Ok(hidden)
 }
 
-/// Whether there are copies of deleted rules.
+/// Whether copies of deleted rules exist.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
     marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
 }
 
-/// A note on copies of deleted rules, if there are any, for a caller who may not read definitions.
+/// A note on copies of deleted rules, if any exist, for a caller who may not read definitions.
 fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     has_orphans(world).then(|| {
         let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
@@ -191,8 +191,8 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     })
 }
 
-/// Reads the definition of rules if Copyrator does: then the marks of copies name the definition of their
-/// rules.
+/// Reads the definition of rules if Copyrator does: with a definition, the marks of copies name the
+/// definition of their rules.
 async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
     let marks = |copy| world.object(copy)?.marks.as_deref();
     if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
@@ -257,8 +257,8 @@ async fn take_places(
     Ok(hidden)
 }
 
-/// Reads the one namespace where the caller has rights. Notes the kinds that the caller may not list there,
-/// and reads the rest.
+/// Reads the one namespace in which the caller has rights. Notes the kinds that the caller may not list in
+/// that namespace, and reads all other kinds.
 async fn take_one(
     client: &Client,
     world: &mut World,
@@ -333,7 +333,7 @@ fn further(world: &World) -> Vec<Kind> {
     world.settings().copy_kinds.iter().copied().collect()
 }
 
-/// The kinds to read besides ConfigMaps and Secrets if templates are not served: those that rules copy.
+/// The kinds to read besides ConfigMaps and Secrets if templates are not served: the kinds that rules copy.
 fn of_rules(world: &World) -> Vec<Kind> {
     further(world).into_iter().filter(|kind| kind.is_copied()).collect()
 }

@@ -1,7 +1,7 @@
-//! A survey: the cluster, read once, with every copy and every restart planned. It writes nothing.
+//! A survey: the cluster, read once, with every copy and every restart planned, without any write.
 //!
-//! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. Then it
-//! plans and fetches what the plans need, until they need nothing more.
+//! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. After
+//! the lists, the survey plans and fetches what the plans need, until they need nothing more.
 
 mod authority;
 mod content;
@@ -262,7 +262,8 @@ impl Survey {
         Self { selected, ..self }
     }
 
-    /// Adds notes about one namespace. If the caller can read that namespace, others do not matter.
+    /// Adds notes about one namespace. If the caller can read that namespace, unreadable namespaces do not
+    /// matter.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
         if let Some(name) = namespace.filter(|_| self.world.namespace_scope().is_none())
             && !self.world.namespaces().contains_key(name)

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The content of files that are not applied yet. It has no `Debug`, so it cannot reach a formatter.
+/// The content of files that are not applied yet. `Content` has no `Debug`, so it cannot reach a formatter.
 pub(super) type FileContents = BTreeMap<ObjectKey, Content>;
 
 /// Reads the policies, if Copyrator judges by them. Returns a note if the caller may not read them.

@@ -44,7 +44,7 @@ impl SelectError {
 }
 
 impl Selected {
-    /// Lists the objects with the labels, if there is a selector.
+    /// Lists the objects with the labels, if a selector is given.
     pub(crate) async fn find_if(
         client: &Client,
         read_scope: &ReadScope,

@@ -20,8 +20,8 @@ pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
 }
 
 /// Removes rules of the cluster and of files whose only fault is that their kinds are not granted, and
-/// returns a note about them. `namespace` is Copyrator's own. Their copies are unknown, too, since only
-/// granted kinds are listed.
+/// returns a note about these rules. `namespace` is Copyrator's own. The copies of these rules are unknown,
+/// too, since only granted kinds are listed.
 pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace: &str) -> Option<String> {
     let is_untold = |problems: &Vec<Problem>| {
         problems.iter().all(|problem| SpecFault::of(problem) == Some(SpecFault::KindNotGranted))

@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{CopyWrite, SlotPlan},
 };
 
-/// The changed fields of an object, and whether there are more.
+/// The changed fields of an object, and whether the list is incomplete.
 type Changes = (Vec<FieldChange>, bool);
 
 /// Adds the changes of fields to the rows of objects that are changed, in one namespace or all. Returns a note if the API server refuses

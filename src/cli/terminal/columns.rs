@@ -5,7 +5,8 @@ use crate::validate::printable;
 /// A longer line is cut.
 const LONGEST_LINE: usize = 4096;
 
-/// One line, whatever others have written into it (a status, a file): control characters are escaped.
+/// One line, whatever other writers have put into the text (a status, a file): control characters are
+/// escaped.
 pub(crate) fn line(text: &str) -> String {
     printable(text, LONGEST_LINE)
 }

@@ -104,7 +104,7 @@ impl Forest {
         all
     }
 
-    /// Merges the trees of another namespace into these. Trees of the same root become one.
+    /// Merges the trees of a second namespace into these. Trees of the same root become one.
     pub(in crate::cli) fn and(mut self, other: Self) -> Self {
         let numbers: BTreeMap<usize, usize> =
             other.notes.iter().map(|note| (note.number, self.note(&note.reason, &note.message))).collect();
@@ -255,9 +255,9 @@ fn declared(name: &NamespacedName) -> Node {
 /// Where the content of an object comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Origin {
-    /// It is a copy of this source.
+    /// The object is a copy of this source.
     Object(ObjectKey),
-    /// This template declares it.
+    /// This template declares the object.
     Template(NamespacedName),
 }
 

@@ -29,7 +29,7 @@ use crate::cli::console::{
     seat::{STREAMS, Seat},
 };
 
-/// How long a stream lasts. Clients then reconnect, so that withdrawn rights take effect.
+/// How long a stream lasts. Clients reconnect afterwards, so that withdrawn rights take effect.
 const LIFE: Duration = Duration::from_secs(300);
 /// The timeout of its watches: a little less than [`LIFE`], so that the API server ends them.
 const WATCH: u32 = 290;
@@ -51,7 +51,7 @@ struct Feed {
     /// The events to send first.
     first: Vec<Sent>,
     until: Instant,
-    /// The caller's seat. It counts as in use while a stream holds it.
+    /// The caller's seat, which is in use while a stream holds it.
     seat: Arc<Seat>,
     /// Whether the last event was sent.
     is_over: bool,
@@ -61,7 +61,7 @@ struct Feed {
 /// Opens a stream that begins after the event with the id `after`, or now.
 ///
 /// # Errors
-/// The caller may not read Events, or there are too many streams.
+/// The caller may not read Events, or too many streams are open.
 pub(in crate::cli::console) async fn open(
     seat: &Arc<Seat>,
     asked: &Asked,
@@ -166,7 +166,8 @@ fn is_too_old(status: &Status) -> bool {
     status.code == StatusCode::GONE || status.message.starts_with("Too large resource version")
 }
 
-/// Returns the event that makes a client start over. Its empty id makes browsers reconnect without one.
+/// Returns the event that makes a client start over. The event's empty id makes browsers reconnect without an
+/// id.
 fn reset() -> Sent {
     Sent::default().event("reset").id("").data("{}")
 }

@@ -68,7 +68,7 @@ impl Frame {
         }
     }
 
-    /// A link that keeps the namespaces. This function encodes the further parameters `query`.
+    /// A link that keeps the namespaces. `link` encodes the further parameters `query`.
     pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
         let mut pairs = form_urlencoded::Serializer::new(String::new());
         let namespaces = Some(("namespaces", self.namespaces.as_str()));

@@ -14,9 +14,9 @@ use crate::{
 pub(super) enum Shape {
     /// A filled circle: in order.
     Good,
-    /// A half circle: it goes on by itself.
+    /// A half circle: the work continues by itself.
     UnderWay,
-    /// An open circle: not there yet.
+    /// An open circle: the object does not exist yet.
     Open,
     /// A diamond: it leaves.
     Leaving,
@@ -44,7 +44,7 @@ impl Shape {
         }
     }
 
-    /// The shape alone; a word stands beside it, or in the title around it.
+    /// The shape alone; a word is beside the shape, or in the title around it.
     pub(super) fn mark(self) -> Markup {
         html! { i .s .(self.class()) aria-hidden="true" {} }
     }
