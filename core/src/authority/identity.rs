@@ -107,7 +107,8 @@ impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
 }
 
 impl TrustedWriters {
-    /// Returns the fault of an entry of the list; `None` if it is valid. Only ServiceAccounts can be entries.
+    /// Returns the fault of an entry of the list; `None` for a valid entry. Only ServiceAccounts can be
+    /// entries.
     pub fn fault(entry: &str) -> Option<String> {
         let form = || {
             format!(

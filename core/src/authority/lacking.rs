@@ -9,7 +9,7 @@ use super::{Question, Subject};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
     pub(super) subject: Subject,
-    /// The namespaces; the empty name alone means all of them.
+    /// The namespaces; the empty name alone means all namespaces.
     pub(super) namespaces: BTreeSet<String>,
     /// Resources as kubectl writes them: `configmaps`, `deployments.apps`, `pods/eviction`.
     pub(super) resources: BTreeSet<String>,

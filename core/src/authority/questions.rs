@@ -140,9 +140,9 @@ pub(super) fn writing<'q>(
     verbs.map(move |verb| question(subject, verb, kind.resource(), None, namespace))
 }
 
-/// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks it
-/// against escalation. A subject that holds all rights of the role passes, too, but no review asks about
-/// these.
+/// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks the
+/// right to bind against escalation. A subject that holds all rights of the role passes, too, but no review
+/// asks about these rights.
 pub(super) fn binding(subject: &Subject, role: &str, namespace: &str) -> Question {
     question(subject, "bind", ResourceType::of::<ClusterRole>(), Some(role.to_owned()), namespace)
 }

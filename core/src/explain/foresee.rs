@@ -33,7 +33,7 @@ pub struct Foreseen<P> {
     pub waits: Vec<WaitReason>,
 }
 
-/// Forecasts a workload's restart. Assumes that its pods, where they are known, stay the same.
+/// Forecasts a workload's restart. Assumes that the workload's known pods stay the same.
 pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) -> Foreseen<WorkloadPlan> {
     let plan = |at| {
         world.edit_pods(key, |seen| seen.at = at);

@@ -287,7 +287,8 @@ impl Count {
 
 /// How long a restart has been due, and whether it has begun.
 struct Due {
-    /// Whether it has been due for so long that the status also reports waits that usually end by themselves.
+    /// Whether the workload has been due for so long that the status also reports waits that usually end by
+    /// themselves.
     lasts: bool,
     /// Whether pods have been removed since the content changed: the remaining pods follow.
     is_under_way: bool,

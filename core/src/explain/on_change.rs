@@ -23,7 +23,7 @@ pub struct OnChange {
     pub monitors: Vec<NamespacedName>,
     /// Whether the workload's own annotation asks for its restart.
     pub by_annotation: bool,
-    /// Why it does not restart: one word, and a sentence; `None` where it does.
+    /// Why the workload does not restart: one word, and a sentence; `None` for a workload that restarts.
     pub declined: Option<(RestartReason, String)>,
 }
 

@@ -112,7 +112,8 @@ pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<Workload
     keys.iter().filter_map(record).collect()
 }
 
-/// The record that a workload would get now; `None` if it is not watched, or its content is not known.
+/// The record that a workload would get now; `None` if the workload is not watched, or its content is not
+/// known.
 fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     let inputs = Inputs::of(world, key, world.workloads().get(key)?);
     let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
@@ -184,7 +185,7 @@ pub fn workload_outlook(
     })
 }
 
-/// The outlook of the pods that a monitor itself selects; `None` if it selects none.
+/// The outlook of the pods that a monitor itself selects; `None` if the monitor selects none.
 pub fn pods_outlook(
     world: &World,
     monitor: &NamespacedName,
@@ -311,8 +312,8 @@ fn course(state: &RestartState) -> RestartCourse {
     }
 }
 
-/// A restart: the reason is its first wait. If it waits for a window, the message says how to skip the
-/// window.
+/// A restart: the reason is its first wait. If the restart waits for a window, the message says how to skip
+/// the window.
 fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
     let due = said(&RestartState::Due, about);
     let message = match waits.contains(&WaitReason::Window) {

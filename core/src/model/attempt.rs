@@ -64,11 +64,11 @@ impl NotKept {
 pub struct Compared {
     /// Hash of the object without its status and without what changes with every write.
     pub object: u64,
-    /// The same hash of the answer to the dry run of our write.
+    /// Hash of the API server's answer to the dry run of our write.
     pub applied: u64,
 }
 
-/// The last examination of an object at which a dry run differed from it.
+/// The last examination of an object at which a dry run differed from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differed {
     compared: Compared,
@@ -152,14 +152,14 @@ impl fmt::Display for WriteFault {
 pub struct Repairs {
     /// Digest of the content that was written.
     pub digest: String,
-    /// How many of them changed an existing object.
+    /// How many writes changed an existing object.
     pub count: u32,
     /// When counting began.
     pub since: Timestamp,
     /// After too many writes, when the next one may be made.
     pub not_before: Option<Timestamp>,
-    /// How many of them created the object, including the first time. While the object is missing, any rule
-    /// may take its place.
+    /// How many writes created the object, including the first creation. While the object is missing, any
+    /// rule may claim its place.
     pub made: u32,
     /// When the last creation was.
     pub made_at: Timestamp,

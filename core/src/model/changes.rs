@@ -192,7 +192,8 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
-    /// Notes why the status of an object differs from what a template declares; `None` if it does not differ.
+    /// Notes why the status of an object differs from what a template declares; `None` if the status does not
+    /// differ.
     pub fn set_status_fault(
         &mut self,
         template: &NamespacedName,
@@ -329,7 +330,7 @@ impl World {
         }
     }
 
-    /// Sets the problem to report to the object's author as an Event; `None` clears it.
+    /// Sets the problem to report to the object's author as an Event; `None` clears the problem.
     pub fn set_remark(&mut self, object: &ObjectKey, remark: Option<Remark>) {
         set(&mut self.cluster.remarks, object, remark);
     }

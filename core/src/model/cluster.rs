@@ -81,7 +81,7 @@ pub(super) struct Cluster {
     pub(super) lost_records: BTreeMap<WorkloadKey, LostRecord>,
     /// The pods of workloads that seemed due for a restart.
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
-    /// The only namespaces that this process reads; `None` if it reads all namespaces.
+    /// The only namespaces that this process reads; `None` if the process reads all namespaces.
     pub(super) namespace_scope: Option<NamespaceScope>,
     /// The watches of ConfigMaps and Secrets, if only the needed namespaces are watched.
     pub(super) data_scope: Option<DataScope>,

@@ -157,7 +157,7 @@ pub struct SourceMemory {
 impl SourceMemory {
     pub(super) const NOTHING: &Self = &Self { unread: None };
 
-    /// Why its content could not be read the last time, and a message.
+    /// Why the content of the source could not be read the last time, and a message.
     pub fn unread(&self) -> Option<&(WriteFault, String)> {
         self.unread.as_ref()
     }

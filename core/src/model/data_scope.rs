@@ -1,6 +1,6 @@
-//! The namespaces whose ConfigMaps and Secrets are watched. If they are few, each has its own watches, so the
-//! API server sends nothing for other namespaces; otherwise all namespaces are watched. The planner makes no
-//! decision until every wanted namespace is listed.
+//! The namespaces whose ConfigMaps and Secrets are watched. With few namespaces, each has its own watches, so
+//! the API server sends nothing for other namespaces; with many, all namespaces are watched. The planner
+//! makes no decision until every wanted namespace is listed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ impl Default for Span {
 }
 
 impl Span {
-    /// Whether a namespace is among them.
+    /// Whether a namespace is in the set.
     pub fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::Some(names) => names.contains(namespace),

@@ -20,14 +20,14 @@ pub struct InstanceFacts {
     /// All `metadata.labels`, which selectors of templates match. `None` if the labels are too large to be
     /// kept: templates are not rendered for such an object, and the objects that were made for it stay.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Whether it has a mark of ours: such an object is never an instance.
+    /// Whether the object has a mark of ours: such an object is never an instance.
     pub is_marked: bool,
-    /// Whether it is marked for deletion. Until it is gone, the objects that were made for it stay as they
-    /// are.
+    /// Whether the object is marked for deletion. Until the object is gone, the objects that were made for it
+    /// stay unchanged.
     pub terminating: bool,
-    /// The fields of its status that templates of ours have written, by field manager.
+    /// The fields of the object's status that templates of ours have written, by field manager.
     pub status_written: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
-    /// The part that expressions can read; `None` if it is too large to be kept.
+    /// The part of the object that expressions can read; `None` if the part is too large to be kept.
     pub body: Option<Body>,
 }
 

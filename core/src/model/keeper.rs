@@ -43,7 +43,7 @@ const MAKERS: [(&str, &str); 11] = [
 /// The longest value of an annotation that a message quotes, in bytes.
 const LONGEST: usize = 128;
 
-/// Who manages an object, in words; `None` if its metadata names no controller or tool.
+/// Who manages an object, in words; `None` if the object's metadata names no controller or tool.
 pub fn keeper(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,

@@ -15,9 +15,9 @@ pub struct LastRestart {
 pub enum RestartResult {
     /// The workload's pods are being replaced.
     UnderWay,
-    /// All of its pods are ready, and must stay ready for a while.
+    /// All pods of the workload are ready, and must stay ready for a while.
     Soaking,
-    /// All of its pods stayed ready for long enough.
+    /// All pods of the workload stayed ready for long enough.
     Through,
     /// The restart failed, with this fault.
     Failed(RolloutFault),

@@ -25,7 +25,7 @@ pub struct Memory {
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
     /// Templates whose expressions wait because these namespaces used up their processor time, and until when
-    /// the status counts each namespace.
+    /// the status lists each namespace.
     over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
     /// Rules and templates whose question to the API server is put off, and until when other rules do not
     /// wait for them.
@@ -34,7 +34,7 @@ pub struct Memory {
     passed: BTreeMap<NamespacedName, (Box<str>, i64)>,
 }
 
-/// How long a status counts a namespace after its last wait. A namespace that uses up its budget again and
+/// How long a status lists a namespace after its last wait. A namespace that uses up its budget again and
 /// again does not cause a status write each time.
 const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum number of remembered namespaces over budget for each template. Further namespaces wait too, but

@@ -150,7 +150,7 @@ impl NamespaceScope {
     }
 
     /// Notes the result of reading one kind in a namespace. `None` if the namespace is not in this scope;
-    /// otherwise its facts, once everything in it was read.
+    /// otherwise the facts of the namespace, once everything in the namespace was read.
     pub(super) fn note(&mut self, name: &str, read: NamespaceRead) -> Option<Option<NamespaceFacts>> {
         let place = self.namespaces.get_mut(name)?;
         let (store, refusal) = match read {

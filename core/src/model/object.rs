@@ -117,7 +117,7 @@ impl ObjectFacts {
         self.has_labels_of_copies() && self.marks.is_some()
     }
 
-    /// Whether it has the labels of a copy. A tool that copies the object copies these labels too.
+    /// Whether the object has the labels of a copy. A tool that copies the object copies these labels too.
     pub fn has_labels_of_copies(&self) -> bool {
         self.labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && self.labels.get(RULE_LABEL).is_some()
     }
@@ -149,7 +149,7 @@ impl ObjectFacts {
 pub struct Remark {
     /// The reason of the Event.
     pub reason: &'static str,
-    /// The problem and its fix, without values of the content.
+    /// The problem and how to correct it, without values of the content.
     pub text: String,
 }
 
@@ -172,9 +172,9 @@ pub struct Owner {
     pub name: String,
     /// The owner's UID, by which the garbage collector knows it.
     pub uid: String,
-    /// Whether it manages the object.
+    /// Whether the owner manages the object.
     pub controller: bool,
-    /// Whether it cannot be deleted before the object.
+    /// Whether the owner cannot be deleted before the object.
     pub block_owner_deletion: bool,
 }
 

@@ -37,7 +37,7 @@ pub struct HookCoverage {
     pub uid: Box<str>,
     /// The policy's generation at that time.
     pub generation: i64,
-    /// Why the API server does not call the webhook for all of these writes; `None` if it does.
+    /// Why the API server does not call the webhook for all of these writes; `None` if the API server does.
     pub off: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Changes of the listed grants to annotations ([`ListedGrant`]), and which proofs count because of them.
+//! Changes of the listed grants to annotations ([`ListedGrant`]), and which proofs are valid because of the
+//! grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 

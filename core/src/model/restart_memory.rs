@@ -18,7 +18,7 @@ pub struct RestartMemory {
     /// Whether somebody has undone the workload's restart, and an Event has reported that.
     taken_back: bool,
     restarted: Option<LastRestart>,
-    /// Whether it was due or restarting when we last looked: other workloads may wait for it.
+    /// Whether the workload was due or restarting when we last looked: other workloads may wait for it.
     waited_for: bool,
     removed_at: Option<Timestamp>,
 }
@@ -87,7 +87,7 @@ impl RestartMemory {
         self.missing_since = is_missing.then(|| self.missing_since.unwrap_or(now));
     }
 
-    /// Notes whether its circuit is open. Returns whether it has just opened.
+    /// Notes whether the workload's circuit is open. Returns whether the circuit has just opened.
     pub fn circuit(&mut self, is_open: bool) -> bool {
         let was_open = std::mem::replace(&mut self.circuit_open, is_open);
         is_open && !was_open
@@ -104,12 +104,13 @@ impl RestartMemory {
         self.taken_back
     }
 
-    /// Notes that it is due or restarting, so other workloads may wait for it.
+    /// Notes that the workload is due or restarting, so other workloads may wait for it.
     pub fn goes_on(&mut self) {
         self.waited_for = true;
     }
 
-    /// Notes that it is no longer due or restarting. Returns whether other workloads may have waited for it.
+    /// Notes that the workload is no longer due or restarting. Returns whether other workloads may have
+    /// waited for it.
     pub fn ended(&mut self) -> bool {
         std::mem::take(&mut self.waited_for)
     }
@@ -119,7 +120,7 @@ impl RestartMemory {
         self.restarted = Some(restarted);
     }
 
-    /// Notes that it runs the current content, or that no monitor watches it.
+    /// Notes that the workload runs the current content, or that no monitor watches it.
     pub fn settled(&mut self, is_watched: bool) {
         self.attempt = None;
         self.restarted.take_if(|_| !is_watched);
@@ -141,7 +142,7 @@ impl RestartMemory {
         self.removed_at = Some(now);
     }
 
-    /// Notes that it was deleted: only whether other workloads waited for it still matters.
+    /// Notes that the workload was deleted: only whether other workloads waited for it still matters.
     pub(super) fn gone(&mut self) {
         *self = Self { waited_for: self.waited_for, ..Self::default() };
     }
@@ -186,7 +187,7 @@ impl MonitorMemory {
         self.removed
     }
 
-    /// Notes why a due deletion waits; `None` if it does not wait.
+    /// Notes why a due deletion waits; `None` for a deletion that does not wait.
     pub fn wait_for(&mut self, reason: Option<WaitReason>, now: Timestamp) {
         self.wait = reason.map(|reason| Waiting::after(self.wait, reason, now));
     }

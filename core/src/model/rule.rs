@@ -19,9 +19,9 @@ pub struct Declared<Spec, Compiled, Status> {
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// The object's generation: it changes with the spec.
+    /// The object's generation, which changes with the spec.
     pub generation: i64,
-    /// When it was created; the older of two rules wins a free slot.
+    /// When the rule was created; the older of two rules wins a free slot.
     pub created: Timestamp,
     /// The rule's annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
     pub annotations: BTreeMap<String, String>,
@@ -68,7 +68,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// The ServiceAccount that it acts with; `None` for its author.
+    /// The ServiceAccount that the rule acts with; `None` for the rule's author.
     pub fn account(self) -> Option<&'w str> {
         match self {
             Self::Rule(facts) => facts.spec.service_account_name.as_deref(),
@@ -98,7 +98,8 @@ impl<'w> Declaration<'w> {
 pub struct Definition {
     /// `metadata.uid` of the CustomResourceDefinition, which changes when the definition is created again.
     pub uid: Box<str>,
-    /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
+    /// When the definition was created (1 s resolution). Earlier rules were deleted with the previous
+    /// definition.
     pub created: Timestamp,
 }
 
@@ -151,7 +152,7 @@ pub struct Authority {
     pub generation: i64,
     /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,
-    /// Whether the identity may do all of it.
+    /// Whether the identity has all rights that the spec needs.
     pub answer: Result<(), Refusal>,
     /// When the API server was asked. Copyrator relies on a right that can be withdrawn for 30 s at most.
     pub asked: Timestamp,

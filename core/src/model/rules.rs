@@ -54,7 +54,7 @@ impl Rules {
         before
     }
 
-    /// Removes a rule; returns its facts.
+    /// Removes a rule, and returns the rule's facts.
     pub fn remove(&mut self, rule: &NamespacedName) -> Option<RuleFacts> {
         let facts = self.all.remove(rule)?;
         if let Ok(compiled) = &facts.compiled {

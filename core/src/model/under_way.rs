@@ -48,8 +48,9 @@ impl UnderWay {
         self.reserved.get(key).is_some_and(|reserved| reserved.until > now)
     }
 
-    /// Counts a restart as under way for this content, as it will be recorded, until the watch reports it, it
-    /// is released, or `until` has passed. Call it under the lock under which the restart was decided.
+    /// Treats a restart as under way for this content, as it will be recorded, until the watch reports the
+    /// restart, the restart is released, or `until` has passed. Call `reserve` under the lock under which the
+    /// restart was decided.
     pub fn reserve(&mut self, key: &WorkloadKey, label: &str, until: Timestamp) {
         self.reserved.insert(key.clone(), Restart { label: label.to_owned(), until });
     }

@@ -16,7 +16,8 @@ pub enum WaitReason {
     Facts,
     /// An object that pods cannot start without does not exist.
     MissingObject,
-    /// An optional object of the pods is absent. If it does not appear, the content is recorded without it.
+    /// An optional object of the pods is absent. If the object does not appear, the content is recorded
+    /// without it.
     AbsentObject,
     /// The content may still be changing.
     QuietPeriod,
@@ -34,7 +35,7 @@ pub enum WaitReason {
     CircuitOpen,
     /// The cluster's limit of restarts under way (`--max-rollouts`) is reached.
     Budget,
-    /// Other workloads of its monitor come first, or the monitor's limit of restarts under way is reached.
+    /// Other workloads of the monitor come first, or the monitor's limit of restarts under way is reached.
     Stage,
     /// A different workload of the same monitor has failed with its new content.
     StageStopped,
@@ -152,7 +153,7 @@ impl Waiting {
         (self.reason == reason).then_some(self.since)
     }
 
-    /// Whether it was confirmed recently.
+    /// Whether the wait was confirmed recently.
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         now.duration_since(self.seen) < Self::STALE
     }

@@ -17,11 +17,11 @@ pub struct WorkloadFacts {
     pub uid: Uid,
     /// The resource version that was last seen.
     pub resource_version: ResourceVersion,
-    /// Whether it is marked for deletion.
+    /// Whether the workload is marked for deletion.
     pub deleting: bool,
-    /// The selector of its pods.
+    /// The selector of the workload's pods.
     pub selector: PodSelector,
-    /// The labels of its pod template.
+    /// The labels of the workload's pod template.
     pub template_labels: PodLabels,
     /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates; the first
     /// [`MOST_REFERENCES`].
@@ -32,18 +32,19 @@ pub struct WorkloadFacts {
     pub restarts: RareRestartFields,
     /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
-    /// The state of its rollout, according to its controller. [`Self::rollout_at`] also considers the clock.
+    /// The state of the workload's rollout, according to its controller. [`Self::rollout_at`] also considers
+    /// the clock.
     pub rollout: Rollout,
-    /// Whether its controller says when a rollout takes too long (`progressDeadlineSeconds`).
+    /// Whether the workload's controller says when a rollout takes too long (`progressDeadlineSeconds`).
     pub own_deadline: bool,
-    /// How many pods it wants.
+    /// How many pods the workload wants.
     pub desired: i32,
-    /// How many of its pods are available.
+    /// How many of the workload's pods are available.
     pub available: i32,
 }
 
 /// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
-/// upgrade --force` remove what a manifest does not name. The facts keep its value.
+/// upgrade --force` remove what a manifest does not name. The facts keep the value of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecord {
     /// The applied label was removed.
@@ -139,7 +140,7 @@ pub struct Reference {
 /// needed the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodsSeen {
-    /// When they were listed.
+    /// When the pods were listed.
     pub at: Timestamp,
     /// The version of the workload for which the pods were listed; `None` for pods that a monitor selects.
     pub resource_version: Option<ResourceVersion>,
@@ -158,11 +159,12 @@ pub struct PodFacts {
     pub created: Timestamp,
     /// Whether the pod is marked for deletion.
     pub leaving: bool,
-    /// Whether its phase is Succeeded or Failed.
+    /// Whether the pod's phase is Succeeded or Failed.
     pub finished: bool,
-    /// Whether its condition `Ready` is True.
+    /// Whether the pod's condition `Ready` is True.
     pub ready: bool,
-    /// Since when that condition has its value (1 s resolution); `None` where it is not set yet.
+    /// Since when the condition `Ready` has its value (1 s resolution); `None` for a condition that is not
+    /// set yet.
     pub ready_since: Option<Timestamp>,
     /// Whether a container of it is in CrashLoopBackOff.
     pub crashing: bool,
@@ -184,7 +186,7 @@ impl PodFacts {
 /// The last deletion of a pod that a monitor itself selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodRemoved {
-    /// When we deleted it.
+    /// When we deleted the pod.
     pub at: Timestamp,
     /// How many pods with a controller were listed.
     pub controlled: usize,
@@ -197,7 +199,8 @@ pub struct RestartAttempt {
     pub label: String,
     /// The number of attempts for that content.
     pub tries: u32,
-    /// Why it failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a failure.
+    /// Why the attempt failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a
+    /// failure.
     pub failure: Option<AttemptFailure>,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,

@@ -25,8 +25,8 @@ pub(super) fn absent_sources(
     named.filter(|key| world.object(key).is_none()).collect()
 }
 
-/// The target namespaces that a rule names literally and that do not exist. Empty where the process looks at
-/// some namespaces only: a namespace outside may exist.
+/// The target namespaces that a rule names literally and that do not exist. Empty if the process reads only
+/// some namespaces: a namespace that it does not read may exist.
 pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> Vec<&'w str> {
     let named =
         compiled.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());

@@ -55,7 +55,7 @@ pub enum Wants<'w> {
         compiled: &'w CompiledTemplate,
         /// What was rendered for the slot that is claimed.
         object: &'w RenderedObject,
-        /// The owner that it is to have.
+        /// The owner that the object is to have.
         owner: Option<Arc<Owner>>,
     },
 }
@@ -113,7 +113,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The fingerprint of what the object is made from; `None` where it has to be fetched.
+    /// The fingerprint of what the object is made from; `None` if the content has to be fetched.
     pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
         match &self.wants {
             Wants::Copy { .. } => world.fingerprint(&self.source),

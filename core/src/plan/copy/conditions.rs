@@ -80,7 +80,8 @@ pub(super) fn grant<S: BoundSpec, C>(
     }
 }
 
-/// What the API server answered about the identity; `allowed` says that it has the rights.
+/// What the API server answered about the identity; `allowed` gives the message for an identity with the
+/// rights.
 pub(super) fn authorized(
     authority: Option<&Authority>,
     allowed: impl FnOnce(&str) -> String,

@@ -20,7 +20,7 @@ use crate::{
 pub struct Tally {
     /// How many copies should exist.
     pub desired: usize,
-    /// How many of them are as they should be.
+    /// How many copies are as they should be.
     pub current: usize,
     /// How many copies are blocked by a foreign object, a different rule or source, or a foreign writer.
     pub conflicting: usize,
@@ -28,7 +28,7 @@ pub struct Tally {
     pub failed: usize,
 }
 
-/// How the objects of a rule or template stand, in numbers, and what is wrong.
+/// The states of the objects of a rule or template, in numbers, and the problems.
 #[derive(Default)]
 pub(super) struct Count {
     pub(super) sources: usize,

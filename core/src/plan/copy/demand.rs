@@ -123,7 +123,7 @@ pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     shared
 }
 
-/// The same for one source.
+/// The shared slots for one source of the rule.
 pub(crate) fn shared_of<'w>(
     world: &'w World,
     rule: &NamespacedName,

@@ -57,7 +57,8 @@ impl Lacking {
         lacking
     }
 
-    /// The command that grants all of it, beside what is granted: a list of the chart's values is replaced as a whole.
+    /// The command that grants everything missing, beside what is granted: a list of the chart's values is
+    /// replaced as a whole.
     fn command(&self, world: &World) -> String {
         let settings = world.settings();
         let mut command = format!(
@@ -99,7 +100,7 @@ impl Lacking {
     }
 }
 
-/// Why a template's kinds are not granted, with the way out; `None` where they are.
+/// Why a template's kinds are not granted, with the remedy; `None` if all are granted.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
     let lacking = Lacking::of(world, compiled);
     let of_others = |word: &str| {

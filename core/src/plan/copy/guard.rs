@@ -38,7 +38,7 @@ pub struct Guards {
 struct Guard {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
-    /// Whether it also covers the object that exists now.
+    /// Whether the policy also covers the object that exists now.
     before: bool,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn is_fought(repairs: &Repairs) -> bool {
     repairs.not_before.is_some()
 }
 
-/// Why a write has failed, and whether the object has to be made anew.
+/// Why a write has failed, and whether the object has to be created again.
 pub(super) struct Failure {
     pub(super) replace: bool,
     pub(super) reason: WriteFault,
@@ -219,7 +219,8 @@ pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: T
     Repairs { count, not_before, ..before }
 }
 
-/// From when on it is calm if nothing is written: when counting began, or when a write that was delayed may be made.
+/// The time from which the slot is calm if nothing is written: when counting began, or when a delayed write
+/// may be made.
 pub(super) fn calm_from(repairs: &Repairs) -> Timestamp {
     repairs.not_before.unwrap_or(repairs.since)
 }

@@ -15,11 +15,12 @@ pub enum Inert {
     /// Objects of the rule's kind are not copied in this installation, or the template's instances are not
     /// read.
     NotGranted,
-    /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
+    /// Objects that the template is rendered for, declares or copies are not known: their kind is not served,
+    /// or the list failed.
     NotListed,
     /// The rule has `suspend: true`.
     Suspended,
-    /// A namespace of its sources cannot be read, so its sources are not known.
+    /// A namespace of the rule's sources cannot be read, so the sources are not known.
     Unseen,
     /// The rule's identity lacks a right that the rule declares, or the API server has not been asked yet.
     Unauthorized,
@@ -69,7 +70,8 @@ pub fn unseen_source<'w>(
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
 
-/// What the API server said about this very generation of a rule; `None` where it has not been asked.
+/// What the API server said about this exact generation of a rule; `None` if the API server has not been
+/// asked.
 pub fn authority<'w, S, C, T>(
     world: &'w World,
     rule: &NamespacedName,

@@ -16,7 +16,7 @@ use crate::{
     validate::{CompiledKeys, CompiledRule},
 };
 
-/// The path of the role that a RoleBinding names. The API server refuses every change of it.
+/// The path of the role that a RoleBinding names. The API server refuses every change of this field.
 const ROLE_REF: &str = "/roleRef";
 
 /// What a copy should be.

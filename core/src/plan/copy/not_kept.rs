@@ -28,7 +28,6 @@ const NOT_DECLARED: [&str; 7] =
 /// Returns the paths of the fields of `declared` that `stored` does not have with these values, such as
 /// `spec.template.spec.containers[web].image`: the first `MOST`. Fields and items that the API server adds
 /// are ignored. A value that may be the declared value in another form is treated as kept (`may_be_same`).
-/// may be the declared one in another form counts as kept (`may_be_same`).
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", declared, stored, &mut found);

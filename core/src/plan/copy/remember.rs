@@ -83,7 +83,7 @@ pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt
 
 fn failed(write: &CopyWrite, acted: Acted) -> Option<Failure> {
     let (replace, reason, message) = match acted {
-        // Deleting it and making it anew was to no avail: as good as refused.
+        // Deleting the object and creating it again did not help, so the write is treated as refused.
         Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
         Acted::Refused(reason, message) | Acted::Failed(reason, message) => (false, reason, message),
         Acted::Done(_) | Acted::Outdated => return None,
@@ -108,8 +108,9 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
     }
 }
 
-/// Remembers what an examination of a slot's object has found: a difference, unless a write is known to be to no avail, or the
-/// fields that the API server does not keep of the content of this digest. Returns whether it differs.
+/// Remembers what an examination of a slot's object has found: a difference, unless a write is known not to
+/// help, or the fields of the content of this digest that the API server does not keep. Returns whether the
+/// object differs.
 pub fn settle_examined(
     world: &mut World,
     slot: &ObjectKey,

@@ -1,5 +1,5 @@
-//! Orphaned copies: they are deleted in two visible steps, only on complete knowledge, and only if the rule's
-//! identity may delete them.
+//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the
+//! rule's identity may delete the copies.
 //!
 //! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the
 //! rule's identity may delete copies of this kind in this namespace. For a copy that an earlier spec has left
@@ -96,7 +96,8 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    // What an object says for itself is not mixed with what its template says for all: of that, the grace is left.
+    // The object's own word is not mixed with the word of its template for all objects: only the template's
+    // grace is kept.
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -115,7 +116,7 @@ pub(super) fn plan_unwanted(
 /// How an object that nothing wants any more is removed.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As its rule or template says, or its own mark.
+    /// As the object's rule or template says, or its own mark.
     Said(OnRemoval),
     /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back,
     /// an edit is undone, or an instance is created again.
@@ -151,7 +152,8 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
     match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
         Some(OfInstance::Orphaning) => Some(Way::Stays(grace)),
-        // Kubernetes deletes it, also where it would stay if its template no longer declared it.
+        // Kubernetes deletes the object, even if the object would stay once its template no longer declared
+        // it.
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
@@ -167,8 +169,9 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     })
 }
 
-/// Whether the source of a copy is gone, and its rule is not. A deleted rule, or one that no longer targets the namespace, is a decision; a
-/// source that is deleted and created anew looks the same for a moment.
+/// Whether the source of a copy is gone, and its rule is not. A rule that was deleted, or that no longer
+/// targets the namespace, is a decision; a source that is deleted and created again looks the same for a
+/// moment.
 fn lost_source(world: &World, marks: &CopyMarks) -> bool {
     let compiled = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     compiled.is_some_and(|compiled| {
@@ -239,7 +242,7 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
     }
 }
 
-/// Plans an orphaned copy by what its mark or its rule says of it.
+/// Plans an orphaned copy as its mark or its rule says.
 fn leave(
     way: Way,
     facts: &ObjectFacts,
@@ -363,7 +366,7 @@ pub(super) fn unseen_under<'w>(
     world.definition_of(rule).filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
-/// The same for any definition.
+/// As [`unseen_under`], for any definition.
 pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
     let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
         Some(uid) => *uid == *definition.uid,
@@ -396,7 +399,7 @@ pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
 }
 
-/// The namespaces that Copyrator looks at; empty where it looks at all.
+/// The namespaces that Copyrator reads; empty if it reads all namespaces.
 pub fn places(world: &World) -> Vec<&str> {
     let scope = world.namespace_scope().filter(|scope| scope.is_all());
     scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()

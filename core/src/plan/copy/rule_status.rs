@@ -154,7 +154,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     Some(RuleReport { status, ready, tally, large })
 }
 
-/// The lists that a rule hangs on and that have failed for long.
+/// The lists that a rule needs and that have failed for long.
 fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<(Reason, String)> {
     let kinds = facts.compiled.as_ref().map(|compiled| [compiled.kind, compiled.shape.kind]);
     let reaches = |place: &str| {

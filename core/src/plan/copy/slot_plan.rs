@@ -16,7 +16,7 @@ use crate::{
 pub struct SlotPlan {
     /// The state of the slot before the action.
     pub state: SlotState,
-    /// The rule that the slot belongs to; `None` where it belongs to none.
+    /// The rule that the slot belongs to; `None` for a slot of no rule.
     pub rule: Option<NamespacedName>,
     /// The one write to make.
     pub action: Option<CopyAction>,
@@ -121,8 +121,8 @@ pub struct CopyWrite {
     pub predecessor: Option<ObjectKey>,
     /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
-    /// For a foreign object: the fields of its content that we take ownership of first, so that the apply
-    /// decides about all of them.
+    /// For a foreign object: the fields of the object's content that we take ownership of first, so that the
+    /// apply decides about all fields.
     pub take_over: Option<Vec<ForeignField>>,
     /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,

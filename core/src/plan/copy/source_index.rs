@@ -55,7 +55,7 @@ pub struct IndexedTemplate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexedSource {
-    /// Whether it is a ConfigMap or a Secret.
+    /// Whether the source is a ConfigMap or a Secret.
     pub kind: Kind,
     /// Namespace of the source.
     pub namespace: String,
@@ -67,13 +67,13 @@ pub struct IndexedSource {
     /// The generations of the rule and of the monitor that were granted: a leader believes no other proofs.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub generations: BTreeSet<i64>,
-    /// The value of its annotation `copyrator.dev/copy-to`.
+    /// The value of the source's annotation `copyrator.dev/copy-to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to: Option<String>,
-    /// The value of its annotation `copyrator.dev/copy-to-selector`.
+    /// The value of the source's annotation `copyrator.dev/copy-to-selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to_selector: Option<String>,
-    /// The value of its annotation `copyrator.dev/restart-pods`.
+    /// The value of the source's annotation `copyrator.dev/restart-pods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_pods: Option<String>,
 }
@@ -157,7 +157,7 @@ impl SourceIndex {
         Ok([(KEY.to_owned(), serde_json::to_string(self)?)].into())
     }
 
-    /// Reads the data of the ConfigMap; `None` where it is not an index of ours.
+    /// Reads the data of the ConfigMap; `None` for data that is no index of ours.
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
     }
@@ -184,7 +184,7 @@ impl Entry {
         }
     }
 
-    /// Cuts the texts off a source whose texts are too long; returns whether they were.
+    /// Removes the texts from a source whose texts are too long; returns whether the texts were removed.
     fn cut(&mut self) -> bool {
         match self {
             Self::Source(one) if size(one) > LONGEST_SOURCE => {
@@ -276,7 +276,8 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     }
 }
 
-/// Whether the author has the rights of the rule; where that is not known yet, whether the index listed this version of it.
+/// Whether the author has the rights of the rule; while that is unknown, whether the index listed this
+/// version of the rule.
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let known = authority(world, name, facts).map(|known| known.answer.is_ok());
     facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))

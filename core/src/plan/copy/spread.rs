@@ -24,7 +24,7 @@ use crate::{
 /// The longest gap between two contents of a copy whose source keeps changing.
 const LONGEST_GAP: Duration = Duration::from_secs(300);
 
-/// Whether following its source is all that the write does.
+/// Whether the write only follows the copy's source.
 pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> bool {
     let Some(facts) = existing else { return false };
     let (Some(marks), Some(owned)) = (facts.marks.as_deref(), facts.ownership.as_deref()) else {

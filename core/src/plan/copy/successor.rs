@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(300);
 /// A successor that does not exist yet.
 pub(super) struct Awaited {
     pub(super) slot: ObjectKey,
-    /// What keeps it from being written.
+    /// What keeps the successor from being written.
     pub(super) why: Option<String>,
     /// When to look again.
     pub(super) again: Duration,

@@ -23,7 +23,7 @@ pub enum Declines {
     Refuses,
 }
 
-/// Why a namespace gets no copies; `None` where it may get some.
+/// Why a namespace gets no copies; `None` for a namespace that may get some.
 pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Declines> {
     if facts.terminating {
         Some(Declines::Terminating)

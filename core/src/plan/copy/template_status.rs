@@ -49,7 +49,7 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
-            // What waits for its namespace's budget is told meanwhile.
+            // An instance that waits for its namespace's budget is reported meanwhile.
             None => !is_settled && world.memory().over_budget_of(template).next().is_none(),
             Some(_) => false,
         };
@@ -70,7 +70,7 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     Some(RuleReport { status, ready, tally, large: None })
 }
 
-/// The lists that a template hangs on and that have failed for long.
+/// The lists that a template needs and that have failed for long.
 fn unread_lists_of(
     world: &World,
     template: &NamespacedName,
@@ -89,7 +89,7 @@ fn unread_lists_of(
     unread_lists(world, Store::CopyratorTemplates, kinds, instances, reaches)
 }
 
-/// The status that a rule or template should have; `None` as in its report.
+/// The status that a rule or template should have; `None` as in the report.
 pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     match name.template() {
         Some(_) => template_report(world, name, now).map(|report| report.status),
@@ -97,7 +97,7 @@ pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option
     }
 }
 
-/// Counts how the template's objects stand; returns whether nothing has to be rendered or read first.
+/// Counts the states of the template's objects; returns whether nothing has to be rendered or read first.
 fn counted(
     world: &World,
     template: &NamespacedName,
@@ -220,8 +220,9 @@ impl Planned<'_> {
     }
 }
 
-/// What keeps the object of a slot from being in order, for each object that a template declares it for: the first [`MOST_HINDERED`] of
-/// them. Declarations of an earlier version of a template, a namespace or an object are left out; `None` while something must be read.
+/// What keeps the object of a slot from being in order, for each object that a template declares it for: the
+/// first [`MOST_HINDERED`] objects. Declarations of an earlier version of a template, a namespace or an
+/// object are left out; `None` while something must be read.
 pub fn hindrances<'w>(
     world: &'w World,
     slot: &'w ObjectKey,

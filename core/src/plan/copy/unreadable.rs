@@ -1,5 +1,5 @@
-//! What cannot be read: an object in a slot, what its copy is made from, or a list that has failed for long. All of it is left as it is,
-//! and the status says so.
+//! Objects and lists that cannot be read: an object in a slot, what its copy is made from, or a list that has
+//! failed for long. Everything unreadable is left unchanged, and the status reports it.
 
 use super::{
     claims::{Claim, Wants},
@@ -62,7 +62,8 @@ pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
     )
 }
 
-/// The objects that a rule may copy and that cannot be read, each with the reason. What labels they have is not known.
+/// The objects that a rule may copy and that cannot be read, each with the reason. The labels of these
+/// objects are not known.
 pub(super) fn unread_sources<'w>(
     world: &'w World,
     rule: &'w NamespacedName,

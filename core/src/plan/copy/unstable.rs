@@ -23,7 +23,8 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// How many templates are looked at that write one status, and how many of the fields of each: each look at it holds the world.
+/// How many templates that write one status are examined, and how many fields of each: each examination locks
+/// the world.
 const MOST_BESIDE: usize = 16;
 const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
@@ -36,11 +37,12 @@ pub struct StatusTurn {
     instance: InstanceName,
     /// The other templates of the circle.
     others: Vec<NamespacedName>,
-    /// What they write and the template reads, by name.
+    /// The names of the fields that the other templates write and this template reads.
     fields: BTreeSet<String>,
-    /// The values of that, as a hash.
+    /// The values of these fields, as a hash.
     written: u64,
-    /// Stands for the template, and for all of the object but its status: when they have changed, counting begins anew.
+    /// A digest of the template, and of the object without its status: when the digest changes, counting
+    /// begins again.
     digest: String,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
     Some(CopyAction::Unmark(Version::of(facts)))
 }
 
-/// A condition that may hold back a write.
+/// A condition that may delay a write.
 struct Gate {
     name: &'static str,
     /// The reasons that the gate may report while it is shut.

@@ -15,7 +15,7 @@ pub(super) struct Applied<'a> {
     scope: Option<&'a str>,
     /// Which pods are still to be replaced.
     pub pending: Option<Before>,
-    /// When we wrote it (1 s resolution), where the API server says so.
+    /// When we wrote the record (1 s resolution), if the API server gives the time.
     at: Option<Timestamp>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Applied<'a> {
 pub(super) enum RecordDiff {
     /// The record matches the current content.
     Nothing,
-    /// The scope differs: other objects or keys count now. Content may have changed too, but no timestamp
-    /// shows that. The record is written anew without a restart: editing a monitor must not restart
-    /// workloads.
+    /// The scope differs: other objects or keys are inputs now. Content may have changed too, but no
+    /// timestamp shows that. The record is written again without a restart: editing a monitor must not
+    /// restart workloads.
     Scope,
     /// The content differs; pods that began before this time may run other content.
     Content(Timestamp),

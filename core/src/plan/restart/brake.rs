@@ -1,5 +1,5 @@
-//! The brake: waits that delay a due restart. Every wait names its reason and, if the clock ends it, its end.
-//! No decision sleeps.
+//! The brake: waits that delay a due restart. Every wait names its reason and, if the wait ends by time, its
+//! end. No decision sleeps.
 
 use std::time::Duration;
 

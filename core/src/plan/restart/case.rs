@@ -203,7 +203,7 @@ impl<'p> OldPods<'p> {
     }
 }
 
-/// Whether the owner's partition holds back all of these pods.
+/// Whether the owner's partition keeps all of these pods.
 pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
     stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
 }

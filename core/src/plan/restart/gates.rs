@@ -1,6 +1,6 @@
-//! The gates that may hold back a restart, in their order: the first gate that is shut decides the state of
-//! the workload. The gates for the workload's own state come first and are in `own_gates.rs`.
-//! docs/restart-model.md has all gates as one table, and a test compares it with [`model`].
+//! The gates that may delay a restart, in their order: the first gate that is shut decides the state of the
+//! workload. The gates for the workload's own state come first and are in `own_gates.rs`.
+//! docs/restart-model.md has all gates as one table, and a test compares the table with [`model`].
 
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ use crate::{
     plan::at_after,
 };
 
-/// A gate that looks at the pods that run old content.
+/// A gate that examines the pods that run old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
 /// Gates for old pods although the record says that none is to be replaced; after [`BEGUN`].
@@ -68,7 +68,7 @@ pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) 
 /// A row of the restart model: the phase, the function, and the reasons that the function may report.
 pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The restart model: everything that may hold back a restart, in order.
+/// The restart model: everything that may delay a restart, in order.
 pub fn model() -> Vec<Row> {
     fn rows<F>(when: &'static str, gates: &[Gate<F>]) -> impl Iterator<Item = Row> {
         gates.iter().map(move |gate| (when, gate.name, gate.says))

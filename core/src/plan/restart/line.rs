@@ -41,7 +41,7 @@ pub(crate) struct Lines {
 pub(super) struct StagedWorkload {
     pub(super) group: usize,
     pub(super) key: WorkloadKey,
-    /// The result of its last restart, for the workloads that wait for it.
+    /// The result of the workload's last restart, for the workloads that wait for this one.
     pub(super) result: RestartResult,
 }
 

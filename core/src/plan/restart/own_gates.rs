@@ -16,7 +16,7 @@ use crate::{
 /// The verdict of a gate: open, or the workload's state while the gate is shut.
 pub(super) type Verdict = Result<(), RestartState>;
 
-/// A condition that may hold back a restart.
+/// A condition that may delay a restart.
 pub(super) struct Gate<F> {
     pub(super) name: &'static str,
     /// The reasons that the gate may report while it is shut.
@@ -73,7 +73,7 @@ pub(super) fn wait(reason: WaitReason) -> Verdict {
     Err(Wait::for_event(reason).into())
 }
 
-/// Shut if its owner has paused the workload, or opted out.
+/// Shut if the owner has paused the workload, or opted out.
 fn stopped(case: &Case<'_>, _: Timestamp) -> Verdict {
     case.stopped().map_or(Ok(()), Err)
 }
@@ -84,9 +84,9 @@ fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
     Ok(brake::quiet(&case.pace, since, unsettled, case.now)?)
 }
 
-/// Shut while a required object is missing and may come back: the digest lacks its content. If recorded now,
-/// its return would look like a change, and `kubectl replace --force` would restart every workload for
-/// nothing.
+/// Shut while a required object is missing and may come back: the digest lacks its content. If the content
+/// were recorded now, the object's return would look like a change, and `kubectl replace --force` would
+/// restart every workload for nothing.
 pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.missing.is_empty() {
         return Ok(());

@@ -30,7 +30,8 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// The removal for a strategy. `Rollout` removes no pods itself; if it ever had to, it would evict.
+    /// The removal for a strategy. `Rollout` removes no pods itself; if `Rollout` ever had to, it would
+    /// evict.
     pub fn by(strategy: StrategyType) -> Self {
         match strategy {
             StrategyType::Delete => Self::Delete,

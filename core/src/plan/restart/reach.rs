@@ -49,9 +49,9 @@ pub fn standing<'w>(
 /// The request in a workload's own annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<'w> {
-    /// `true`: everything its pod template uses.
+    /// `true`: everything that the workload's pod template uses.
     Everything,
-    /// The objects that it names: `configmap/a,secret/b`.
+    /// The objects that the annotation names: `configmap/a,secret/b`.
     Listed(Vec<(Kind, &'w str)>),
 }
 
@@ -64,7 +64,7 @@ impl<'w> Wish<'w> {
         }
     }
 
-    /// The objects that it lists.
+    /// The objects that the annotation lists.
     pub fn listed(&self) -> impl Iterator<Item = (Kind, &'w str)> + '_ {
         let listed = match self {
             Self::Everything => &[][..],

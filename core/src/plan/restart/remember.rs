@@ -153,8 +153,8 @@ pub fn settle_stage_failures(
     failed.into_iter().filter(|(workload, problem)| !is_told(workload, problem)).collect()
 }
 
-/// Handles a workload whose plan lacks facts that could not be fetched. Whether it waits is unknown, so no
-/// other workload waits behind it.
+/// Handles a workload whose plan lacks facts that could not be fetched. Whether the workload waits is
+/// unknown, so no other workload waits behind it.
 pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
     let ended = world.memory_mut().at_workload(workload, RestartMemory::waits_no_more);
     Turn { in_line: ended.is_some(), ..Turn::default() }
@@ -212,7 +212,7 @@ fn is_waited_for(world: &World, workload: &WorkloadKey, now: Timestamp) -> bool 
     waiting.any(|(key, _)| key.namespace == workload.namespace && key != workload)
 }
 
-/// Whether the circuit is open; `None` leaves it as before.
+/// Whether the circuit is open; `None` leaves the circuit as before.
 fn is_open(state: &RestartState) -> Option<bool> {
     match state {
         RestartState::Failed(Failure::CircuitOpen) => Some(true),

@@ -34,7 +34,7 @@ use crate::{
 /// When to plan again though an event should come: no decision depends on a single event.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// When to plan workloads again that wait for other workloads: thousands may wait, and each look examines all
-/// of them.
+/// waiting workloads.
 const LOOK_AGAIN_AT_OTHERS: SignedDuration = SignedDuration::from_mins(5);
 
 /// Plans one workload.

@@ -34,7 +34,7 @@ const REPLACEMENT: Duration = Duration::from_secs(60);
 /// plan again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
-    /// The state of the pods, one for all of them.
+    /// The state of the pods, one state for all pods.
     pub state: RestartState,
     /// The action to take now.
     pub action: Option<SelectedPodsAction>,
@@ -59,7 +59,7 @@ pub enum SelectedPodsAction {
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// Whether they are evicted or deleted.
+        /// Whether the pods are evicted or deleted.
         how: Removal,
     },
 }

@@ -35,7 +35,7 @@ pub enum RestartState {
     Paused,
     /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
-    /// A restart is due, and nothing holds back its next step.
+    /// A restart is due, and nothing delays its next step.
     Due,
     /// The workload is being restarted.
     Restarting,
@@ -68,7 +68,7 @@ pub enum Overwritten {
     Template,
     /// The update strategy, which is `OnDelete` now.
     Strategy,
-    /// The label `copyrator.dev/applied`: it was copied, restored, or kept in Git.
+    /// The label `copyrator.dev/applied`: the label was copied, restored, or kept in Git.
     Record,
 }
 

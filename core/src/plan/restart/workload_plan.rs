@@ -25,7 +25,7 @@ pub struct WorkloadPlan {
     pub needs: Vec<Need>,
     /// When to plan again even without an event.
     pub recheck: Option<Timestamp>,
-    /// Since when its pods may run old content.
+    /// Since when the workload's pods may run old content.
     pub due_since: Option<Timestamp>,
     /// The progress of the workload's restart once the action is done, to remember if other workloads wait
     /// for it.
@@ -67,7 +67,7 @@ pub enum RestartAction {
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// Whether they are evicted or deleted.
+        /// Whether the pods are evicted or deleted.
         how: Removal,
     },
 }
@@ -78,7 +78,7 @@ impl RestartAction {
         !matches!(self, Self::Adopt { .. })
     }
 
-    /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
+    /// The content that the action is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
             Self::Adopt { label, .. }
