@@ -59,7 +59,7 @@ impl TokenBucket {
         Self { left: (self.left + since * rate.a_second).min(rate.at_once), at: now }
     }
 
-    /// Returns how long it takes from `now` until the bucket is not overdrawn.
+    /// Returns the time from `now` until the bucket is no longer overdrawn.
     fn owes(self, rate: Rate, now: Instant) -> Duration {
         Duration::from_secs_f64((-self.at(rate, now).left / rate.a_second).max(0.0))
     }
@@ -126,7 +126,7 @@ impl Budgets {
     }
 }
 
-/// The budgets of all namespaces. Clones share them.
+/// The budgets of all namespaces. Clones share the budgets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Arc<Mutex<Budgets>>);
 

@@ -110,7 +110,8 @@ impl Wider {
         wider
     }
 
-    /// Whether this question covers more than the narrower ones after it; otherwise it is not worth asking.
+    /// Whether this question covers more than the narrower questions after it; otherwise asking is not worth
+    /// the cost.
     fn pays(self, group: &[&Question]) -> bool {
         let differ = |by: fn(&Question) -> Option<&str>| {
             group.first().is_some_and(|first| group.iter().any(|one| by(one) != by(first)))

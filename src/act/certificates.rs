@@ -100,7 +100,7 @@ pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Op
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Maintains the CA while we lead. Clones share its memory.
+/// Maintains the CA while we lead. Clones share the keeper's memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
     client: Client,
@@ -200,8 +200,8 @@ impl CaKeeper {
         self.write(secret, next, now).await
     }
 
-    /// Waits before it replaces an unreadable Secret, since a person may be repairing it. Without a
-    /// replacement, no new replica could start, and in the end none could answer.
+    /// Waits before replacing an unreadable Secret, since a person may be repairing it. Without a
+    /// replacement, no new replica could start, and in the end no replica could answer.
     async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
         let (since, good) = {
             let mut memory = self.memory();

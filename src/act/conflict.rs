@@ -11,7 +11,7 @@ pub(super) struct Conflict {
 }
 
 impl Conflict {
-    /// Reads an answer; `None` if it is not a conflict with other managers.
+    /// Reads an answer; `None` for an answer that is not a conflict with other managers.
     pub(super) fn of(error: &kube::Error) -> Option<Self> {
         let kube::Error::Api(status) = error else { return None };
         let causes = status.details.iter().flat_map(|details| &details.causes);

@@ -43,7 +43,7 @@ pub(crate) struct CopyOutcome {
     pub(crate) outcome: Outcome,
     /// The object as the API server stored it, if the answer was read.
     pub(crate) made: Option<Made>,
-    /// Whether the action deleted the object in the slot, to create it anew.
+    /// Whether the action deleted the object in the slot, to create it again.
     pub(crate) deleted: bool,
 }
 

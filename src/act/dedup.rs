@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Number of remembered messages. Beyond it, all are forgotten and reported once more.
+/// Number of remembered messages. Beyond this number, all messages are forgotten and reported once more.
 const MOST: usize = 10_000;
 
 /// The last message about each object.

@@ -1,5 +1,5 @@
-//! The changes that a write would make, by a dry run of it. The API server decides: it stores an object with
-//! defaults, normalized quantities and the changes of mutating webhooks.
+//! The changes that a write would make, determined by a dry run. The API server decides: it stores an object
+//! with defaults, normalized quantities and the changes of mutating webhooks.
 
 use std::{
     future::Future,

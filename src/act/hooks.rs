@@ -92,7 +92,7 @@ trait Configuration:
 impl Configuration for ValidatingWebhookConfiguration {}
 impl Configuration for MutatingWebhookConfiguration {}
 
-/// Maintains the webhook configurations. Clones share their memory.
+/// Maintains the webhook configurations. Clones share the writer's memory.
 #[derive(Clone)]
 pub(crate) struct HookWriter {
     client: Client,
@@ -222,7 +222,7 @@ impl HookWriter {
         self.canary(now).await
     }
 
-    /// Writes a configuration if the existing one differs from it.
+    /// Writes a configuration if the existing one differs.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);

@@ -1,5 +1,5 @@
-//! The key of digests and marks, in a Secret. The reconciler creates it once and never changes it; if a user
-//! deletes the Secret, the reconciler creates it again with the same key.
+//! The key of digests and marks, in a Secret. The reconciler creates the key once and never changes it; if a
+//! user deletes the Secret, the reconciler creates it again with the same key.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};

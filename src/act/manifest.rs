@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{CopyWrite, Intent},
 };
 
-/// Returns the manifest of a copy. Fields outside it are not ours.
+/// Returns the manifest of a copy. Fields outside the manifest are not ours.
 fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));

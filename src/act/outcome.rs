@@ -154,7 +154,7 @@ fn api_outcome(status: &Status) -> Outcome {
 }
 
 /// Whether a quota, or the allocator of the ports and addresses of Services, has no room. Admission policies
-/// word their own refusals, which do not count.
+/// word their own refusals, which are not recognised.
 fn lacks_room(status: &Status) -> bool {
     let said = |words: &str| status.message.contains(words);
     let by_policy = said("denied the request") || said("denied request");

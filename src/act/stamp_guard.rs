@@ -54,7 +54,7 @@ where
 }
 
 fn forgery() -> ConfigMap {
-    // The newest annotation: a policy that guards it guards all of them.
+    // The newest annotation: a policy that guards the newest annotation guards all older ones.
     let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();

@@ -28,8 +28,8 @@ pub fn called(words: Vec<OsString>) -> Exit {
     }
 }
 
-/// The same command with usage and examples for `kubectl copyrator`: people do not type the plugin's file name
-/// (multi-tenancy#601).
+/// The command line with usage and examples for `kubectl copyrator`: people do not type the plugin's file
+/// name (multi-tenancy#601).
 fn as_plugin() -> Command {
     let names: Vec<String> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let renamed = |text: String| {

@@ -220,8 +220,8 @@ impl Contents {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads an object. After its first bytes, a large object waits for a permit; meanwhile the connection
-    /// holds back the rest.
+    /// Reads an object. After its first bytes, a large object waits for a permit; the remaining bytes wait in
+    /// the connection meanwhile.
     async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
         let path = format!("{}/{}", key.kind.resource().path(Some(&key.namespace)), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };

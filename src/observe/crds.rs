@@ -50,8 +50,8 @@ pub(crate) struct Definitions {
 type Seen = BTreeMap<&'static str, Result<String, String>>;
 
 struct Answer {
-    /// `Ok(Some(…))`: the state of each definition. `Ok(None)`: the published API resources miss nothing.
-    /// `Err`: what they miss.
+    /// `Ok(Some(…))`: the state of each definition. `Ok(None)`: the published API resources lack nothing.
+    /// `Err`: what the published API resources lack.
     seen: Result<Option<Seen>, String>,
     rules_gone: u64,
     at: Instant,

@@ -31,14 +31,14 @@ pub struct Content {
     pub annotations: BTreeMap<String, String>,
     /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
-    /// Whether it is immutable.
+    /// Whether the object is immutable.
     pub immutable: bool,
     /// The values of `data` and `binaryData`, by key. For kinds without `data`: the JSON text of each leaf,
     /// by path ([`crate::paths`]).
     pub values: BTreeMap<String, Value>,
     /// The ClusterRole that a RoleBinding names.
     pub role: Option<Box<str>>,
-    /// Who manages the object, in words; `None` if its metadata names no controller or tool.
+    /// Who manages the object, in words; `None` if the object's metadata names no controller or tool.
     pub keeper: Option<Box<str>>,
 }
 

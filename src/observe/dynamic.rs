@@ -1,6 +1,6 @@
-//! Watches the objects of one kind that is known at run time only. The API server may not serve the kind, so
-//! decisions about other kinds do not wait for it. While its objects are unknown, objects that templates have
-//! made stay as they are.
+//! Watches the objects of one kind that is known only at run time. The API server may not serve the kind, so
+//! decisions about other kinds do not wait for it. While the objects are unknown, objects that templates have
+//! made stay unchanged.
 
 use std::{collections::BTreeSet, pin::pin, sync::PoisonError, time::Duration};
 
@@ -52,7 +52,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send;
     /// The key of the object that has this metadata.
     fn named(&self, meta: &ObjectMeta) -> Changed;
-    /// Reduces an object; `None` if its metadata is not that of an object of the kind.
+    /// Reduces an object; `None` for metadata that is not that of an object of the kind.
     fn reduced(&self, sent: Self::Sent) -> Option<Self::Object>;
     /// The key of a reduced object.
     fn changed(&self, object: &Self::Object) -> Changed;
@@ -112,7 +112,7 @@ pub(crate) async fn watch_kind<K: Kept>(
 /// Waits until `is_so` is true of the world. Looks again when a template changes.
 async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
     loop {
-        // Listens before it looks, so that no notification in between is lost.
+        // Listens before reading, so that no notification in between is lost.
         let told = observer.templates.notified();
         if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
@@ -309,8 +309,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes whether the objects are known. While they are not, objects that templates have made stay as they
-    /// are.
+    /// Notes whether the objects are known. While they are unknown, objects that templates have made stay
+    /// unchanged.
     fn set_read(&self, read: InstancesRead) {
         if self.read() == read {
             return;

@@ -95,7 +95,7 @@ where
     all(Api::namespaced(client.clone(), namespace), &format!("namespace {namespace}"), fields).await
 }
 
-/// Returns the facts of a namespace; `None` if it does not exist.
+/// Returns the facts of a namespace; `None` for a namespace that does not exist.
 ///
 /// # Errors
 /// The API server refused, or did not answer.

@@ -40,7 +40,7 @@ pub struct Listed {
     pub place: Option<Arc<str>>,
 }
 
-/// Accepts keys to be looked at.
+/// Accepts keys to be handled.
 pub trait Requests: Send + Sync {
     /// Queues these keys because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
@@ -82,7 +82,7 @@ impl Observer {
         self.change(&changed, put);
     }
 
-    /// Notes that an object cannot be read. The facts of its last readable version stay.
+    /// Notes that an object cannot be read. The facts of the object's last readable version stay.
     pub(super) fn leave_out(&self, changed: &Changed, left: &Unreadable) {
         let Some(object) = changed.unread_object().filter(|_| left.metadata.name.is_some()) else {
             return tracing::error!(
@@ -205,7 +205,7 @@ impl Observer {
     }
 
     /// Notes that these watches have ended, since nothing needs them. If only their lists were missing, the
-    /// world is complete now, and everything is looked at.
+    /// world is complete now, and everything is planned again.
     pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
@@ -220,7 +220,7 @@ impl Observer {
         }
     }
 
-    /// Whether namespaces are watched one by one because this process may not read all of them.
+    /// Whether namespaces are watched one by one because this process may not read all namespaces.
     pub(super) fn looks_at_some(&self) -> bool {
         self.world.read().unwrap_or_else(PoisonError::into_inner).namespace_scope().is_some()
     }

@@ -88,7 +88,7 @@ impl Objects {
         self.text.len() as u64
     }
 
-    /// Each object as its own JSON, with the kind, which a list omits.
+    /// Each object as JSON of its own, with the kind, which a list omits.
     pub(crate) fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {

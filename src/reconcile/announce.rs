@@ -26,8 +26,8 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// Returns why a workload restarts, and the changes to report on the changed objects. Call it before the
-    /// restart: afterwards the workload is not due any more.
+    /// Returns why a workload restarts, and the changes to report on the changed objects. Call `why` before
+    /// the restart: afterwards the workload is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
         if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
             return (Why::default(), News::new());

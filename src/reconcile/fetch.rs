@@ -117,7 +117,7 @@ impl Fetcher {
         self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
 
-    /// Fetches a fingerprint. Returns whether it is of the version that the watch has reported.
+    /// Fetches a fingerprint. Returns whether the fingerprint is of the version that the watch has reported.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
         let (wanted, key, is_copied) = {
             let world = self.context.world();

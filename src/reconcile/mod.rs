@@ -94,7 +94,7 @@ use crate::{
 /// Maximum time for fetching changed content, so that the changed keys can still be named.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// The parts that handlers work with; the process creates them.
+/// The parts that handlers work with; the process creates the parts.
 pub(crate) struct Handles {
     /// The client that reads, and that refuses to write.
     pub client: Client,
@@ -116,7 +116,7 @@ pub(crate) struct Handles {
     pub reporter: Reporter,
 }
 
-/// Looks at keys: gives each to its handler. Workers share it.
+/// Gives each key to its handler. Workers share the reconciler.
 pub(crate) struct Reconciler {
     context: Context,
     contents: Arc<Contents>,
@@ -359,7 +359,7 @@ impl Reconciler {
             return Again::AsBefore;
         }
         if !self.is_to_look_at(key) {
-            // While a list has failed for long, statuses are looked at, and other keys wait until the world
+            // While a list has failed for long, statuses are handled, and all other keys wait until the world
             // is complete.
             let is_widening = self.context.world().is_widening();
             return if is_widening { Again::After(WIDENING_AGAIN) } else { Again::OnChange };
@@ -413,12 +413,12 @@ impl Reconciler {
         }
     }
 
-    /// Whether a key may be looked at. While knowledge is incomplete, none is, except statuses that report a
-    /// failing list; once the world is complete, everything is looked at. A process that serves one rule
-    /// leaves the other keys to a process that serves everything. Objects out of sight stay as they are; once
-    /// their namespace comes into sight, everything is looked at. Hooks and policies belong to the whole
-    /// cluster, so a process that sees only some namespaces leaves them alone. The key of digests and the
-    /// index are our own: the next leader reads in the index which annotations were granted.
+    /// Whether a key may be handled. While knowledge is incomplete, no key is handled, except statuses that
+    /// report a failing list; once the world is complete, everything is handled. A process that serves one
+    /// rule leaves all other keys to a process that serves everything. Objects in unreadable namespaces stay
+    /// unchanged; once their namespace becomes readable, everything is handled. Hooks and policies belong to
+    /// the whole cluster, so a process that reads only some namespaces leaves them alone. The key of digests
+    /// and the index are our own: the next leader reads in the index which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));

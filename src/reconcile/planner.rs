@@ -59,7 +59,7 @@ impl<P: Plan, T> Plan for (P, T) {
 
 /// Why no plan without lacking facts exists.
 pub(super) enum Unplanned<P> {
-    /// Facts are on their way through a watch.
+    /// A watch will bring the facts soon.
     Soon,
     /// Facts could not be fetched; with the plan that lacks them.
     Failed(P, FetchError),

@@ -25,7 +25,7 @@ use crate::{
 /// Statuses come after changes until one has waited this long.
 const STATUS_WAITS: Duration = Duration::from_secs(1);
 
-/// When a key is looked at again.
+/// When a key is handled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// Only when something changes.
@@ -88,9 +88,9 @@ struct Waiting {
     since: Instant,
 }
 
-/// A key that is being looked at.
+/// A key that is being handled.
 struct Running {
-    /// Where it waited.
+    /// Where the key waited.
     waited: Waiting,
     begun: Instant,
     /// Lane and tenant with which the key waits again, if it was requested meanwhile.
@@ -134,7 +134,7 @@ impl Queue {
         self.lock().open = true;
     }
 
-    /// Accepts no more keys, and forgets waiting and delayed ones: the next leader looks at everything.
+    /// Accepts no more keys, and forgets waiting and delayed keys: the next leader plans everything again.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         let running = std::mem::take(&mut inner.running);
@@ -231,7 +231,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Notes that a key was looked at, and when to look again.
+    /// Notes that a key was handled, and when to handle it again.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(Running { waited, begun, again: asked }) = inner.running.remove(key) else { return };
@@ -259,7 +259,7 @@ impl Queue {
             Again::Refused => Some(REFUSED_AGAIN),
         };
         match (asked, delay) {
-            // A change that came in meanwhile is looked at at once, unless the key has failed.
+            // A change that arrived meanwhile is handled at once, unless the key has failed.
             (Some((lane, tenant)), delay) if !matches!(again, Again::Backoff(_)) || delay.is_none() => {
                 inner.add(key.clone(), lane, tenant);
             }
@@ -277,13 +277,13 @@ impl Queue {
             && self.throttle.pause().is_none()
     }
 
-    /// Whether a key waits its turn or is being looked at; a delayed key does neither.
+    /// Whether a key waits its turn or is being handled; a delayed key does neither.
     pub(crate) fn is_at(&self, key: &Key) -> bool {
         let inner = self.lock();
         inner.waiting.contains_key(key) || inner.running.contains_key(key)
     }
 
-    /// Returns how many keys wait, by lane, and how many are being looked at.
+    /// Returns how many keys wait, by lane, and how many are being handled.
     pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
@@ -414,8 +414,8 @@ impl Inner {
         owed.min().map(|owed| Instant::now() + owed)
     }
 
-    /// Takes the next key, if fewer than `limit` are under way. New namespaces have a few workers in
-    /// addition; while they wait for one, no other key is started.
+    /// Returns the next key, if fewer than `limit` are under way. New namespaces have a few workers in
+    /// addition; while new namespaces wait for a worker, no other key is started.
     fn take(&mut self, limit: usize, budget: &Budget) -> Option<Key> {
         let new = self.running_in(Lane::NewNamespace);
         let bulk = self.running.len() - new;

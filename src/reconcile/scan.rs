@@ -184,8 +184,9 @@ impl Scanner {
         }
     }
 
-    /// Judges one object. An object that cannot be decoded is left out: its readers will report it. Judging
-    /// can take half a second for each policy, so it runs on a thread of its own; it ends by its own budget.
+    /// Judges one object. An object that cannot be decoded is left out: readers of the object will report it.
+    /// Judging can take half a second for each policy, so a judgement runs on a thread of its own; the budget
+    /// ends it.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let context = self.context.clone();
         let work = move || {

@@ -62,7 +62,7 @@ impl Gate {
 
 /// What becomes of an action whose gate is shut.
 enum Shut {
-    /// The handler looks at the slot again.
+    /// The handler plans the slot again.
     Wait(Again),
     /// The memory keeps this outcome, as if the API server had refused the action.
     Refused(Outcome),
@@ -178,7 +178,7 @@ impl SlotHandler {
         let is_news = settle_slot(&mut self.context.world_mut(), slot, action, outcome.of_slot(made), now());
         self.reporter.copy(slot, plan, action, &Told { outcome: &outcome, is_news, deleted }).await;
         match outcome {
-            // The next leader looks at everything.
+            // The next leader plans everything again.
             Outcome::NotLeading => Again::OnChange,
             Outcome::Done | Outcome::NamespaceGone => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))

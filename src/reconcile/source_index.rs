@@ -32,9 +32,9 @@ pub(super) struct SourceIndexHandler {
 }
 
 impl SourceIndexHandler {
-    /// Reads which grants the previous leader has listed, before the index is written anew, and queues
-    /// everything that waits for them. If the index cannot be read, the API server is asked about each grant
-    /// again.
+    /// Reads which grants the previous leader has listed, before the index is written again, and queues
+    /// everything that waits for the grants. If the index cannot be read, the API server is asked about each
+    /// grant again.
     pub(super) async fn recall(&self) {
         if !self.context.world().is_recalling() {
             return;

@@ -57,7 +57,7 @@ pub(super) struct LeafKeeper {
 pub(super) struct Sources<F, C, R, T> {
     /// Finds a CA or a mounted leaf.
     pub(super) find: F,
-    /// Reads the CA bundles of the hooks. Only called while it is unclear whether callers trust the mounted
+    /// Reads the CA bundles of the hooks. Called only while it is unclear whether callers trust the mounted
     /// leaf.
     pub(super) carriers: C,
     /// Counts how often callers have refused the certificate: the callers may already trust only a newer CA.

@@ -29,7 +29,7 @@ use crate::cluster::WriteClient;
 pub(crate) use decide::{LeaseTimings, ObservedLease, State, Step, holder};
 pub(crate) use leadership::{Leader, Leadership};
 
-/// Timeout of the Lease's watch, in seconds. After it, the elector notices a dead connection.
+/// Timeout of the Lease's watch, in seconds. After the timeout, the elector notices a dead connection.
 const WATCH_SECONDS: u32 = 60;
 
 /// The longest wait before a candidate takes a released Lease, in milliseconds. Each candidate waits
@@ -47,8 +47,8 @@ pub(crate) enum LeaseError {
     },
 }
 
-/// A candidate. Dropping it ends the candidacy without releasing the Lease: other candidates wait until it
-/// expires.
+/// A candidate. Dropping a candidate ends the candidacy without releasing the Lease: other candidates wait
+/// until the Lease expires.
 pub(crate) struct Elector {
     api: Api<Lease>,
     name: String,
@@ -166,7 +166,8 @@ impl Elector {
         }
     }
 
-    /// Extends the right. If it had expired, writes were refused in between, so a new term begins.
+    /// Extends the right to lead. If the right had expired, writes were refused in between, so a new term
+    /// begins.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
         // `send_modify` locks the token, so no reader sees the old one after this reads the clock.

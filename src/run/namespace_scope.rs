@@ -28,7 +28,7 @@ pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, r
     });
 }
 
-/// Returns why the API server refuses some of the namespaces; `None` if it refuses none. Namespaces that are
+/// Returns why the API server refuses some of the namespaces; `None` without a refusal. Namespaces that are
 /// not read yet are in the condition `stores`.
 fn hidden(world: &World) -> Option<String> {
     let places = world.namespace_scope()?;

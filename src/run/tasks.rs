@@ -28,7 +28,7 @@ pub(crate) enum TasksError {
     Failed {
         /// Name of the task.
         name: &'static str,
-        /// The error that it returned.
+        /// The error that the task returned.
         source: TaskError,
     },
     /// A task panicked. The panic hook has logged the place.

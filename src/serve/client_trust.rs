@@ -55,7 +55,7 @@ pub enum TrustError {
 )]
 struct Stranger(BTreeSet<String>);
 
-/// The accepted client certificates. Clones share them.
+/// The accepted client certificates. Clones share the certificates.
 #[derive(Clone, Debug)]
 pub struct ClientTrust(Arc<Gate>);
 
@@ -74,7 +74,7 @@ struct Installed {
 }
 
 impl ClientTrust {
-    /// Creates a trust without a bundle, which accepts no client. With a bundle, it accepts clients whose
+    /// Creates a trust without a bundle, which accepts no client. A trust with a bundle accepts clients whose
     /// certificate has one of these names (empty: any) as common name or as DNS, URI or mail SAN.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Limits of a listener. Its router limits bodies and requests in flight.
+/// Limits of a listener. The listener's router limits bodies and requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections. The listener closes any further connection as soon as it has accepted it. The API

@@ -1,4 +1,4 @@
-//! The accept loop: it owns every connection it accepted.
+//! The accept loop, which owns every connection it accepted.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,8 +29,8 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS and HTTP/1.1 until drained. All its tasks end with this future, even if the
-/// caller drops it. Where `callers` need certificates, `tls` must [demand
+/// Serves a router over TLS and HTTP/1.1 until drained. All tasks of the listener end with this future, even
+/// if the caller drops it. Where `callers` need certificates, `tls` must [demand
 /// them](super::ServingCert::server_config).
 pub(crate) async fn serve_https(
     listener: TcpListener,

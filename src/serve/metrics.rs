@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The counters of one listener. Clones share them.
+/// The counters of one listener. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
     /// Open connections, including handshakes.

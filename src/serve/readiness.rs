@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// A check whether a condition holds now. `Err` has the reason why it does not.
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Named conditions that must all hold; not draining is one of them. Clones share them.
+/// Named conditions that must all hold; not draining is one condition. Clones share the conditions.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,

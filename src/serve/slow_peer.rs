@@ -50,7 +50,7 @@ impl Phase {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }
 
-    /// Begins a request if the connection was idle. Returns whether it was.
+    /// Begins a request if the connection was idle. Returns whether the connection was idle.
     fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, RECEIVING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

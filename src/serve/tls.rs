@@ -35,7 +35,7 @@ pub enum InstallError {
     },
 }
 
-/// The certificate that handshakes present. Clones share it.
+/// The certificate that handshakes present. Clones share the certificate.
 #[derive(Clone)]
 pub struct ServingCert {
     slot: Arc<Slot>,

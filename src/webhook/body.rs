@@ -19,7 +19,7 @@ pub(super) struct Received {
     pub(super) bytes: Bytes,
     /// The memory permit of a large body.
     pub(super) room: Option<Room>,
-    /// Why `bytes` has only the beginning; `None` if it has the whole body.
+    /// Why `bytes` has only the beginning; `None` for a whole body.
     pub(super) unread: Option<Unread>,
 }
 

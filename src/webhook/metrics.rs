@@ -31,7 +31,7 @@ pub struct PathLabels {
     pub path: &'static str,
 }
 
-/// The webhook's metrics. Clones share them.
+/// The webhook's metrics. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Answered reviews, by path, operation, kind and verdict.

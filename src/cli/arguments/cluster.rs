@@ -112,8 +112,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Refuses an address without a scheme. kubectl takes it for http, which shows the credentials to everybody
-/// on the way.
+/// Refuses an address without a scheme. kubectl reads such an address as http, which shows the credentials to
+/// everybody on the network path.
 fn address(text: &str) -> Result<http::Uri, String> {
     let uri: http::Uri = text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     match (uri.scheme_str(), uri.authority()) {

@@ -32,7 +32,7 @@ pub(super) struct Input {
 pub(super) struct Item {
     /// The file, as the user named it.
     pub file: String,
-    /// Where its document begins, from 1.
+    /// Where the object's document begins, from 1.
     pub line: u64,
     /// Which document of the file it is, from 1.
     pub document: usize,
@@ -51,7 +51,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// The kind, if policies can cover objects of it.
+    /// The kind, if policies can cover its objects.
     pub(super) fn policed(&self) -> Option<PolicyKind> {
         match self.kind {
             "ConfigMap" => Some(PolicyKind::ConfigMap),

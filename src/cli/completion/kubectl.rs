@@ -26,7 +26,8 @@ const NAMES: u32 = 500;
 const ONLY_THESE: u8 = 4;
 const FILES: u8 = 0;
 
-/// Proposes the last of these words, which follow the program's name; `program` describes its command line.
+/// Proposes the last of these words, which follow the program's name; `program` describes the program's
+/// command line.
 pub(in crate::cli) fn through_kubectl(program: Command, words: Vec<OsString>) -> Exit {
     let proposals = if asks_for_namespace(&words) { namespaces(&words) } else { of_command(program, &words) };
     let directive = if proposals.is_empty() { FILES } else { ONLY_THESE };
@@ -70,7 +71,7 @@ fn namespaces(words: &[OsString]) -> Vec<String> {
     names
 }
 
-/// The cluster that the words so far name; `None` where they cannot be parsed.
+/// The cluster that the words so far name; `None` for words that cannot be parsed.
 fn target(words: &[OsString]) -> Option<Target> {
     let command = ClusterArgs::augment_args(Command::new("copyrator").no_binary_name(true));
     let said: Vec<String> = command

@@ -19,7 +19,7 @@ pub(super) enum Refused {
     Site,
 }
 
-/// A host that requests may name: a name or address, and a port. Without a port, it allows any.
+/// A host that requests may name: a name or address, and a port. A host without a port allows any port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct AllowedHost {
     host: String,

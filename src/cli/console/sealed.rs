@@ -51,8 +51,8 @@ impl Seal {
         Ok(Self { key: LessSafeKey::new(key), random })
     }
 
-    /// Creates a cookie for this token. Each has a random nonce; a key is good for some 4,000,000,000 of
-    /// them, and a process makes few.
+    /// Creates a cookie for this token. Each cookie has a random nonce; a key suffices for some 4,000,000,000
+    /// cookies, and a process makes few.
     ///
     /// # Errors
     /// The token has expired, or is too long.

@@ -43,7 +43,7 @@ pub(super) struct Seat {
     pub surveys: StdMutex<Surveys>,
     /// Permits for open streams of events, one each.
     pub streams: Arc<Semaphore>,
-    /// Cancelled when the console or the seat ends; streams end with it.
+    /// Cancelled when the console or the seat ends; this also ends the seat's streams.
     pub ended: CancellationToken,
 }
 

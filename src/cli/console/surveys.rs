@@ -45,7 +45,7 @@ pub(super) struct CachedSurvey {
     survey: Survey,
     /// When the survey began.
     pub(super) begun: Instant,
-    /// Until when it may answer requests.
+    /// Until when the survey may answer requests.
     until: Instant,
     /// The survey's share of the memory limit, if the survey is kept.
     _room: Option<OwnedSemaphorePermit>,
@@ -59,8 +59,7 @@ impl Deref for CachedSurvey {
     }
 }
 
-/// Surveys by the namespace that the caller's rights are limited to; `None`: everything that Copyrator looks
-/// at.
+/// Surveys by the namespace that the caller's rights are limited to; `None`: everything that Copyrator reads.
 #[derive(Default)]
 pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<CachedSurvey>>);
 

@@ -113,9 +113,9 @@ pub(super) struct OwnedByInstances {
     pub(super) template: NamespacedName,
     /// The name of the CustomResourceDefinition of its instances.
     pub(super) definition: String,
-    /// The number of its instances, according to its status.
+    /// The number of the template's instances, according to its status.
     pub(super) instances: i64,
-    /// How many of its objects are in order, according to its status.
+    /// How many of the template's objects are in order, according to its status.
     pub(super) objects: i64,
 }
 
@@ -129,11 +129,11 @@ pub(super) struct Pair {
 /// A ConfigPolicy that has no effect, and why. (Other checks find problems of the hooks.)
 #[derive(Clone, Debug)]
 pub(super) struct InertPolicy {
-    /// Its name.
+    /// The policy's name.
     pub(super) name: String,
-    /// Whether its `failurePolicy` is `Fail`.
+    /// Whether the policy's `failurePolicy` is `Fail`.
     pub(super) is_strict: bool,
-    /// Why it has no effect.
+    /// Why the policy has no effect.
     pub(super) why: String,
 }
 

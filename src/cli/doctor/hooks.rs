@@ -193,9 +193,9 @@ fn differing(live: &Value, wanted: &Value) -> String {
     if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
 }
 
-/// The configuration without caBundles, which other checks look at, and without the hooks for warnings. Which
-/// of these exist depends on every rule, monitor and workload of the cluster, and no write fails because of
-/// them.
+/// The configuration without caBundles, which other checks examine, and without the hooks for warnings. Which
+/// hooks for warnings exist depends on every rule, monitor and workload of the cluster, and no write fails
+/// because of such a hook.
 fn bare(live: &Value) -> Value {
     let mut bare = live.clone();
     if let Some(hooks) = bare["webhooks"].as_array_mut() {

@@ -57,7 +57,7 @@ where
     }
 }
 
-/// One object, if it exists.
+/// One object, if the object exists.
 pub(super) async fn get<K>(api: Api<K>, namespace: Option<&str>, name: &str) -> Readable<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

@@ -61,8 +61,8 @@ fn accounts(install: &Install<'_>) -> BTreeSet<String> {
     [Role::Reconciler].into_iter().chain(webhook).map(|role| install.account(role)).collect()
 }
 
-/// Asks the API server which of these rights our accounts have. If Copyrator looks at some namespaces only,
-/// it asks in each of them, which needs no cluster-wide right.
+/// Asks the API server which of these rights our accounts have. If Copyrator reads only some namespaces, asks
+/// in each of these namespaces, which needs no cluster-wide right.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<(Right, Readable<bool>)> {
     let rights = rights(install);
     let mut answers = Vec::new();

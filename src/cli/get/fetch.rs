@@ -74,7 +74,7 @@ pub(in crate::cli) struct Listed {
 #[derive(Debug)]
 struct Item {
     object: Value,
-    /// Why it cannot be read.
+    /// Why the object cannot be read.
     unread: Option<String>,
 }
 

@@ -53,7 +53,7 @@ struct Looked {
     in_namespaces: bool,
     /// Whether objects are read whole: custom resources and workloads say what they ask for in their specs.
     whole: bool,
-    /// The tool that it belongs to, if little is lost when it may not be read.
+    /// The tool that the kind belongs to, if little is lost when the kind may not be read.
     optional: Option<Tool>,
 }
 
@@ -196,7 +196,7 @@ pub(super) async fn read(
     Ok(found)
 }
 
-/// Reads the labels of namespaces. Without them a few consents cannot be judged, and are reported.
+/// Reads the labels of namespaces. Without the labels a few consents cannot be judged, and are reported.
 async fn labels(client: &Client, namespace: Option<&str>, found: &mut Read) {
     let resource =
         &ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");

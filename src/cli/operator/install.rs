@@ -48,7 +48,8 @@ impl<'f> Install<'f> {
         Self { namespace, deployments, granted: GrantedKinds::default() }
     }
 
-    /// The same, where kinds that are known at run time only have their places among these.
+    /// This install, in which kinds that are known only at run time have their places among the `granted`
+    /// kinds.
     pub(crate) fn with_kinds(self, granted: &GrantedKinds) -> Self {
         Self { granted: granted.clone(), ..self }
     }
@@ -102,7 +103,7 @@ impl<'f> Install<'f> {
         value.replace("$(POD_NAMESPACE)", self.namespace)
     }
 
-    /// The only namespaces that Copyrator looks at; empty: all.
+    /// The only namespaces that Copyrator reads; empty: all.
     pub(crate) fn namespaces(&self) -> BTreeSet<String> {
         let said = self.reconciling().map(|it| all_told(it, "namespaces")).unwrap_or_default();
         let names = said.iter().flat_map(|names| names.split(',')).map(str::trim);
@@ -146,7 +147,7 @@ impl<'f> Install<'f> {
         self.reconciling().is_some_and(is_elsewhere)
     }
 
-    /// Whether Copyrator looks at some namespaces only.
+    /// Whether Copyrator reads only some namespaces.
     pub(crate) fn is_namespaced(&self) -> bool {
         !self.namespaces().is_empty()
     }

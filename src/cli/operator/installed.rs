@@ -62,7 +62,7 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// The same without custom resources and templates, as a Copyrator has them that looks at some namespaces only.
+    /// These kinds without custom resources and templates, for a Copyrator that reads only some namespaces.
     pub(super) fn of_rules_in_some_namespaces(mut self) -> Self {
         self.copied.retain(|kind| kind.is_copied() && !matches!(kind, Kind::Granted(_)));
         Self { templates: BTreeSet::new(), ..self }
@@ -137,7 +137,7 @@ impl Installed {
         }
     }
 
-    /// The same, where the Deployment says what the command line does not.
+    /// These settings, completed by the Deployment's where the command line has no value.
     pub(super) fn with(&self, install: &Install<'_>) -> Self {
         Self { settings: self.settings.clone().or(install.settings()), ..self.clone() }
     }

@@ -87,7 +87,7 @@ impl ReadScope {
         Ok(Self::said(&installed.namespaces, told.ok()))
     }
 
-    /// The same, but only the given namespace if the caller may not list namespaces and rules everywhere.
+    /// This scope, or only the given namespace if the caller may not list namespaces and rules everywhere.
     ///
     /// # Errors
     /// The API server did not say what the caller may do.

@@ -38,7 +38,7 @@ pub(super) async fn read(
     let (monitors, no_monitors) =
         list::<ConfigMonitor, ConfigMonitorStatus>(client, read_scope, &scopes, labels).await?;
     rows.extend(monitors.into_iter().map(of_monitor));
-    // If Copyrator looks at some namespaces only, no policy is in force.
+    // If Copyrator reads only some namespaces, no policy is in force.
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =

@@ -87,7 +87,7 @@ impl ObjectRow {
         &self.namespace
     }
 
-    /// Whether it is a source whose annotations declare a rule.
+    /// Whether the row is of a source whose annotations declare a rule.
     pub(in crate::cli) fn is_annotated(&self) -> bool {
         self.rule.as_ref().is_some_and(|rule| rule.annotated().is_some())
     }
@@ -203,7 +203,8 @@ pub(in crate::cli) fn of_annotations(
     wanted.filter_map(row).collect()
 }
 
-/// The rows of workloads without a monitor, for machines. People find them in the table of workloads.
+/// The rows of workloads without a monitor, for machines. People find these workloads in the table of
+/// workloads.
 pub(in crate::cli) fn of_workloads(workloads: &[RestartOutlook]) -> Vec<ObjectRow> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
     let row = |row: &RestartOutlook| ObjectRow {

@@ -41,7 +41,7 @@ pub(in crate::cli) struct Rows {
     pub notes: Vec<String>,
     /// Why copies and workloads could not be read one by one; a further try may succeed.
     unseen: Option<String>,
-    /// Whether the caller may not read a namespace that Copyrator looks at.
+    /// Whether the caller may not read a namespace that Copyrator reads.
     is_partial: bool,
 }
 

@@ -180,8 +180,8 @@ async fn granted_facts(
     Ok(found.and_then(|found| Declared::new(kind, &found.metadata)).map(|declared| declared.facts().clone()))
 }
 
-/// Reads one object. If it has changed since it was listed, its metadata is read, too, for the plan of the
-/// next round.
+/// Reads one object. If the object has changed since it was listed, its metadata is read, too, for the plan
+/// of the next round.
 async fn fetch_content(
     client: &Client,
     contents: &Contents,

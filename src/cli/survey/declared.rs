@@ -62,7 +62,7 @@ impl OurKind {
         }
     }
 
-    /// A spec as the API server would store it, with defaults; `None` where it cannot be decoded.
+    /// A spec as the API server would store it, with defaults; `None` for a spec that cannot be decoded.
     fn spec(self, written: &Value) -> Option<Value> {
         fn stored<S: DeserializeOwned + Serialize>(written: &Value) -> Option<Value> {
             serde_json::to_value(serde_json::from_value::<S>(written.clone()).ok()?).ok()
@@ -86,7 +86,7 @@ pub(in crate::cli) struct FromFile {
     pub course: Course,
     /// `FILE:LINE` of the document.
     pub place: String,
-    /// The warnings for its author.
+    /// The warnings for the author of the object.
     pub warnings: Vec<String>,
     object: Value,
 }
@@ -222,7 +222,7 @@ pub(super) async fn take_in(
             Declined { kind, name, place, reason, message }
         };
         match judged {
-            // Without a webhook (Copyrator looks at some namespaces only) the API server prints no warnings.
+            // Without a webhook (Copyrator reads only some namespaces) the API server prints no warnings.
             Ok(warnings) => file.warnings = if has_webhook { warnings } else { Vec::new() },
             Err((reason, message)) => {
                 declined.push(decline(file, reason, message));

@@ -42,7 +42,7 @@ use crate::{
 
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
-/// A hint for a command that does not know whether Copyrator looks at all namespaces.
+/// A hint for a command that does not know whether Copyrator reads all namespaces.
 const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
                         with --namespaces";
 
@@ -56,13 +56,13 @@ pub(super) struct Hidden {
     pub kinds: BTreeSet<Kind>,
     /// Whether the caller may not list workloads or monitors.
     pub workloads: bool,
-    /// Whether the caller may not read a namespace that Copyrator looks at.
+    /// Whether the caller may not read a namespace that Copyrator reads.
     pub places: bool,
-    /// Notes on them, with the missing rights.
+    /// Notes on the unreadable lists, with the missing rights.
     pub notes: Vec<String>,
 }
 
-/// Reads everything that Copyrator looks at.
+/// Reads everything that Copyrator reads.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
@@ -458,7 +458,7 @@ pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<Decoded<W>>, now: 
     }
 }
 
-/// Adds a list to the world, unless it was refused. Returns whether it was.
+/// Adds a list to the world, unless the list was refused. Returns whether it was refused.
 fn put_unless_refused<W: Watched>(
     world: &mut World,
     listed: Result<Vec<Decoded<W>>, ListError>,
@@ -473,7 +473,7 @@ fn put_unless_refused<W: Watched>(
 }
 
 /// Returns a message on the rights that the caller lacks, and who can grant them. Each right has its
-/// namespace; an empty one means all.
+/// namespace; an empty namespace means all.
 pub(super) fn lacks<'n>(
     caller: &Subject,
     rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,

@@ -119,7 +119,7 @@ pub(super) async fn survey(
     world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
-    // If Copyrator looks at some namespaces only, it copies no custom resource.
+    // If Copyrator reads only some namespaces, no custom resource is copied.
     if told.is_none() && read_scope.namespaces().is_none() {
         notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
     }
@@ -232,7 +232,7 @@ impl Restarting<'_> {
         Ok((before, believed))
     }
 
-    /// Plans restarts as they are once files and copies are written.
+    /// Plans restarts for the world in which files and copies are written.
     async fn after<'p>(
         &mut self,
         client: &Client,

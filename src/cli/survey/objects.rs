@@ -66,7 +66,7 @@ pub(in crate::cli) fn objects_in(
     (objects, others)
 }
 
-/// Applies the files to the world, as the user `caller`. Returns them with their resulting content.
+/// Applies the files to the world, as the user `caller`. Returns the files with their resulting content.
 pub(super) async fn apply(
     client: &Client,
     world: &mut World,

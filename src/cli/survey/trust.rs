@@ -116,7 +116,7 @@ pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, Slo
 /// The records of workloads, for a caller who may not read the key.
 #[derive(Debug, Default)]
 pub(super) struct Believed {
-    /// The records as they were, by workload or monitor.
+    /// The original records, by workload or monitor.
     pub originals: BTreeMap<Restartable, String>,
     /// The workloads and monitors whose record cannot be trusted, and why.
     pub doubtful: BTreeMap<Restartable, (RestartReason, String)>,

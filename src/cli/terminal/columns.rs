@@ -16,7 +16,7 @@ pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     aligned_all(lines)
 }
 
-/// The same for lines of any length; all must have as many cells as the first.
+/// Aligns lines of any length, as the function above; all lines must have as many cells as the first.
 pub(crate) fn aligned_all<L: AsRef<[String]>>(lines: &[L]) -> Vec<String> {
     let columns = lines.first().map_or(0, |line| line.as_ref().len());
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! Builds trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
+//! Builds trees: source, copies, workloads. This pure module reads plans and facts, and decides nothing.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -302,7 +302,8 @@ fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&CopyRow) -> bool) -> Forest {
     forest
 }
 
-/// The tree of one object, or of its source if it is a copy; `None` where it does not exist.
+/// The tree of one object, or of its source if the object is a copy; `None` for an object that does not
+/// exist.
 pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     let itself = Origin::Object(object.clone());
     let is_source = |outlook: &CopyRow| origin_of(seen.world, outlook).as_ref() == Some(&itself);

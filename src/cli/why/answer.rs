@@ -1,4 +1,4 @@
-//! Why an object exists, and what depends on it, from plans and facts. Pure: it decides nothing.
+//! Why an object exists, and what depends on it, from plans and facts. This pure module decides nothing.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -6,19 +6,19 @@
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
-    /// A rendering that reads pods. Few of them run at once, since the pods that they read are in memory
-    /// together.
+    /// A rendering that reads pods. Few such renderings run at once, since the pods that they read are in
+    /// memory together.
     Pods,
     /// A rendering whose tenant has used up its budget for expressions. The tenant's line waits until the
     /// budget has refilled.
     OverBudget,
-    /// A change, looked at before the sweep.
+    /// A change, handled before the sweep.
     Change,
     /// A regular look at everything, after all changes.
     Sweep,
-    /// The status of a rule or monitor, in whatever lane it was requested. Planning it looks at all copies or
-    /// workloads, and takes a processor for that. Statuses run one after the other, so that no other key
-    /// waits for them.
+    /// The status of a rule or monitor, in whatever lane it was requested. Planning a status examines all
+    /// copies or workloads, and occupies a processor for that long. Statuses run one after the other, so that
+    /// no other key waits for them.
     Status,
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Lines {
     lines: BTreeMap<Tenant, Line>,
     /// Tenants in the order of their turns: by cost, and at equal cost by the number of their first key.
     turns: BTreeSet<(Duration, u64, Tenant)>,
-    /// Cost of the tenant with the last turn. A tenant that enters anew begins with this cost: it comes
-    /// before all tenants that had a turn since, and gains nothing from its absence.
+    /// Cost of the tenant with the last turn. A tenant that enters again begins with this cost: such a tenant
+    /// comes before all tenants that had a turn since, and gains nothing from its absence.
     begun: Duration,
 }
 

@@ -52,7 +52,7 @@ impl Existing {
         there
     }
 
-    /// Reads these objects by name and UID, and the requested pods of the workloads among them. Returns the
+    /// Reads these objects by name and UID, and the requested pods of workloads in the list. Returns the
     /// errors of failed reads.
     pub(super) async fn read(
         &mut self,

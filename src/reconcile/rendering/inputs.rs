@@ -24,7 +24,7 @@ pub(super) struct Inputs {
     pub(super) compiled: Arc<CompiledTemplate>,
     namespace: Arc<str>,
     pub(super) facts: NamespaceFacts,
-    /// The object that the template is rendered for; `None` if it is rendered for a namespace.
+    /// The object that the template is rendered for; `None` for a template that is rendered for a namespace.
     pub(super) object: Option<InstanceFacts>,
     /// The kinds of the template's objects, in their order.
     kinds: Vec<Kind>,

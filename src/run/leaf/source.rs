@@ -37,7 +37,7 @@ pub(in crate::run) enum Carriers {
 pub(in crate::run) struct Carrier {
     /// Name of the hook.
     pub(super) hook: String,
-    /// The certificates in its `caBundle`.
+    /// The certificates in the hook's `caBundle`.
     pub(super) bundle: Vec<Certificate>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Trust {
     writes_hooks: bool,
     /// The bundles by which callers trust the leaf in use, each once; empty before a leaf exists.
     settled: Vec<Vec<Certificate>>,
-    /// When the first look at the hooks was; `None` before it.
+    /// When the first look at the hooks was; `None` before the first look.
     first_look: Option<SystemTime>,
     /// The leaf whose CA all hooks carried at the last look.
     carried: Option<Certificate>,
@@ -94,7 +94,7 @@ impl Trust {
             ));
         }
         // At the first look the hooks have probably had the CA for long. Later, the reconciler may have
-        // written it a moment ago, and an API server needs a moment to hear of that.
+        // written the CA a moment ago, and an API server needs a moment to notice.
         let leaf = mounted.chain.first();
         if is_first || was_carried.as_ref() == leaf {
             let mut bundles: Vec<_> = hooks.iter().map(|hook| hook.bundle.clone()).collect();

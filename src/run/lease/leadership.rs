@@ -45,8 +45,8 @@ impl Leader {
         (sender, Self(receiver))
     }
 
-    /// Returns the token if it is valid now. Check it immediately before every write; a write must not take
-    /// longer than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
+    /// Returns the token if it is valid now. Check the token immediately before every write; a write must not
+    /// last longer than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
     ///
     /// # Errors
     /// [`NotLeader`].

@@ -44,8 +44,8 @@ impl DerefMut for Budget {
 }
 
 impl Budget {
-    /// Returns a budget of a millisecond, for judging while other requests wait. If it does not suffice, the
-    /// caller discards the results.
+    /// Returns a budget of a millisecond, for judging while other requests wait. If this budget does not
+    /// suffice, the caller discards the results.
     pub(super) fn brief() -> Self {
         Self { left: copyrator_cel::Budget::new(BRIEF_TIME, BRIEF_MEMORY), is_brief: true }
     }

@@ -23,11 +23,11 @@ pub struct Candidate<'a> {
     pub labels: Option<BTreeMap<String, String>>,
     /// The object's annotations; `None` if `metadata.annotations` is absent or null.
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Whether it is marked for deletion.
+    /// Whether the object is marked for deletion.
     pub deleting: bool,
     /// The `type` of a Secret.
     pub type_: Option<Cow<'a, str>>,
-    /// Whether it is immutable.
+    /// Whether the object is immutable.
     pub immutable: bool,
     pub(super) data: BTreeMap<Cow<'a, str>, Cow<'a, [u8]>>,
     pub(super) raw: &'a str,
@@ -203,7 +203,7 @@ impl<'a> Candidate<'a> {
         self.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Returns the marks of a copy, if the object has all of them; the caller verifies them.
+    /// Returns the marks of a copy, if the object has all marks; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
         let place = (self.kind.content()?, &*self.namespace, &*self.name);
         CopyMarks::read(place, |key| self.annotation(key).map(Into::into))
@@ -228,7 +228,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The keys of its data.
+    /// The keys of the object's data.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.data.keys().map(|key| &**key)
     }

@@ -88,7 +88,7 @@ const OF_A_CONTAINER: [&str; 22] = [
 /// The fields of a volume that expressions may set. All other fields can reach Secrets, the host or other
 /// volumes.
 const OF_A_VOLUME: [&str; 4] = ["name", "emptyDir", "configMap", "downwardAPI"];
-/// A field of a volume that must stand in the template's text; the claim's name may come from an expression.
+/// A field of a volume that the template's text must contain; the claim's name may come from an expression.
 const CLAIM: &str = "persistentVolumeClaim";
 /// The fields of metadata that expressions may set.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];

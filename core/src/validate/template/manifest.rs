@@ -16,7 +16,7 @@ const TOKENS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kub
 /// The fields of metadata that a template sets.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// Returns the problem of an apiVersion; `None` if it is valid.
+/// Returns the problem of an apiVersion; `None` for a valid one.
 pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     let mut parts = api_version.split('/').rev();
     let is_word = |word: &str| {
@@ -34,7 +34,7 @@ pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the problem of a kind; `None` if it is valid.
+/// Returns the problem of a kind; `None` for a valid kind.
 pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     match kind {
         "" => Some("is missing, as in Deployment"),
@@ -46,7 +46,7 @@ pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Reports the problems of an object's manifest before it is rendered; `at` is its path.
+/// Reports the problems of an object's manifest before rendering; `at` is the manifest's path.
 pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut Vec<Problem>) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));

@@ -33,7 +33,7 @@ pub struct CompiledObject {
 }
 
 impl CompiledObject {
-    /// Compiles one object. Problems name its path in the spec, `at`, and the path of its manifest,
+    /// Compiles one object. Problems name the object's path in the spec, `at`, and the path of its manifest,
     /// `manifest_at`. `for_objects` is whether the template is rendered for objects.
     pub(super) fn compile(
         (at, manifest_at): (&str, &str),

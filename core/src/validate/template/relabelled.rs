@@ -30,7 +30,8 @@ const MOST_EVALUATED: usize = 64;
 #[derive(Default)]
 pub struct LabelChange {
     changed: BTreeSet<String>,
-    /// The Namespace before and after; `None` where it has too many labels for expressions to be evaluated.
+    /// The Namespace before and after; `None` for a Namespace with too many labels for expressions to be
+    /// evaluated.
     namespaces: Option<[Value; 2]>,
     /// How many objects of templates may still be evaluated.
     evaluations: usize,
@@ -89,8 +90,8 @@ impl CompiledTemplate {
         object.deciding().any(|formula| reads_label(formula, |_| true)) && !object.deciding().any(reads_pods)
     }
 
-    /// Returns the ids of the objects that the object with this id reads. If one of them is excluded, this
-    /// object is excluded, too.
+    /// Returns the ids of the objects that the object with this id reads. If one of the read objects is
+    /// excluded, this object is excluded, too.
     pub fn read_by(&self, id: &str) -> impl Iterator<Item = &str> {
         let reader = self.objects.iter().find(|object| object.id == id);
         let formulas: Vec<&Formula> = reader.into_iter().flat_map(CompiledObject::formulas).collect();

@@ -29,9 +29,9 @@ const A_VALUE: usize = 8;
 pub struct Instance<'i> {
     /// The namespace, as an object.
     pub namespace: Option<&'i Value>,
-    /// The object that the template is rendered for; `None` if it is rendered for namespaces.
+    /// The object that the template is rendered for; `None` for a template that is rendered for namespaces.
     pub object: Option<&'i Value>,
-    /// The rendered objects that exist, by id. A foreign object of the same name is not among them.
+    /// The rendered objects that exist, by id. A foreign object of the same name is left out.
     pub existing: BTreeMap<&'i str, &'i Value>,
     /// The pods of existing workloads, by the id of the workload.
     pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
@@ -61,15 +61,15 @@ pub enum Rendering {
     Object(Rendered),
     /// The template does not want the object: its `includeWhen` is false, or it reads an excluded object.
     Excluded,
-    /// The object reads these ids, which do not exist yet or lack a status field that it reads. Until they
-    /// have it, Copyrator does not change the object.
+    /// The object reads these ids, which do not exist yet or lack a status field that the object reads. Until
+    /// the ids have the field, Copyrator does not change the object.
     WaitingFor(BTreeSet<String>),
 }
 
 /// A rendered object, ready to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// `metadata.name`, with its expressions evaluated.
+    /// `metadata.name`, with the expressions in the name evaluated.
     pub name: String,
     /// The rendered manifest, with apiVersion and kind, but without a namespace.
     pub body: Value,
@@ -228,7 +228,7 @@ enum DependencyState {
     Excluded,
     /// The expressions read these ids, which do not exist yet or lack a status field.
     WaitingFor(BTreeSet<String>),
-    /// The expressions read an unreadable object; the text names it and the reason.
+    /// The expressions read an unreadable object; the text names that object and the reason.
     Unread(String),
 }
 

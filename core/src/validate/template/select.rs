@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl CompiledTemplate {
-    /// Returns the kind of the objects that the template is rendered for; `None` if it is rendered for
-    /// namespaces.
+    /// Returns the kind of the objects that the template is rendered for; `None` for a template that is
+    /// rendered for namespaces.
     pub fn instance_kind(&self) -> Option<&InstanceKind> {
         match &self.instances {
             Instances::Namespaces { .. } => None,

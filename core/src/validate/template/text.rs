@@ -1,4 +1,4 @@
-//! Splits a text of a template into literal parts and expressions, which stand in `${…}`.
+//! Splits a text of a template into literal parts and expressions, written as `${…}`.
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]

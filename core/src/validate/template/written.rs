@@ -29,7 +29,7 @@ impl CompiledObject {
 
 impl CompiledTemplate {
     /// Returns the paths that expressions read of the object that the template is rendered for, such as
-    /// `object.spec.size`; none if it is rendered for namespaces.
+    /// `object.spec.size`; none for a template that is rendered for namespaces.
     pub fn object_paths(&self) -> Vec<String> {
         let path = |steps: &Vec<String>| steps.iter().fold("object".to_owned(), |at, step| below(&at, step));
         self.reads_object.iter().map(path).collect()

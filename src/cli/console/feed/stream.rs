@@ -31,7 +31,7 @@ use crate::cli::console::{
 
 /// How long a stream lasts. Clients reconnect afterwards, so that withdrawn rights take effect.
 const LIFE: Duration = Duration::from_secs(300);
-/// The timeout of its watches: a little less than [`LIFE`], so that the API server ends them.
+/// The timeout of the stream's watches: a little less than [`LIFE`], so that the API server ends the watches.
 const WATCH: u32 = 290;
 /// How long a browser waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(2);
@@ -118,7 +118,7 @@ impl Feed {
                 () = tokio::time::sleep_until(self.until) => return None,
                 brought = self.watches.next() => brought?,
             };
-            // Without this watch, its events would be missing: end the stream, and the client reconnects.
+            // Without this watch, some events would be missing: end the stream, and the client reconnects.
             let (index, Some(brought)) = brought else { return None };
             let sent = match brought {
                 Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
@@ -143,7 +143,7 @@ impl Feed {
         None
     }
 
-    /// Ends the stream. Returns its last event: a reset if the resourceVersion is too old, a problem
+    /// Ends the stream. Returns the stream's last event: a reset if the resourceVersion is too old, a problem
     /// otherwise.
     fn end(&mut self, error: kube::Error) -> Sent {
         self.is_over = true;

@@ -26,7 +26,7 @@ pub(super) struct Frame {
     site: Site,
     who: Option<WhoAmI>,
     cluster: String,
-    /// The namespaces in the address, separated by commas. Every link keeps them.
+    /// The namespaces in the address, separated by commas. Every link keeps the namespaces.
     namespaces: String,
     /// The namespaces that the view is about, separated by commas.
     scope: String,

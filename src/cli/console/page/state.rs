@@ -9,7 +9,7 @@ use crate::{
     plan::restart::{Concern, RestartState},
 };
 
-/// A shape with its colour, as `style.css` has it.
+/// A shape with its colour, as `style.css` defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A filled circle: in order.
@@ -18,11 +18,11 @@ pub(super) enum Shape {
     UnderWay,
     /// An open circle: the object does not exist yet.
     Open,
-    /// A diamond: it leaves.
+    /// A diamond: the object is being removed.
     Leaving,
     /// A dashed circle: not known.
     Unknown,
-    /// Two bars: it waits.
+    /// Two bars: the object waits.
     Waiting,
     /// A square: something is in the way.
     Blocked,

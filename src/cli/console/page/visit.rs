@@ -51,8 +51,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
     }
 }
 
-/// The seconds of `Prefer: wait=10` (RFC 7240). Programs set it to get a whole page with its status code.
-/// [`Stay`] limits the wait.
+/// The seconds of `Prefer: wait=10` (RFC 7240). Programs set this header to get a whole page with its status
+/// code. [`Stay`] limits the wait.
 fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = said.flat_map(|value| value.split(','));

@@ -31,7 +31,7 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Parses the certificate; `None` if it is no X.509 certificate, or has trailing bytes.
+    /// Parses the certificate; `None` for text that is no X.509 certificate, or has trailing bytes.
     fn parsed(&self) -> Option<X509Certificate<'_>> {
         X509Certificate::from_der(&self.der)
             .ok()

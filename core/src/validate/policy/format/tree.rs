@@ -1,5 +1,5 @@
-//! A document in memory, for validation against a schema. This module builds it by hand, since `serde_json`
-//! treats one certain key as JSON within JSON, and drops the first of two equal keys.
+//! A document in memory, for validation against a schema. This module builds the document by hand, since
+//! `serde_json` treats one certain key as JSON within JSON, and drops the first of two equal keys.
 
 use std::{borrow::Cow, cell::Cell, fmt};
 
@@ -17,7 +17,7 @@ const ENTRY: usize = 80;
 /// The message for a duplicate key, which the parser's error contains.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
-/// The remaining memory for the documents of one value; `None` once it is exceeded.
+/// The remaining memory for the documents of one value; `None` once the memory is exceeded.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -27,7 +27,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Deducts some bytes; `false` if they exceed the remaining memory.
+    /// Deducts some bytes; `false` if the bytes exceed the remaining memory.
     pub(super) fn take(&self, bytes: usize) -> bool {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(bytes)));
         !self.is_exhausted()
