@@ -81,10 +81,11 @@ pub const COPY_TO: &str = "copyrator.dev/copy-to";
 pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
 /// Annotation of a ConfigMap or Secret: the labels of the pods that are deleted when its content changes.
 pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
-/// The annotations by which an object asks for copies or restarts, with the rights of their author.
+/// The annotations by which an object declares copies or restarts, with the rights of the annotations'
+/// author.
 pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
-/// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that guard the
-/// author annotations select objects by this label, so writes of other objects cost nothing.
+/// Label of a ConfigMap or Secret without which its annotations of [`ASKING`] have no effect. The policies
+/// that guard the author annotations select objects by this label, so writes of other objects cost nothing.
 pub const DECLARES: &str = "copyrator.dev/declares";
 /// The only value of [`DECLARES`] that has an effect.
 pub const DECLARES_VALUE: &str = "true";
@@ -106,7 +107,7 @@ pub const BRAKE: &str = "copyrator.dev/brake";
 pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 /// Label of a namespace: with the value `refuse`, Copyrator makes no copies in the namespace.
 pub const COPIES: &str = "copyrator.dev/copies";
-/// Annotation of our own kinds, and of objects that ask for copies or restarts: the user who wrote the spec.
+/// Annotation of our own kinds, and of objects that declare copies or restarts: the user who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
 /// Annotation of our own kinds: the groups of the user who wrote the spec, as a JSON list.
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
@@ -195,7 +196,7 @@ pub struct SharedMarks {
     pub source_uid: String,
     /// Digest of everything that we wrote.
     pub digest: String,
-    /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
+    /// What happens when the copy is orphaned; `None` for an annotation that cannot be read.
     pub on_removal: Option<OnRemoval>,
     /// Whether `on_removal` holds for this object only: its template sets a `deletionPolicy` for it, or it
     /// holds data.
@@ -232,9 +233,9 @@ impl CopyMarks {
     }
 
     /// Reads the marks of the object of this kind, namespace and name. `None` if rule, source or proof are
-    /// missing, or if [`OBJECT`] names another object: then this object is not ours. The next write restores
-    /// every other mark that was lost or changed by hand. Until then, an orphaned copy stays if its
-    /// [`ON_REMOVAL`] cannot be read.
+    /// missing, or if [`OBJECT`] names a different object: such an object is not ours. The next write
+    /// restores every other mark that was lost or changed by hand. Until the next write, an orphaned copy
+    /// stays if its [`ON_REMOVAL`] cannot be read.
     pub fn read(
         (kind, namespace, name): (Kind, &str, &str),
         annotation: impl Fn(&str) -> Option<String>,
@@ -333,7 +334,7 @@ pub fn in_clear(kind: Kind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.resource().qualified())
 }
 
-/// Whether these labels make an object's annotations of [`ASKING`] count.
+/// Whether these labels give an object's annotations of [`ASKING`] an effect.
 pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
     label(DECLARES) == Some(DECLARES_VALUE)
 }

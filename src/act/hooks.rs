@@ -186,7 +186,7 @@ impl HookWriter {
         let owner = self.owner().await?;
         let mut live = live_hooks(&self.client).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
-            // Existing hooks only count if a webhook answers them.
+            // Existing hooks are usable only if a webhook answers them.
             if live.validating.as_ref().is_some_and(has_canary) {
                 self.canary(now).await?;
             }

@@ -142,8 +142,8 @@ impl Reporter {
             self.event(type_, reason, note.clone(), &about, None).await;
         }
         if let Some(rule) = rule {
-            // The copy is the Event's second object: otherwise the recorder would count the refusals of a
-            // hundred namespaces as one.
+            // The copy is the Event's second object: without it, the recorder would merge the refusals of a
+            // hundred namespaces into one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
     }

@@ -26,7 +26,7 @@ use crate::{
 pub(crate) struct Why {
     /// The objects that have changed.
     pub causes: Vec<Cause>,
-    /// The monitors or annotations that ask for the restart, in words: `ConfigMonitor web`.
+    /// The monitors or annotations that declare the restart, in words: `ConfigMonitor web`.
     pub asked_by: Vec<String>,
     /// How long ago content last changed, in seconds.
     pub lag: Option<f64>,
@@ -138,7 +138,7 @@ impl Reporter {
     }
 
     /// Publishes an Event with a hash of the note in its action. If only the note differs, the recorder would
-    /// count the Event as a repetition and keep the first note.
+    /// treat the Event as a repetition and keep the first note.
     pub(super) async fn event_of(
         &self,
         type_: EventType,

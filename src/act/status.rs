@@ -53,7 +53,7 @@ where
 }
 
 /// Records the content that the selected pods run with, on the version of the monitor that the record was
-/// planned for. On an older version, a change of content would count as the first content that we see.
+/// planned for. On an older version, a change of content would look like the first content that we see.
 pub(crate) async fn record_pods(
     writer: &Writer,
     monitor: &NamespacedName,

@@ -100,7 +100,7 @@ pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
     }
 }
 
-/// Returns how much of a quota's resource an object takes; `None` if this is more than a count.
+/// Returns how much of a quota's resource an object uses; `None` for a resource that is not a simple count.
 fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     let of_kind = kind.resource().qualified();
     if resource.strip_prefix("count/").unwrap_or(resource) == of_kind {

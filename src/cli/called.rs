@@ -7,9 +7,9 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, completion::through_kubectl, terminal::Exit};
 
-/// What kubectl runs for `kubectl copyrator`.
+/// The program that kubectl runs for `kubectl copyrator`.
 const PLUGIN: &str = "kubectl-copyrator";
-/// What kubectl runs to complete a word of `kubectl copyrator`.
+/// The program that kubectl runs to complete a word of `kubectl copyrator`.
 const COMPLETER: &str = "kubectl_complete-copyrator";
 
 /// Runs the command line, whose first word is the name of the program. Wrong arguments end the process with

@@ -44,7 +44,7 @@ pub struct Content {
 
 /// The value of one key.
 pub struct Value {
-    /// The value itself, decoded where it was base64.
+    /// The value itself, decoded if it was base64.
     pub bytes: Vec<u8>,
     /// Whether the value is in `binaryData`, or would have to be in `binaryData` of a ConfigMap.
     pub binary: bool,

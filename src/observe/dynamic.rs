@@ -301,7 +301,7 @@ impl<K: Kept> Intake<K> {
     }
 
     /// Notes that the objects cannot be read. After the first failure, the known objects may be out of date;
-    /// if the next list fails, too, they count as unknown.
+    /// if the next list fails, too, the objects are treated as unknown.
     fn fail(&self, why: String) {
         match self.is_listed() {
             true => self.doubt(),

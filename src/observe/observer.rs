@@ -1,4 +1,4 @@
-//! The target of all watches: the world, and the queue of keys to look at again.
+//! The target of all watches: the world, and the queue of keys to handle again.
 
 use std::{
     collections::BTreeSet,
@@ -17,12 +17,12 @@ use crate::{
     plan::{Changed, Key, affected, needed, needed_by},
 };
 
-/// The target of all watches: the world, and the queue of keys to look at again.
+/// The target of all watches: the world, and the queue of keys to handle again.
 #[derive(Clone)]
 pub struct Observer {
     /// The world that watches write.
     pub world: Arc<RwLock<World>>,
-    /// The queue of keys to look at.
+    /// The queue of keys to handle.
     pub requests: Arc<dyn Requests>,
     /// Counts events, including errors.
     pub events: Counter,

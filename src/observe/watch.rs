@@ -198,7 +198,7 @@ fn refusal(error: &watcher::Error) -> Option<&str> {
     }
 }
 
-/// Takes in the events of one watch, one after the other, without waiting for anything.
+/// Processes the events of one watch, one after the other, without waiting for anything.
 pub struct Intake<W> {
     observer: Observer,
     /// The only namespace of this watch, where namespaces are watched one by one.
@@ -273,7 +273,7 @@ impl<W: Watched> Intake<W> {
             world.end_doubt(W::STORE, None);
             world.unlisted().all(|store| store != W::STORE)
         };
-        // Completing a list makes the planner look at everything.
+        // Completing a list makes the planner plan everything again.
         if !is_listed || !known.is_empty() {
             self.observer.complete::<W>(None, known, None);
         }

@@ -166,9 +166,9 @@ impl AnnotatedHandler {
     }
 }
 
-/// Returns the proof to write, if the declaration was granted and the object does not bear this proof yet.
+/// Returns the proof to write, if the declaration was granted and the object does not have this proof yet.
 /// Callers make sure that the index lists the grant: an unlisted proof proves nothing. A proof of an earlier
-/// annotation does not count for the present one.
+/// annotation is not valid for the present annotation.
 fn grant(
     world: &World,
     object: &ObjectKey,

@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Asker {
     pub(super) context: Context,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    /// ServiceAccounts of other namespaces whose own rights count.
+    /// Trusted ServiceAccounts of other namespaces, which may write objects with their own rights.
     pub(super) trusted_writers: TrustedWriters,
     /// The budgets to which refused questions are charged, by the namespace of the rule or monitor.
     pub(super) refusals: Budget,
@@ -46,10 +46,10 @@ pub(super) enum Asked {
 }
 
 impl Asker {
-    /// Asks whether the rule's identity may do what it declares, unless that is known.
+    /// Asks whether the rule's identity may do what it declares, unless the answer is known.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(super) async fn rule(&self, rule: &NamespacedName) -> Result<Asked, AskError> {
         let (inquiry, asked) = {
             let world = &mut *self.context.world_mut();
@@ -80,10 +80,10 @@ impl Asker {
         Ok(Asked::Settled)
     }
 
-    /// Asks whether the monitor's identity may restart what it declares, unless that is known.
+    /// Asks whether the monitor's identity may restart what it declares, unless the answer is known.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Result<Asked, AskError> {
         let inquiry = {
             let world = &mut *self.context.world_mut();

@@ -197,7 +197,7 @@ impl<'a> Asking<'a> {
         self.nobody(message.to_owned(), now)
     }
 
-    /// Returns a refusal: the object has no identity whose rights count. `message` says why.
+    /// Returns a refusal: the object has no identity to act with. `message` says why.
     fn nobody(&self, message: String, now: Timestamp) -> Decided {
         let refusal = Refusal { reason: RefusalReason::IdentityRequired, message };
         Decided::Answer(self.authority("none".into(), Err(refusal), now))
@@ -293,8 +293,8 @@ pub(crate) fn about_template(
 ) -> Option<Decided> {
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
-    // The plural of a kind that is not granted is unknown, so the API server cannot be asked about it. A yes
-    // to the other questions must not count as a yes to all.
+    // The plural of a kind that is not granted is unknown, so the API server cannot be asked about the kind.
+    // A yes to the remaining questions must not be mistaken for a yes to all.
     let granted = &world.settings().template_kinds;
     let is_unknown = |object: &CompiledObject| declared_kind(object, granted).is_none();
     if not_read_kind(world, compiled).is_some() || compiled.objects.iter().any(is_unknown) {

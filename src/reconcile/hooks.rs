@@ -121,7 +121,7 @@ impl HooksHandler {
     }
 
     /// Reads which policies are in force, whatever the result of our own attempt: the existing configurations
-    /// count, and whether calls arrive.
+    /// decide, and whether calls arrive.
     async fn see_hooks(
         &self,
         wanted: &[Wanted],

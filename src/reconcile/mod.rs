@@ -1,6 +1,6 @@
 //! The reconciler: key → world → plan → fetch what the plan lacks → act → remember → when to look again. Each
-//! kind of key has a handler with what it needs. Every file here is glue: [`crate::plan`] decides what to do,
-//! and [`crate::act`] does it.
+//! kind of key has a handler with what it needs. Every file in this module is glue: [`crate::plan`] decides
+//! what to do, and [`crate::act`] does it.
 
 mod annotated;
 mod announce;
@@ -110,7 +110,7 @@ pub(crate) struct Handles {
     pub definitions: Definitions,
     /// Asks the API server whether identities have rights.
     pub authorizer: Arc<dyn Authorizer>,
-    /// ServiceAccounts of other namespaces whose own rights count.
+    /// Trusted ServiceAccounts of other namespaces, which may write objects with their own rights.
     pub trusted_writers: TrustedWriters,
     /// Reports to users, and counts in metrics.
     pub reporter: Reporter,

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// How often a plan may ask for more facts before its key waits for an event.
+/// How often a plan may request more facts before its key waits for an event.
 const ROUNDS: usize = 4;
 /// When to look again at facts that are on their way through a watch.
 pub(super) const SOON: Duration = Duration::from_millis(250);

@@ -341,8 +341,8 @@ impl RenderingHandler {
         }
     }
 
-    /// Reports templates that drive each other, or clears that report. Returns when to check whether they
-    /// have come to rest.
+    /// Reports templates that drive each other, or clears that report. Returns when to check whether the
+    /// templates have come to rest.
     fn told(
         &self,
         template: &NamespacedName,

@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// What becomes of an action whose gate is shut.
+/// The result of an action whose gate is shut.
 enum Shut {
     /// The handler plans the slot again.
     Wait(Again),

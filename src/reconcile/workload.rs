@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Reconciles workloads: restarts them, or records what they run with.
+/// Reconciles workloads: restarts them, or records the content that they run with.
 pub(super) struct WorkloadHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,

@@ -88,8 +88,8 @@ impl IdentityRequired {
     }
 }
 
-/// The accounts of other namespaces whose own rights count: `user`, or `user@namespace` for the objects of
-/// one namespace.
+/// The trusted accounts of other namespaces, which may write objects with their own rights: `user`, or
+/// `user@namespace` for the objects of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
 

@@ -1,5 +1,5 @@
-//! Missing rights as the smallest number of grants: each is a role to create and bind, and gives nothing that
-//! was not asked for.
+//! Missing rights as the smallest number of grants: each grant is a role to create and bind, and gives only
+//! rights that a question is about.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Grant {
     pub(super) verbs: BTreeSet<&'static str>,
 }
 
-/// The grants that give what these questions ask for, and nothing else.
+/// The grants that give exactly the rights that these questions are about.
 pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec<Grant> {
     let grants = missing.into_iter().map(Grant::of).collect();
     let grants = join(

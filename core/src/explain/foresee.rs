@@ -1,5 +1,5 @@
-//! Forecasts of restarts: the reconciler's own plan, made again for the time when each wait that the clock
-//! ends has passed. Callers carry out planned copies in the world first, since workloads use copies.
+//! Forecasts of restarts: the reconciler's own plan, made again for the time after each wait that ends by
+//! time. Callers carry out planned copies in the world first, since workloads use copies.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,7 +25,7 @@ const PLANNED: &str = "planned";
 pub struct Foreseen<P> {
     /// The plan now.
     pub now: P,
-    /// The plan when every wait that the clock ends has passed.
+    /// The plan after every wait that ends by time.
     pub then: P,
     /// When every such wait has passed.
     pub at: Timestamp,

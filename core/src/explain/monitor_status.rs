@@ -58,9 +58,9 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
 
 /// Returns the status that a monitor should have. `None` if the monitor is gone, if not everything is known
 /// yet, or if we are about to ask the API server again for an answer that the status already has. `None` also
-/// while content is being read: workloads that use it would count as waiting, and a moment later no longer.
-/// Unreadable content delays nothing. The status lacks `podsApplied`: that is a record, and the writer of
-/// statuses may have an old one.
+/// while content is being read: workloads that use the content would be reported as waiting, and a moment
+/// later no longer. Unreadable content delays nothing. The status lacks the record `podsApplied`, since the
+/// writer of statuses may have an old record.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
     let is_of = |list: &ListName| {
@@ -382,8 +382,8 @@ fn status(
 /// A condition's status, reason and message.
 type Says = (bool, Reason, String);
 
-/// The identity whose rights count, and whether they suffice; `None` until the API server has been asked
-/// about this generation.
+/// The identity that the monitor acts with, and whether its rights suffice; `None` until the API server has
+/// been asked about this generation.
 fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
@@ -435,9 +435,9 @@ fn ready(
     }
 }
 
-/// Why a monitor has nothing to do: what it watches, or would restart, may not exist yet, or its name is
-/// misspelt. Pods without a workload are listed only when they are due, so a monitor that may find some is
-/// never reported as having none.
+/// Why a monitor has nothing to do: the objects that it watches, or the workloads that it would restart, may
+/// not exist yet, or their names are misspelt. Pods without a workload are listed only when they are due, so
+/// a monitor that may find some is never reported as having none.
 fn nothing_to_do(
     world: &World,
     name: &NamespacedName,

@@ -106,7 +106,8 @@ pub struct Around {
     pub blind: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// The record that each of these workloads would get now, where it is watched and its content is known.
+/// The record that each of these workloads would get now, if the workload is watched and its content is
+/// known.
 pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
     let record = |key: &WorkloadKey| Some((key.clone(), wanted(world, key)?));
     keys.iter().filter_map(record).collect()
@@ -296,7 +297,7 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
     (course(state), reason, message)
 }
 
-/// The course of a state, once every wait that the clock ends is over and the plan has no action.
+/// The course of a state, once every wait that ends by time is over and the plan has no action.
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,

@@ -25,7 +25,8 @@ pub enum RestartReason {
     SameContent,
     /// The object that changes opts out: no workload restarts for it.
     Exempt,
-    /// The monitors and annotations that ask for its restarts do not watch the object that changes.
+    /// The monitors and annotations that declare the workload's restarts do not watch the object that
+    /// changes.
     NotWatched,
     /// The monitor that reaches it is suspended.
     Suspended,

@@ -38,7 +38,8 @@ impl World {
         self.cluster.listed.remove(&store);
     }
 
-    /// Notes that a watch has failed: until its next list, a missing object does not count as deleted.
+    /// Notes that a watch has failed: until the next list of the watch, a missing object is not treated as
+    /// deleted.
     pub fn begin_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.insert((store, place));
     }
@@ -389,7 +390,7 @@ impl World {
         self.set_workload(workload, facts)
     }
 
-    /// Takes in a workload as it is; returns whether that is news.
+    /// Stores a workload's current facts; returns whether they are new.
     pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));

@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Adds these objects to the watched objects; returns whether that needs other watches.
+    /// Adds these objects to the watched objects; returns whether the watches must change.
     pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
         self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
     }

@@ -133,7 +133,7 @@ impl DataNeed {
 pub enum OurLabel {
     /// The object is a copy, or a template declares it.
     Copy,
-    /// The object's annotations may ask for copies or restarts.
+    /// The object's annotations may declare copies or restarts.
     Declares,
 }
 
@@ -301,7 +301,7 @@ impl DataScope {
     }
 }
 
-/// The watches that `wanted` requires. In other namespaces, only objects with our labels count.
+/// The watches that `wanted` requires. In other namespaces, only objects with our labels are watched.
 fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
     let mut watches = BTreeSet::new();
     for kind in DATA_KINDS {

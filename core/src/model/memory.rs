@@ -38,7 +38,7 @@ pub struct Memory {
 /// again does not cause a status write each time.
 const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum number of remembered namespaces over budget for each template. Further namespaces wait too, but
-/// the status does not count them.
+/// the status does not list them.
 const MOST_OVER_BUDGET: usize = 16;
 
 /// How long a rule is reported as put off after the last try to ask about the rule.
@@ -86,8 +86,8 @@ impl Memory {
         self.statuses.get(&(template.clone(), instance.clone()))
     }
 
-    /// Notes a look at such a status: the hash of what other templates have written, and the writes that
-    /// followed a change by them.
+    /// Notes a look at a status that a template writes: the hash of what other templates have written, and
+    /// the writes that followed a change by those templates.
     pub fn status_seen(
         &mut self,
         template: &NamespacedName,

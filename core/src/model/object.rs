@@ -73,7 +73,7 @@ pub struct ObjectFacts {
     pub changed_at: Timestamp,
     /// Hash of the content keys that managedFields name ([`crate::marks::field_set`]).
     pub content_fields: u64,
-    /// The value of `copyrator.dev/restart`, where it is set.
+    /// The value of `copyrator.dev/restart`; `None` without the annotation.
     pub restart: Option<Box<str>>,
     /// The marks of a copy, if [`CopyMarks::read`] can read them. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,

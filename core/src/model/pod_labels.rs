@@ -55,7 +55,7 @@ impl From<&Labels> for PodLabels {
 }
 
 impl PodLabels {
-    /// The query that selects pods by all of these labels, as `kubectl get pods --selector` takes it.
+    /// The query that selects pods by all of these labels, in the syntax of `kubectl get pods --selector`.
     fn query(&self) -> String {
         let mut parts = self.0.as_deref().unwrap_or_default().split(NUL);
         let pairs = std::iter::from_fn(|| Some(format!("{}={}", parts.next()?, parts.next()?)));

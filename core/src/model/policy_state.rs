@@ -33,9 +33,9 @@ impl ScanResult {
 /// configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCoverage {
-    /// The policy's UID at that time.
+    /// The policy's UID at the time of the scan.
     pub uid: Box<str>,
-    /// The policy's generation at that time.
+    /// The policy's generation at the time of the scan.
     pub generation: i64,
     /// Why the API server does not call the webhook for all of these writes; `None` if the API server does.
     pub off: Option<String>,

@@ -146,7 +146,7 @@ pub struct RenderedObject {
 }
 
 /// Hash of the part of a namespace that a template's expressions can read, to recognise an outdated set.
-/// Annotations count only if an expression reads them.
+/// Annotations are included only if an expression reads annotations.
 pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
     let NamespaceFacts { uid, labels, annotations, annotations_cut, created, terminating: _ } = namespace;
     let mut hasher = DefaultHasher::new();

@@ -24,7 +24,7 @@ impl Room {
         self.taken_by(namespace).saturating_add(more) <= self.share(namespace)
     }
 
-    /// How many bytes a namespace may take in all.
+    /// How many bytes a namespace may use in all.
     pub(super) fn share(&self, namespace: &str) -> usize {
         let others = self.taken.values().sum::<usize>().saturating_sub(self.taken_by(namespace));
         self.most.saturating_sub(others) / SHARE

@@ -115,7 +115,7 @@ pub struct Refusal {
 /// The reason of a condition `Authorized` that is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// The object does not determine whose rights count.
+    /// The object does not determine whose rights it acts with.
     IdentityRequired,
     /// The API server says that the identity lacks a right.
     Forbidden,

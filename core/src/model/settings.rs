@@ -25,7 +25,7 @@ pub struct Settings {
     /// Whether this process reads our CustomResourceDefinitions: it manages copies, and has the right to read
     /// them.
     pub reads_definitions: bool,
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations that declare copies or restarts have an effect.
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets (`--copy-kinds`).
     pub copy_kinds: BTreeSet<Kind>,

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::Store;
 use crate::names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey};
 
-/// The name of an object that could not be read. Our custom resources are not among them; they count as
-/// invalid.
+/// The name of an object that could not be read. Our custom resources are never in this list: an unreadable
+/// one is treated as invalid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnreadObject {
     /// A namespace.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::api::Problem;
 
 /// Returns the paths, as in `spec.targets[0].label`, of fields that are in `given` but not in `understood`:
-/// decoding has dropped them. Empty values do not count.
+/// decoding has dropped these fields. Empty values are ignored.
 pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     lost("spec", given, understood, &mut paths);

@@ -49,8 +49,8 @@ pub struct CompiledRule {
 }
 
 impl CompiledRule {
-    /// Whether the rule names this namespace literally, as a source's or a target; a glob or selector does
-    /// not count.
+    /// Whether the rule names this namespace literally, as a source's or a target; a glob or selector is not
+    /// a literal name.
     pub fn names_namespace(&self, namespace: &str) -> bool {
         let targets = self.targets.iter().filter_map(|term| term.names.as_ref());
         let targets = targets.flat_map(|names| names.names());

@@ -156,7 +156,7 @@ fn lacks(live: &Value, wanted: &Value, at: String) -> Option<String> {
     wanted.get("items").and_then(|wanted| lacks(&live["items"], wanted, format!("{at}[]")))
 }
 
-/// The path of the first difference. Values that the API server fills in do not count.
+/// The path of the first difference. Values that the API server fills in are ignored.
 fn difference(live: &Value, wanted: &Value, at: String) -> Option<String> {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

@@ -1,4 +1,4 @@
-//! The facts that the checks look at, read once.
+//! The facts that the checks examine, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,8 @@ pub(super) type Readable<T> = Result<T, Unread>;
 pub(super) struct Unread {
     /// The verb of the missing right.
     pub(super) verb: &'static str,
-    /// The resource as `kubectl auth can-i` takes it: `leases.coordination.k8s.io/copyrator-reconciler`.
+    /// The resource in the notation of `kubectl auth can-i`:
+    /// `leases.coordination.k8s.io/copyrator-reconciler`.
     pub(super) resource: String,
     /// The namespace; `None`: the whole cluster.
     pub(super) namespace: Option<String>,
@@ -147,7 +148,7 @@ pub(super) struct UnreadFacts {
     pub(super) lists: BTreeMap<String, String>,
 }
 
-/// All facts about the cluster that the checks look at.
+/// All facts about the cluster that the checks examine.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// The namespace that Copyrator is installed in.

@@ -169,7 +169,7 @@ where
     let copies = ListParams::default().labels(RULE_LABEL);
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
         count_one(&copy.facts, there);
-        // Other kinds do not count: controllers copy labels and annotations onto their objects.
+        // Objects of other kinds are skipped: controllers copy labels and annotations onto their objects.
         if K::KIND.is_whole() && copy.facts.has_labels_of_copies() && copy.facts.marks.is_none() {
             let meta = copy.meta();
             let text = |value: &Option<String>| value.clone().unwrap_or_default();

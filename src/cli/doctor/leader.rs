@@ -40,7 +40,7 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    // As in leader election, a new resourceVersion with the same content does not count as a renewal.
+    // As in leader election, a new resourceVersion with the same content is not a renewal.
     let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;

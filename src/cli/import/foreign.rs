@@ -51,7 +51,7 @@ struct Looked {
     kind: &'static str,
     plural: &'static str,
     in_namespaces: bool,
-    /// Whether objects are read whole: custom resources and workloads say what they ask for in their specs.
+    /// Whether objects are read whole: custom resources and workloads have their declarations in their specs.
     whole: bool,
     /// The tool that the kind belongs to, if little is lost when the kind may not be read.
     optional: Option<Tool>,
@@ -135,7 +135,7 @@ const KINDS: [Looked; 23] = [
     Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
 ];
 
-/// What a cluster holds for an import.
+/// The objects in a cluster that an import needs.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) input: ImportInput,
@@ -147,7 +147,7 @@ pub(super) struct Read {
 struct Listing<'a> {
     client: &'a Client,
     resource: &'a ApiResource,
-    /// The only namespace to look at.
+    /// The only namespace to read.
     place: Option<&'a str>,
     first: &'a ListParams,
 }

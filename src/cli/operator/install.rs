@@ -162,7 +162,7 @@ impl<'f> Install<'f> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
     }
 
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations that declare copies or restarts have an effect.
     pub(crate) fn reads_annotations(&self) -> bool {
         self.told("annotations").is_none_or(|told| told == "true")
     }

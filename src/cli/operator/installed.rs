@@ -142,7 +142,7 @@ impl Installed {
         Self { settings: self.settings.clone().or(install.settings()), ..self.clone() }
     }
 
-    /// The accounts of other namespaces whose own rights count.
+    /// The trusted accounts of other namespaces, which may write objects with their own rights.
     pub(crate) fn trusted(&self) -> TrustedWriters {
         self.settings.trusted.clone().unwrap_or_default()
     }

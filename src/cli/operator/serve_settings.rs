@@ -13,9 +13,9 @@ pub(super) struct ServeSettings {
     pub(super) max_bytes: Option<Bytes>,
     /// The most copies of one rule.
     pub(super) max_copies: Option<usize>,
-    /// Whether copyrator.dev/ annotations count.
+    /// Whether copyrator.dev/ annotations have an effect.
     pub(super) annotations: Option<bool>,
-    /// The accounts of other namespaces whose own rights count.
+    /// The trusted accounts of other namespaces, which may write objects with their own rights.
     pub(super) trusted: Option<TrustedWriters>,
     /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
     pub(super) system_namespaces: Option<BTreeSet<String>>,

@@ -52,7 +52,7 @@ pub(super) type Reported<Status> = Object<Value, Status>;
 pub(super) enum Scope<'s> {
     /// The objects of a single namespace.
     One(&'s str),
-    /// A single namespace that Copyrator does not look at.
+    /// A single namespace that Copyrator does not read.
     Unserved(&'s str),
     /// The objects of all namespaces.
     All,

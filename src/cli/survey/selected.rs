@@ -69,7 +69,7 @@ impl Selected {
         Ok(Self { rules, monitors, selector: labels.selector })
     }
 
-    /// Whether a rule has the labels; for an annotated source, its own labels count.
+    /// Whether a rule has the labels; for an annotated source, its own labels are compared.
     pub(crate) fn has_rule(&self, world: &World, rule: &NamespacedName) -> bool {
         let Some(source) = rule.annotated() else { return self.rules.contains(rule) };
         let facts = world.object(&source);

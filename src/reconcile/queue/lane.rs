@@ -14,7 +14,7 @@ pub(crate) enum Lane {
     OverBudget,
     /// A change, handled before the sweep.
     Change,
-    /// A regular look at everything, after all changes.
+    /// A regular check of everything, after all changes.
     Sweep,
     /// The status of a rule or monitor, in whatever lane it was requested. Planning a status examines all
     /// copies or workloads, and occupies a processor for that long. Statuses run one after the other, so that

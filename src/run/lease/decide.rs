@@ -40,7 +40,7 @@ impl Default for LeaseTimings {
 /// The candidate's own state, according to its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// While leading: when the last successful write was *begun*. Other candidates count from a later time.
+    /// While leading: when the last successful write was *begun*. Other candidates measure from a later time.
     pub renewed: Option<Instant>,
     /// No call before this time: the pause after a failed call.
     pub not_before: Instant,
@@ -124,7 +124,7 @@ impl ObservedLease {
     }
 
     /// Whether an `event` of the watch is older than our knowledge, for example if our own write was answered
-    /// before its event arrived. Versions that are not numbers count as newer.
+    /// before its event arrived. Versions that are not numbers are treated as newer.
     pub(crate) fn is_newer_than(&self, event: &Lease) -> bool {
         let Self::Present(known, _) = self else { return false };
         version(known).zip(version(event)).is_some_and(|(known, event)| event < known)

@@ -1,4 +1,4 @@
-//! What a rule names and what does not exist: sources and target namespaces.
+//! Sources and target namespaces that a rule names and that do not exist.
 
 use super::{inert::source_namespaces, targets::targets};
 use crate::{

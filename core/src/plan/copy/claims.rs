@@ -61,7 +61,7 @@ pub enum Wants<'w> {
 }
 
 impl Claim<'_> {
-    /// Why the rule or template writes nothing at present; `None` where it may write.
+    /// Why the rule or template writes nothing at present; `None` for a rule or template that may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
         match &self.wants {
             Wants::Copy { facts, .. } => inert(world, self.rule, facts),
@@ -93,7 +93,8 @@ impl Claim<'_> {
         }
     }
 
-    /// What happens to the object when it is no longer wanted, and whether that is of this object alone.
+    /// What happens to the object when it is no longer wanted, and whether this policy is for the one object
+    /// alone.
     pub(super) fn on_removal(&self, default_grace: Duration) -> (OnRemoval, bool) {
         let (deletion, own, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
@@ -335,8 +336,8 @@ pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     })
 }
 
-/// What digests and certificates rest on is never copied, no matter who may read it: with it, marks and
-/// grants could be forged. (Our namespace is never a target anyway.)
+/// The Secrets of our keys and certificates are never copied, no matter who may read them: with such a copy,
+/// marks and grants could be forged. (Our namespace is never a target anyway.)
 fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::Secret
         && *key.namespace == *world.settings().own_namespace

@@ -21,7 +21,7 @@ pub(super) struct Conditions {
     pub(super) authorized: Option<Said>,
     pub(super) is_stalled: bool,
     pub(super) reconciling: Option<Said>,
-    /// Reason and message; `None` where nothing is wrong.
+    /// Reason and message; `None` if nothing is wrong.
     pub(super) degraded: Option<(String, String)>,
 }
 
@@ -74,8 +74,8 @@ pub(super) fn grant<S: BoundSpec, C>(
     status.authorized_generation = Some(facts.generation);
     if !facts.is_granted(key, bounds) {
         status.authorized_proof = Some(facts.grant(key, bounds));
-        // Without fractions of a second, as it is stored: messages about it must be the same after it is read
-        // back.
+        // Without fractions of a second, as the time is stored: messages about the time must be the same
+        // after it is read back.
         status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
     }
 }

@@ -36,7 +36,8 @@ pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
     plan_claimed(world, slot, &claims_on(world, slot), &mut CopyCache::default(), now)
 }
 
-/// Plans these slots. What copies have in common is worked out once, so many take less than each by itself.
+/// Plans these slots. The part that copies have in common is computed once, so planning many slots together
+/// is cheaper.
 pub fn plan_slots<'s>(
     world: &World,
     slots: impl IntoIterator<Item = &'s ObjectKey>,
@@ -59,8 +60,8 @@ pub(super) fn plan_claimed(
     plan_as(world, slot, world.object(slot), claims, alike, now)
 }
 
-/// What would be written if the object differed from what is declared: what a dry run asks about. `None` where nothing would be
-/// written now.
+/// The write that would be made if the object differed from its declaration, for a dry run. `None` if nothing
+/// would be written now.
 pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
     let mut facts = world.object(slot)?.clone();
     facts.set_drift(Drift::Certain);
@@ -275,8 +276,8 @@ fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> b
     }
 }
 
-/// The version of what the object is made from; `None` where the source is gone, or where its namespace is not known: what was allowed
-/// in an earlier namespace of that name is not allowed in this one.
+/// The version of what the object is made from; `None` if the source is gone, or if its namespace is not
+/// known: what was allowed in an earlier namespace of that name is not allowed in this one.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
     match &claim.wants {
         Wants::Copy { .. } => {
@@ -338,8 +339,9 @@ fn judge(
         };
     }
     let anew = print.is_some_and(|print| intent.needs_replacing(slot.kind, print));
-    // A tenant may edit managedFields, and an apply prunes only what these call ours. Of a kind without data everything is
-    // read before each write: a field that is left behind could keep a NetworkPolicy open.
+    // A tenant may edit managedFields, and an apply prunes only fields that managedFields call ours. For a
+    // kind without data everything is read before each write: a field that is left behind could keep a
+    // NetworkPolicy open.
     if untouched && !same_marks && slot.kind.data().is_some() {
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }

@@ -14,8 +14,9 @@ use crate::{
     names::ObjectKey,
 };
 
-/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not authorized) has
-/// none: its status gives the reason, and missing copies of it should alert nobody.
+/// The numbers of a rule's copies. All are zero for a rule that writes nothing at present (invalid,
+/// suspended, not authorized): its status gives the reason, and missing copies of the rule should alert
+/// nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many copies should exist.
@@ -48,7 +49,7 @@ pub(super) struct Count {
     pub(super) leaving: usize,
     /// Literally named sources that do not exist.
     pub(super) absent_sources: Vec<ObjectKey>,
-    /// What the first of the objects is that it may be about and that cannot be read, in words.
+    /// The first unreadable object that the rule or template may need, in words.
     pub(super) unreadable: Option<String>,
     /// Which literally named target namespaces do not exist, in words.
     pub(super) absent_targets: Option<String>,
@@ -128,8 +129,8 @@ impl Count {
         Tally { desired, current, conflicting, failed }
     }
 
-    /// What the first object waits for, where no object is in order and each that is still to be written waits: nothing works, and nothing
-    /// is under way.
+    /// The reason why the first object waits, if no object is in order and each object that is still to be
+    /// written waits: nothing works, and nothing is under way.
     pub(super) fn only_waits(&self) -> Option<String> {
         let is_so = self.current == 0 && self.waiting_objects == self.pending();
         self.waiting.clone().filter(|_| is_so)

@@ -1,5 +1,6 @@
-//! How many slots a rule claims, and which of them other rules claim, too: computed from its sources and
-//! targets, without enumerating all pairs. And how much of a template is rendered: one that may do nothing costs nothing.
+//! How many slots a rule claims, and which of these slots other rules claim, too: computed from the rule's
+//! sources and targets, without enumerating all pairs. And how much of a template is rendered: a template
+//! that may do nothing costs nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What is said where a kind is not granted, its objects are not known, or its schema has no place for what a template says.
+//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a place
+//! for what a template writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +27,13 @@ pub(super) fn entry(kind: &InstanceKind, plural: &str, uses: &[&str]) -> String 
     format!("{{apiVersion: {api_version}, kind: {kind}, resource: {plural}, use: [{}]}}", uses.join(", "))
 }
 
-/// What a template needs and Copyrator is not granted.
+/// The rights that a template needs and that Copyrator is not granted.
 #[derive(Default)]
 struct Lacking {
     /// Kinds of the chart's value `copies.kinds`.
     copied: BTreeSet<Kind>,
-    /// Kinds of the chart's value `templates.kinds`, and what each is needed for beside what it is granted for.
+    /// Kinds of the chart's value `templates.kinds`, and the uses that each kind is needed for and not
+    /// granted for.
     others: BTreeMap<InstanceKind, Vec<&'static str>>,
 }
 

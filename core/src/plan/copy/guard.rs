@@ -53,8 +53,8 @@ impl Guards {
         let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
         let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
         let existing = write.replaces.as_ref().and_then(|_| world.object(slot));
-        // If some labels of the object are not kept, it is unknown whether a selector matches: the policy
-        // then judges the object.
+        // If some labels of the object are not kept, it is unknown whether a selector matches: in this case
+        // the policy judges the object.
         let is_cut = existing.is_some_and(|facts| facts.labels.is_cut());
         let new = object(write.labels_after(existing));
         let old = existing.map(|facts| {

@@ -35,7 +35,7 @@ const MANY: usize = 600;
 const LATER: Duration = Duration::from_secs(3600);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
-/// After this long without a repair, the count begins anew.
+/// After this long without a repair, the count begins again.
 pub(super) const CALM: SignedDuration = SignedDuration::from_secs(60);
 /// Time between two creations of a copy that somebody keeps deleting. The time is short, since meanwhile
 /// anybody may create a foreign object in the slot.

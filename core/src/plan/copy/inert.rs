@@ -26,7 +26,7 @@ pub enum Inert {
     Unauthorized,
 }
 
-/// Why a rule writes nothing at present; `None` where it may write.
+/// Why a rule writes nothing at present; `None` for a rule that may write.
 pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
@@ -41,7 +41,7 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     }
 }
 
-/// Why a template writes nothing at present; `None` where it may write.
+/// Why a template writes nothing at present; `None` for a template that may write.
 pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),

@@ -41,7 +41,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// What a claim makes of its source in this slot.
+    /// The copy that a claim makes of its source in this slot.
     pub(super) fn new(
         world: &World,
         claim: &Claim<'_>,

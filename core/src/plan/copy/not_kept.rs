@@ -16,7 +16,7 @@ use crate::{
     paths::{inside, item_name, of_item, scalar},
 };
 
-/// What the paths of labels begin with.
+/// The beginning of the paths of labels.
 const LABELS: &str = "metadata.labels";
 /// How many fields are looked for. If all are found, a message leaves out the last and says that the list is
 /// not complete.
@@ -77,8 +77,9 @@ fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut V
     }
 }
 
-/// Whether the stored value may be the declared one in a form of the API server's own: quantities (`700m` for `0.7`), durations
-/// (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two texts that begin as numbers are not told apart.
+/// Whether the stored value may be the declared value in a form of the API server's own: quantities (`700m`
+/// for `0.7`), durations (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two
+/// texts that begin as numbers are treated as the same.
 fn may_be_same(declared: &Value, stored: &Value) -> bool {
     let is_unset = declared.is_null() || declared == "";
     if is_unset || declared == stored || (stored.is_null() && is_empty(declared)) {

@@ -14,7 +14,7 @@ pub struct CopyProblem {
     pub slot: ObjectKey,
     /// The kind of problem.
     pub reason: ProblemReason,
-    /// What is wrong, and what to do about it. Never a Secret's value.
+    /// The problem and its remedy, without values of Secrets.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ pub enum ProblemReason {
     TooMany,
     /// An orphaned copy stays: its rule may have been deleted together with the CustomResourceDefinition.
     Held,
-    /// An expression of a template has no value, or what it gives cannot be an object.
+    /// An expression of a template has no value, or a value that cannot be used in an object.
     RenderFailed,
     /// Expressions wait: the namespace that pays for them has used up its processor time.
     OverBudget,

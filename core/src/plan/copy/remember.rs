@@ -14,7 +14,7 @@ use crate::{
     names::ObjectKey,
 };
 
-/// What became of the action of a slot's plan.
+/// The outcome of the action of a slot's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
     /// The write succeeded, or nothing is left to do; with the object that the API server has made, if it was
@@ -76,7 +76,7 @@ pub fn settle_slot(
     !is_again
 }
 
-/// Forgets the last attempt to write to a slot, where nothing is to be written any more.
+/// Forgets the last attempt to write to a slot, once nothing is to be written any more.
 pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt>> {
     world.memory_mut().at_slot(slot, SlotMemory::forget_attempt)
 }

@@ -69,7 +69,7 @@ pub(super) fn plan_unwanted(
                 let then = format!("the {noun} does not want it any more");
                 plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
             }
-            // A rule that is gone has no status, and one that does nothing may still want it.
+            // A deleted rule has no status, and a rule that does nothing may still want the copy.
             false => plan(SlotState::Kept),
         };
     }
@@ -194,8 +194,8 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
-/// What holds for this object alone, whatever its template says of all of its objects: a person wrote a `deletionPolicy` for it, or it
-/// holds data.
+/// The removal policy of this object alone, whatever its template says of all objects: a person wrote a
+/// `deletionPolicy` for the object, or the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     marks.rule.template()?;
     match marks.own_removal {
@@ -214,7 +214,7 @@ fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
         || instances.is_some_and(|kind| world.instances_read(kind) == InstancesRead::Doubtful)
 }
 
-/// What the rule or template of an unwanted object says of such objects.
+/// The removal policy that the rule or template of an unwanted object declares.
 enum DeclaredRemoval {
     /// What the template declares for the slot is not known yet.
     Unknown,
@@ -222,7 +222,7 @@ enum DeclaredRemoval {
     Known { word: OnRemoval, was_asked: bool },
 }
 
-/// `None` where the rule or template is gone.
+/// `None` if the rule or template is gone.
 fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<DeclaredRemoval> {
     let default = world.settings().default_grace;
     match world.declaration(name)? {

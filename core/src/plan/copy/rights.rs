@@ -1,4 +1,4 @@
-//! What the API server last said of the rights of an identity.
+//! The API server's last answers about the rights of an identity.
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a rule declares is not told either what the rule would find.
+    // An author without the rights that a rule declares does not learn either what the rule would find.
     let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
     if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
         let too_many = too_many(world, rule, compiled);
@@ -167,7 +167,8 @@ fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> O
     unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None, reaches)
 }
 
-/// The report of a rule or template about which nothing is known now: the status as it is, and that it may be out of date.
+/// The report of a rule or template about which nothing is known now: the present status, with a note that it
+/// may be out of date.
 pub(super) fn outdated<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     said: (Reason, String),

@@ -19,9 +19,9 @@ use crate::{
 
 /// Bytes of all entries together; entries beyond this limit are only counted.
 const MOST_BYTES: usize = 500 << 10;
-/// Bytes of one source's entry; a longer one is listed without what its annotations ask for.
+/// Bytes of one source's entry; a longer entry is listed without what the source's annotations declare.
 const LONGEST_SOURCE: usize = 2 << 10;
-/// Bytes of one template's entry; a longer one is only counted, so that it takes no other's place.
+/// Bytes of one template's entry; a longer entry is only counted, so that it does not displace other entries.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 /// The ConfigMap's key with the index.
 const KEY: &str = "sources.json";
@@ -79,7 +79,7 @@ pub struct IndexedSource {
 }
 
 impl IndexedSource {
-    /// Keeps the identity of the source, and nothing of what its annotations ask for.
+    /// Keeps the identity of the source, and removes what its annotations declare.
     fn without_texts(&mut self) {
         (self.copy_to, self.copy_to_selector, self.restart_pods) = (None, None, None);
     }
@@ -136,7 +136,7 @@ impl SourceIndex {
         index
     }
 
-    /// What the index says was granted, by the names of the declarations.
+    /// The grants in the index, by the names of the declarations.
     pub fn grants(self) -> impl Iterator<Item = (NamespacedName, ListedGrant)> {
         self.sources.into_iter().map(|one| {
             let source = ObjectKey::new(one.kind, one.namespace, one.name);
@@ -208,7 +208,7 @@ fn size(entry: &impl Serialize) -> usize {
     serde_json::to_string(entry).map_or(0, |text| text.len() + 1)
 }
 
-/// The entry of a source that annotations declare, if its author has the rights that they ask for.
+/// The entry of a source that annotations declare, if its author has the rights for the declaration.
 fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     let source = name.annotated()?;
     let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));

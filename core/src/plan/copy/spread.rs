@@ -42,7 +42,7 @@ pub(super) fn braked(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<
     (last.at <= now && now < end(&last)).then(|| end(&last))
 }
 
-/// What is remembered of a copy that follows its source now.
+/// The record of a copy that follows its source now.
 pub(super) fn spread(world: &World, slot: &ObjectKey, now: Timestamp) -> Spread {
     next(world.memory().slot(slot).spread(), world.settings().spread_limits.min_interval, now)
 }
@@ -66,7 +66,7 @@ fn end(spread: &Spread) -> Timestamp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeSpread {
     source: ObjectKey,
-    /// What each copy carries.
+    /// The bytes that each copy carries.
     bytes: Bytes,
     /// How many namespaces get one.
     targets: usize,
@@ -87,7 +87,7 @@ impl fmt::Display for LargeSpread {
 
 /// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
-    // What templates declare has bounds of its own.
+    // Objects that templates declare have bounds of their own.
     let Wants::Copy { compiled, .. } = &claim.wants else { return None };
     let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, compiled, &claim.source, print, most)?;

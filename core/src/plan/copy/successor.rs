@@ -34,8 +34,8 @@ pub(super) struct Awaited {
     pub(super) again: Duration,
 }
 
-/// The successor of an object that has been unwanted since this time, if the successor is yet to come. A successor that fits only once the
-/// object is gone is not waited for.
+/// The successor of an object that has been unwanted since this time, if the successor does not exist yet. A
+/// successor that fits only once the object is gone is not waited for.
 pub(super) fn awaited(
     world: &World,
     slot: &ObjectKey,

@@ -54,7 +54,7 @@ pub fn is_named(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> bool
         && rule.targets.iter().any(|term| term.selects(name, |key| facts.labels.get(key).map(String::as_str)))
 }
 
-/// What each term of a rule's targets lacks to select this namespace, in words: the first thing of each.
+/// The first condition, in words, that this namespace lacks of each term of a rule's targets.
 pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<String> {
     let terms = rule.targets.iter().enumerate().filter_map(|(index, term)| {
         if let Some(names) = term.names.as_ref().filter(|names| !names.matches(name)) {
@@ -167,7 +167,7 @@ pub(super) fn at_most(world: &World, rule: &CompiledRule) -> usize {
     literals(rule).map_or(world.namespaces().len(), |names| names.len())
 }
 
-/// The only possible targets of a rule, where it names them literally.
+/// The only possible targets of a rule that names its targets literally.
 fn literals(rule: &CompiledRule) -> Option<BTreeSet<&str>> {
     let terms = rule.targets.iter().map(|term| term.names.as_ref()?.literals());
     let names: Option<Vec<&[String]>> = terms.collect();

@@ -1,5 +1,5 @@
-//! A template's status, from what is known, in the fields of a rule's: `sources` are the namespaces or objects that it is
-//! rendered for.
+//! A template's status, from what is known, in the fields of a rule's status: `sources` are the namespaces or
+//! objects that the template is rendered for.
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
 //! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `WaitingFor`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
@@ -45,7 +45,8 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a template declares is not told either what it would find.
+    // An author without the rights that a template declares does not learn either what the template would
+    // find.
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
@@ -295,7 +296,7 @@ fn status(
     (status, ready)
 }
 
-/// What is said of an instance: with its name where it is an object.
+/// A message about an instance: with the instance's name if it is an object.
 fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &str) -> String {
     match (compiled.instance_kind(), &instance.object) {
         (Some(kind), Some(name)) => format!("for {} {name}: {message}", kind.kind),
@@ -303,7 +304,8 @@ fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &s
     }
 }
 
-/// A problem's message, behind the place of the object that it is about: its name, or its id where it has no name yet.
+/// A problem's message, after the place of the object concerned: the object's name, or its id if it has no
+/// name yet.
 fn located(problem: &Problem) -> String {
     let Problem { namespace, name, message, .. } = problem;
     match (namespace.as_str(), name.as_str()) {
@@ -314,7 +316,8 @@ fn located(problem: &Problem) -> String {
     }
 }
 
-/// Reason and message where nothing is under way. `Ready` is `False` where objects are declared and none is in order.
+/// Reason and message if nothing is under way. `Ready` is `False` if objects are declared and none is in
+/// order.
 fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     let is_ready = status.current > 0 || status.desired == 0;
     let (reason, mut said) = match (status.sources, status.desired, kind) {
@@ -346,7 +349,7 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     (is_ready, reason, said)
 }
 
-/// Whether the template reads anything in other namespaces than its own.
+/// Whether the template reads anything in namespaces other than its own.
 fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;

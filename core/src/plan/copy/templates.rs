@@ -13,7 +13,7 @@ use crate::{
     validate::{CompiledObject, CompiledTarget, CompiledTemplate, Instances, declared_kind},
 };
 
-/// Whether it is known what a template, as it is now, declares for what this object, which it made, was made for.
+/// Whether the current version of the template that made this object was rendered for the object's instance.
 pub(crate) fn is_rendered(
     world: &World,
     template: &NamespacedName,
@@ -35,14 +35,14 @@ pub(crate) fn is_rendered(
     is_known(world, template, &instance)
 }
 
-/// Whether it is known everything that a template, as it is now, declares for this.
+/// Whether everything is known that the current version of a template declares for this instance.
 pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
     let Some(facts) = world.templates().get(template) else { return false };
     let is_whole = |set: &RenderedSet| is_of(world, set, facts, instance) && set.faults.is_empty();
     world.rendered(template, instance).is_some_and(is_whole)
 }
 
-/// What an object of a template was made for, as its marks say.
+/// The instance that an object of a template was made for, as the object's marks say.
 pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> InstanceName {
     let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     match (compiled.instance_kind(), marks) {
@@ -54,7 +54,7 @@ pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &Object
     }
 }
 
-/// What has become of the instance that an object was made for.
+/// The state of the instance that an object was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OfInstance {
     /// The instance exists, or the object has no instance with which Kubernetes would delete the object.
@@ -66,7 +66,7 @@ pub(super) enum OfInstance {
     Orphaning,
 }
 
-/// What has become of the instance of an object that this template made.
+/// The state of the instance of an object that this template made.
 pub(super) fn of_instance(
     world: &World,
     compiled: &CompiledTemplate,
@@ -163,7 +163,7 @@ pub fn selects(
         }
 }
 
-/// What a template is rendered for, in order.
+/// The instances of a template, in order.
 pub fn instances<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -263,8 +263,8 @@ pub fn too_many_objects(
     (objects > most).then_some(objects)
 }
 
-/// What a grant of a template is bound to: the namespaces that its identity is asked about one by one, as far as they exist, and
-/// the kind that it is rendered for.
+/// The bounds of a template's grant: the namespaces that the API server is asked about one by one, as far as
+/// they exist, and the kind that the template is rendered for.
 pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let named = compiled.literal_namespaces();

@@ -31,8 +31,8 @@ pub(super) fn unread_of_claim(
     own.or_else(source).or_else(before)
 }
 
-/// What keeps an object of ours from being removed that nothing claims: it cannot be read, or its source cannot, and may be wanted. Once
-/// a template is gone, the object that it was rendered for does not matter.
+/// The reason why an unclaimed object of ours is not removed: the object, or its source, cannot be read and
+/// may be wanted. Once a template is gone, the object that it was rendered for does not matter.
 pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<CopyProblem> {
     let declaration = world.declaration(&marks.rule);
     let is_rendered_for = |kind: &InstanceKind| match declaration {
@@ -91,7 +91,8 @@ pub(super) fn unread_instances<'w>(
     })
 }
 
-/// What a status may not show, since one of these lists has failed for long: reason and message of `Ready`.
+/// Reason and message of `Ready` for a status that may be out of date, since one of these lists has failed
+/// for long.
 pub(super) fn unread_lists(
     world: &World,
     declared: Store,

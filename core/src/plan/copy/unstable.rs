@@ -30,7 +30,8 @@ const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// One look at a status that a template writes, and whose values it reads as other templates make them of what it wrote before.
+/// One look at a status that a template writes, and whose values depend, through other templates, on what the
+/// template wrote before.
 #[derive(Debug)]
 pub struct StatusTurn {
     template: NamespacedName,
@@ -47,7 +48,8 @@ pub struct StatusTurn {
 }
 
 impl StatusTurn {
-    /// A look at this status; `seen` is what expressions see of the object. `None` where the template is in no circle.
+    /// A look at this status; `seen` is the part of the object that expressions can read. `None` for a
+    /// template in no circle.
     pub fn of(
         world: &World,
         template: &NamespacedName,
@@ -106,7 +108,8 @@ impl StatusTurn {
         world.memory_mut().status_seen(&self.template, &self.instance, self.written, repairs);
     }
 
-    /// What is to be told while the circle does not come to rest, and when that is over if it does.
+    /// The fault to report while the circle does not come to rest, and when the fault is over if the circle
+    /// comes to rest.
     pub fn fault(&self, world: &World, now: Timestamp) -> Option<(StatusFault, Timestamp)> {
         let repairs = self.known(world, now).filter(|repairs| is_fought(repairs))?;
         let named = |words: Vec<String>| {
@@ -145,8 +148,8 @@ fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) ->
     flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
-/// What other templates have written into the status of an object, from what is in it. A field that somebody else owns is never
-/// written.
+/// The fields that other templates have written into the status of an object, judging by the status. A field
+/// that somebody else owns is never written.
 fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
     let of =
         |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());

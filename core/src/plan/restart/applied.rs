@@ -54,7 +54,7 @@ impl<'a> Applied<'a> {
         }
         let since = if is_scope {
             // The scope is the same, so the content has changed after the record was written. If no time is
-            // later than the record, keys have gone: managedFields give no time for that.
+            // later than the record, keys were removed: managedFields give no time for a removal.
             content.touched_at.max(self.at)
         } else {
             content.changed_at.filter(|changed| self.at.is_none_or(|at| *changed > at))

@@ -43,7 +43,7 @@ impl Pace {
         Self { quiet_period, min_interval, strategy }
     }
 
-    /// Combines the paces of all that ask for restarts of one workload: the longest waits and the gentlest
+    /// Combines the paces of all declarations that restart one workload: the longest waits and the gentlest
     /// strategy win (Rollout before Evict before Delete).
     pub fn tighten(one: &mut Option<Self>, other: Self) {
         let gentleness = |strategy| match strategy {
@@ -68,7 +68,7 @@ impl Pace {
 pub struct Wait {
     /// The reason for the wait.
     pub reason: WaitReason,
-    /// When the clock ends the wait, or when to plan again.
+    /// When the wait ends by time, or when to plan again.
     pub until: Option<Timestamp>,
 }
 

@@ -18,7 +18,7 @@ pub struct Cause {
     pub object: ObjectKey,
     /// An upper bound of its last change (resolution 1 s).
     pub changed_at: Timestamp,
-    /// The keys that count and are known to have changed since, in order.
+    /// The input keys that are known to have changed since, in order.
     pub keys: Vec<String>,
 }
 

@@ -257,7 +257,7 @@ impl<'a> Candidate<'a> {
         self.size_of(|_| true)
     }
 
-    /// Bytes of the keys that count and of their values.
+    /// Bytes of the keys that `counts` accepts, and of their values.
     pub fn size_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
         let counted = self.data.iter().filter(|(key, _)| counts(key));
         counted.map(|(key, value)| (key.len() + value.len()) as u64).sum()

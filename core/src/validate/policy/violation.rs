@@ -36,7 +36,7 @@ pub struct Violation {
     pub rule: String,
     /// The key, where the rule is about keys.
     pub key: Option<String>,
-    /// The position in the value, where it is known.
+    /// The position in the value, if known.
     pub place: Option<Position>,
     /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,

@@ -176,7 +176,7 @@ impl CompiledTemplate {
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
     }
 
-    /// Whether the template names this namespace literally; a glob or selector does not count.
+    /// Whether the template names this namespace literally; a glob or selector is not a literal name.
     pub fn names_namespace(&self, namespace: &str) -> bool {
         let named = self
             .namespace_terms()

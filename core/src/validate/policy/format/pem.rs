@@ -20,7 +20,7 @@ const LONGEST_CHAIN: usize = 16;
 pub(in crate::validate::policy) struct Remaining {
     /// The least remaining time.
     pub(in crate::validate::policy) least: SignedDuration,
-    /// The time to count from.
+    /// The present time, for the remaining validity.
     pub(in crate::validate::policy) now: Timestamp,
 }
 

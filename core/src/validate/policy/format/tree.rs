@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::validate::policy::fault::Fault;
 
-/// The bytes that the documents of one value may take in memory: many reviews share the webhook's memory.
+/// The bytes that the documents of one value may use in memory: many reviews share the webhook's memory.
 const MOST: usize = 24 << 20;
 /// Bytes of a map with its first few entries, and of each further entry or item.
 const MAP: usize = 700;
