@@ -1,5 +1,5 @@
 //! Every annotation, label and field manager of Copyrator, and the names of its Secrets. Only this file reads
-//! and writes them.
+//! and writes the annotations and labels.
 
 mod foreign;
 mod on_removal;
@@ -142,7 +142,7 @@ const READ: [&str; 17] = [
 pub const LONGEST: usize = 16 << 10;
 /// Longest list of groups, in bytes. The API server writes the list, so a user cannot choose its length.
 const LONGEST_GROUPS: usize = 64 << 10;
-/// Longest mark of a copy, in bytes; a longer one is not ours. Any user may put marks on an object, and the
+/// Longest mark of a copy, in bytes; a longer mark is not ours. Any user may put marks on an object, and the
 /// marks of every object stay in memory.
 const LONGEST_MARK: usize = 1 << 10;
 
@@ -192,7 +192,7 @@ pub struct SharedMarks {
     pub rule: NamespacedName,
     /// The object that the content was copied from.
     pub source: NamespacedName,
-    /// The UID of that source object.
+    /// The UID of the source object.
     pub source_uid: String,
     /// Digest of everything that we wrote.
     pub digest: String,

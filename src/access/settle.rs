@@ -26,7 +26,7 @@ const LONGEST: usize = 8 << 10;
 pub(crate) enum Answers<'q> {
     /// The questions with the answer no, in order; empty if everything is allowed.
     Refused(Vec<&'q Question>),
-    /// Number of questions left to ask one by one; it is above the limit, so none of them was asked.
+    /// Number of questions left to ask one by one; the number is above the limit, so no question was asked.
     TooMany(usize),
 }
 

@@ -294,8 +294,8 @@ impl CaKeeper {
         Ok(())
     }
 
-    /// Returns the mounted certificates, and recently mounted ones: replicas see a new volume one after the
-    /// other.
+    /// Returns the mounted certificates, and recently mounted certificates: replicas see a new volume one
+    /// after the other.
     fn remember_mounted(
         &self,
         read: Result<Vec<Certificate>, MountError>,

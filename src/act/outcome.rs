@@ -123,9 +123,9 @@ fn api_outcome(status: &Status) -> Outcome {
         422 if about_field("metadata.annotations") && caused_by("FieldValueTooLong") => {
             Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
         }
-        // An answer can name immutable fields and invalid ones; the immutable fields decide. Among copies,
-        // only the spec of a ResourceQuota has such a field (scopes), and the API server has accepted its
-        // value in the source; a template has `recreate`.
+        // An answer can name immutable fields and invalid fields; the immutable fields decide. Among copies,
+        // only the spec of a ResourceQuota has an immutable field (scopes), and the API server has accepted
+        // its value in the source; a template has `recreate`.
         422 if about_field("immutable")
             || about_field("type")
             || about_field("roleRef")

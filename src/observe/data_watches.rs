@@ -38,8 +38,8 @@ use crate::{
 #[error("a watch of ConfigMaps or Secrets has ended by itself")]
 pub(crate) struct Ended(#[source] Option<JoinError>);
 
-/// Keeps the running watches in line with the needed ones, until `stop`. `widened` signals that more watches
-/// are needed. After each `relist`, the watches that are no longer needed are ended.
+/// Keeps the running watches in line with the needed watches, until `stop`. `widened` signals that more
+/// watches are needed. After each `relist`, watches that are no longer needed are ended.
 ///
 /// # Errors
 /// A watch has ended by itself.

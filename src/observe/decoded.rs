@@ -106,7 +106,7 @@ pub(super) struct RawMeta {
 }
 
 impl RawMeta {
-    /// Returns who manages the object, and its annotations without the ones that `is_left_out` selects.
+    /// Returns who manages the object, and its annotations without those that `is_left_out` selects.
     pub(super) fn keeper_and_annotations(
         self,
         is_left_out: fn(&str) -> bool,

@@ -71,7 +71,7 @@ impl Health {
     }
 }
 
-/// A watch that ends because nothing needs it is no longer reported as failing.
+/// An unneeded watch that ends is no longer reported as failing.
 impl Drop for Health {
     fn drop(&mut self) {
         self.works();

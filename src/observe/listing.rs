@@ -22,7 +22,7 @@ use crate::{
     names::{Kind, TemplateKind},
 };
 
-/// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
+/// Objects per page. A watch's first list has smaller pages, since the serving process keeps its memory.
 const PAGE: u32 = 500;
 /// The most attempts at a list whose continue token expires.
 const TRIES: usize = 3;

@@ -47,7 +47,7 @@ pub(crate) enum MountError {
 pub(crate) struct Mounted {
     /// The content of `tls.crt`.
     pub chain_pem: String,
-    /// The certificates of `tls.crt`; the first one is the leaf.
+    /// The certificates of `tls.crt`; the first certificate is the leaf.
     pub chain: Vec<Certificate>,
     /// The content of `tls.key`, not decoded.
     pub key: PrivateKeyPem,

@@ -126,7 +126,7 @@ impl Observer {
         });
     }
 
-    /// Every known object of the kind, and every one that cannot be read; in `place` only, if given.
+    /// Every known object of the kind, and every object that cannot be read; in `place` only, if given.
     pub(super) fn known<W: Watched>(&self, place: Option<&str>) -> BTreeSet<Changed> {
         let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
         let is_here = |changed: &Changed| place.is_none() || changed.namespace() == place;

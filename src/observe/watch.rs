@@ -117,10 +117,10 @@ async fn begin<W: Watched>(
     follow(api, config, intake, course).await
 }
 
-/// Follows events until only a new list can show the state. Returns the pause before that list. The reasons
-/// are: a refusal in a single namespace; an event that cannot be decoded at all, which the watch would meet
-/// again; failures for a minute; a failed watch of one of our own kinds, since its last event may have come
-/// from the deletion of the kind's definition.
+/// Follows events until only a new list can show the state. Returns the pause before the new list. The
+/// reasons are: a refusal in a single namespace; an event that cannot be decoded at all, which the watch
+/// would meet again; failures for a minute; a failed watch of one of our own kinds, since its last event may
+/// have come from the deletion of the kind's definition.
 async fn follow<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -201,7 +201,7 @@ fn refusal(error: &watcher::Error) -> Option<&str> {
 /// Processes the events of one watch, one after the other, without waiting for anything.
 pub struct Intake<W> {
     observer: Observer,
-    /// The only namespace of this watch, where namespaces are watched one by one.
+    /// The only namespace of this watch, if namespaces are watched one by one.
     place: Option<Arc<str>>,
     /// Objects that were known when a list began and have not appeared in it so far. At the end of the list,
     /// these objects were deleted unnoticed.

@@ -187,7 +187,7 @@ fn grant(
 }
 
 /// Returns the proofs of everything that an object's annotations declare and that was granted. Copies and
-/// restarts have one proof each, so that refusing one does not withdraw the other.
+/// restarts have one proof each, so that refusing copies does not withdraw restarts, or the reverse.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key()?;
     let name = object.annotation_rule();

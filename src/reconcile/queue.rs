@@ -22,7 +22,7 @@ use crate::{
     plan::Key,
 };
 
-/// Statuses come after changes until one has waited this long.
+/// Statuses come after changes until a status has waited this long.
 const STATUS_WAITS: Duration = Duration::from_secs(1);
 
 /// When a key is handled again.

@@ -1,4 +1,4 @@
-//! Statuses of rules, templates, monitors and policies, written if they differ from the existing ones.
+//! Statuses of rules, templates, monitors and policies, written if they differ from the existing statuses.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Client certificates: which CAs and names a listener accepts, replaceable while serving.
 //!
-//! A connection outlives the bundle that accepted it, so each one checks again at its next request after the
-//! bundle has changed. Sessions are not resumed, since a resumed one is not verified.
+//! A connection outlives the bundle that accepted it, so each connection checks again at its next request
+//! after the bundle has changed. Sessions are not resumed, since a resumed session is not verified.
 
 use std::{
     collections::BTreeSet,

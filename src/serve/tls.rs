@@ -106,7 +106,8 @@ impl ServingCert {
     /// Whether the certificate is valid at this time.
     ///
     /// # Errors
-    /// Returns the reason, if no certificate is installed or the installed one is expired or not valid yet.
+    /// Returns the reason, if no certificate is installed or the installed certificate is expired or not
+    /// valid yet.
     pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
         let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
         match leaf.validity().contains(now) {

@@ -26,7 +26,8 @@ pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec
         |grant| drop(std::mem::take(&mut grant.verbs)),
         |grant, more| grant.verbs.extend(more.verbs),
     );
-    // A right to any object differs from a right to named ones, and all namespaces from some.
+    // A right to any object differs from a right to named objects, and a right in all namespaces from a right
+    // in some.
     let all_but_names = |grant: &mut Grant| {
         if !grant.names.is_empty() {
             grant.names = [String::new()].into();

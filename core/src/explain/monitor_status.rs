@@ -47,7 +47,7 @@ pub struct MonitorReport {
     /// Reason and message of `Ready`.
     pub ready: (Reason, String),
     /// The workloads that have failed with changed content, each with its problem. The status has room for
-    /// some of these.
+    /// only some of the workloads.
     pub stage_failed: Vec<(WorkloadKey, Problem)>,
 }
 

@@ -28,7 +28,7 @@ pub enum RestartReason {
     /// The monitors and annotations that declare the workload's restarts do not watch the object that
     /// changes.
     NotWatched,
-    /// The monitor that reaches it is suspended.
+    /// The monitor that reaches the workload is suspended.
     Suspended,
     /// The workload's annotation has a word that Copyrator does not understand.
     MalformedAnnotation,

@@ -99,7 +99,7 @@ impl Differed {
 pub enum WriteFault {
     /// Copyrator's own account lacks the right, which a cluster administrator must grant.
     Forbidden,
-    /// A temporary failure, or one that the API server does not explain.
+    /// A temporary failure, or a failure that the API server does not explain.
     Failed,
     /// The API server or a webhook refused the write, and may accept it later.
     Refused,
@@ -156,7 +156,7 @@ pub struct Repairs {
     pub count: u32,
     /// When counting began.
     pub since: Timestamp,
-    /// After too many writes, when the next one may be made.
+    /// After too many writes, when the next write may be made.
     pub not_before: Option<Timestamp>,
     /// How many writes created the object, including the first creation. While the object is missing, any
     /// rule may claim its place.

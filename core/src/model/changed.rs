@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::digest::Fingerprint;
 
-/// Maximum number of keys for each object; the latest ones are kept.
+/// Maximum number of keys for each object; the latest keys are kept.
 const MOST: usize = 16;
 
 /// The keys of one object that were changed, added or removed, with the time of each one's last change.

@@ -6,7 +6,7 @@ use super::{DataNeed, DataScope, DataWatch, OurLabel, UnreadObject, World};
 use crate::names::{Kind, ObjectKey};
 
 impl World {
-    /// The namespaces whose ConfigMaps and Secrets are watched, if only the needed ones are; `None`
+    /// The namespaces whose ConfigMaps and Secrets are watched, if only needed namespaces are; `None`
     /// otherwise.
     pub fn data_scope(&self) -> Option<&DataScope> {
         self.cluster.data_scope.as_ref()

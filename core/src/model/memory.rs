@@ -327,7 +327,7 @@ fn at<K: Clone + Ord, R: Default + PartialEq, T>(
     result
 }
 
-/// Changes every record, and removes the empty ones.
+/// Changes every record, and removes empty records.
 fn at_each<K: Ord, R: Default + PartialEq>(records: &mut BTreeMap<K, R>, mut change: impl FnMut(&K, &mut R)) {
     let nothing = R::default();
     records.retain(|key, record| {

@@ -27,7 +27,7 @@ pub struct NamespaceFacts {
     /// The namespace's annotations, which expressions of templates read, up to a limit of number and length
     /// ([`crate::intake::watched::namespace_facts`]).
     pub annotations: BTreeMap<String, String>,
-    /// Whether the namespace has more annotations, or longer ones, than are kept.
+    /// Whether the namespace has more annotations, or longer annotations, than are kept.
     pub annotations_cut: bool,
     /// The namespace's `metadata.creationTimestamp` (1 s resolution).
     pub created: Timestamp,

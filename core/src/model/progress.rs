@@ -54,9 +54,9 @@ impl WorkloadFacts {
         }
     }
 
-    /// Whether the rollout is complete and, where the workload wants pods, one of them is available. A
-    /// DaemonSet's rollout can complete with no pod available, and with a node down not all of its pods ever
-    /// are.
+    /// Whether the rollout is complete and, if the workload wants pods, at least one pod is available. A
+    /// DaemonSet's rollout can complete with no pod available, and with a node down some of its pods never
+    /// become available.
     pub fn is_ready(&self) -> bool {
         match self.rollout {
             Rollout::Complete => self.available > 0 || self.desired <= 0,

@@ -39,9 +39,9 @@ pub struct RenderedSet {
     pub faults: Vec<RenderedFault>,
     /// The status to be written into the object, as far as it could be rendered.
     pub status: Option<Body>,
-    /// Why the object does not have that status.
+    /// Why the object does not have the declared status.
     pub status_fault: Option<StatusFault>,
-    /// The result of the last write of that status, if the API server answered it.
+    /// The result of the last write of the status, if the API server answered the write.
     pub status_answer: Option<StatusAnswer>,
 }
 

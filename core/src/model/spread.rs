@@ -22,7 +22,7 @@ pub struct SpreadLimits {
     pub warn_bytes: Bytes,
     /// Write no copy if the bytes of a source times its targets exceed this.
     pub max_bytes: Bytes,
-    /// A rule with more copies than this makes no new ones; 0: no limit.
+    /// A rule with more copies than this makes no new copies; 0: no limit.
     pub max_copies: usize,
 }
 

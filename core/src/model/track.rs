@@ -6,15 +6,15 @@
 pub struct TrackRecord {
     /// Restarts in a row, each soon after the previous one; 0: none yet.
     pub streak: u32,
-    /// Restarts in a row after which the workload was not ready. The last one is judged only when the next
-    /// one is written.
+    /// Restarts in a row after which the workload was not ready. The last restart is judged only when the
+    /// next restart is written.
     pub failures: u32,
     /// The content with which the workload was last ready: `<key id>.<digest>`.
     pub last_good: Option<String>,
 }
 
 impl TrackRecord {
-    /// The highest count; higher ones would make no difference.
+    /// The highest count; a higher count would make no difference.
     pub const MOST: u32 = 99;
 
     /// Reads the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. A value that cannot be read is

@@ -10,7 +10,7 @@ use super::Store;
 use crate::names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey};
 
 /// The name of an object that could not be read. Our custom resources are never in this list: an unreadable
-/// one is treated as invalid.
+/// custom resource is treated as invalid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnreadObject {
     /// A namespace.

@@ -80,7 +80,7 @@ pub struct CompiledKeys {
     pub include: Option<Globs>,
     /// The keys not to copy, even if included.
     pub exclude: Globs,
-    /// The new names of keys, by their old ones.
+    /// The new names of keys, by their old names.
     pub rename: BTreeMap<String, String>,
 }
 

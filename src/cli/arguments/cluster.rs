@@ -151,7 +151,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The namespace, if the command is about one.
+    /// The namespace, if the command is about one namespace.
     pub(crate) fn one(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

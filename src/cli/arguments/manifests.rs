@@ -1,5 +1,5 @@
-//! Reads files of manifests into documents with their positions. A message about a document never quotes it,
-//! since it may be a Secret.
+//! Reads files of manifests into documents with their positions. A message about a document never quotes the
+//! document, which may be a Secret.
 
 use std::{
     io::Read as _,

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most names to propose: more are of no use.
 const NAMES: u32 = 500;
 
-/// The directive for kubectl: propose these and no files.
+/// The directive for kubectl: propose the printed words and no files.
 const ONLY_THESE: u8 = 4;
 const FILES: u8 = 0;
 

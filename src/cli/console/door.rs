@@ -139,7 +139,7 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     }))
 }
 
-/// Nests the routes below a path. Other paths get a 404 that names it.
+/// Nests the routes below a path. Other paths get a 404 that names the path.
 fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() {
         return routes;

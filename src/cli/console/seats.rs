@@ -42,7 +42,7 @@ const NO_HOME: &str = "default";
 /// The cluster in words.
 const HERE: &str = "this cluster";
 
-/// All seats, and what new ones are made from.
+/// All seats, and what new seats are made from.
 pub(super) struct Seats {
     server: ApiServer,
     installed: Installed,
@@ -113,7 +113,7 @@ impl Seats {
     /// The seat of the caller with this token.
     ///
     /// # Errors
-    /// 401: the API server does not accept the token. 503: too many callers have a seat, or ask for one.
+    /// 401: the API server does not accept the token. 503: too many callers have a seat, or request a seat.
     pub(super) async fn of(&self, token: &Token) -> Result<Arc<Seat>, Problem> {
         let id = token.id();
         if self.refused.holds(&id, Instant::now()) {

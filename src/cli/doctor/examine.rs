@@ -23,7 +23,7 @@ const OF_THE_CLUSTER: [Id; 8] = [
     Id::WebhookDown,
 ];
 
-/// All findings, the worst first, without the ignored ones.
+/// All findings, the worst first, without ignored findings.
 pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
     let install = Install::new(&facts.namespace, deployments).with_kinds(&facts.kinds);

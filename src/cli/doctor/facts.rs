@@ -68,7 +68,7 @@ impl Unread {
 #[derive(Clone, Debug)]
 pub(super) struct Right {
     pub(super) question: Question,
-    /// The role that gives it; `None`: the account should not have it.
+    /// The role that gives the right; `None`: the account should not have the right.
     pub(super) role: Option<String>,
 }
 

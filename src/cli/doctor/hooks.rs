@@ -64,7 +64,7 @@ pub(super) fn hands_on(kind: &str) -> String {
 }
 
 /// Reports a configuration with the hands-off annotation. `is_empty` is about the validating configuration.
-/// The mutating one may be empty without defaults, if the API server stamps authors.
+/// The mutating configuration may be empty without defaults, if the API server stamps authors.
 fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;

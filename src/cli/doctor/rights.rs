@@ -93,7 +93,7 @@ fn unasked(place: Option<&str>, error: &AskError) -> Unread {
     }
 }
 
-/// Finds the rights that our accounts lack, and harmful ones that they do not need.
+/// Finds the rights that our accounts lack, and harmful rights that they do not need.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let mut wrong: BTreeMap<(&Subject, Option<&str>), Vec<&Question>> = BTreeMap::new();
     for (right, allowed) in &facts.rights {

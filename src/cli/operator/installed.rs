@@ -116,7 +116,7 @@ impl InstalledArgs {
 }
 
 impl Installed {
-    /// The install as a serving process knows it by its own settings.
+    /// The install as described by the settings of a serving process.
     pub(crate) fn of(config: &Config) -> Self {
         let settings = ServeSettings {
             grace: Some(config.deletion_grace),

@@ -60,7 +60,8 @@ impl Rows {
             || self.workloads.iter().any(RestartOutlook::is_worrying)
     }
 
-    /// What is not as declared or under way, in words, the worst first: a command that waits waits for these.
+    /// Everything that is not as declared yet, in words, the worst first: `--wait` waits until the list is
+    /// empty.
     pub(super) fn unsettled(&self) -> Vec<String> {
         // An object whose copies and workloads are named one by one is left out, unless it has a problem of
         // its own.

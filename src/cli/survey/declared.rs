@@ -1,5 +1,5 @@
 //! Rules, templates, monitors and policies of files, as if they had just been applied. The webhook's own code
-//! judges them, with the caller as their author, and the accepted ones become part of the world.
+//! judges each object, with the caller as its author, and accepted objects become part of the world.
 
 use std::collections::BTreeMap;
 

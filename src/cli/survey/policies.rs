@@ -66,8 +66,8 @@ pub(super) fn writes<'a>(
     })
 }
 
-/// Judges every copy that `account` would write, in one namespace or all, and plans the refused ones again.
-/// Stores in `unread` why one could not be judged.
+/// Judges every copy that `account` would write, in one namespace or all, and plans refused copies again.
+/// Stores in `unread` why a copy could not be judged.
 pub(super) async fn judge(
     client: &Client,
     world: &mut World,

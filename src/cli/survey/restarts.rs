@@ -193,7 +193,7 @@ async fn fetch(
                 let seen = pods::of_workload(client, key, &facts, now).await;
                 seen.map(|seen| world.set_pods(key, seen)).err()
             }
-            // No restart plan needs these.
+            // No restart plan needs rights or examinations.
             Need::Right(..) | Need::Drift(_) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());

@@ -1,5 +1,5 @@
 //! The rules, monitors and annotated sources with the selected labels. Plans do not use the labels of rules
-//! and monitors, so these are listed separately.
+//! and monitors, so the labels are listed separately.
 
 use std::collections::BTreeSet;
 

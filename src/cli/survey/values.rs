@@ -47,7 +47,7 @@ pub(super) async fn compare(
         }
     }
     for outlook in outlooks {
-        // A slot has a row for each rule that wants it, but only one of these rules writes it.
+        // A slot has a row for each rule that claims the slot, but only one of these rules writes it.
         if let Some(difference) = &mut outlook.difference
             && let Some((values, has_more)) = found.remove(&outlook.slot)
         {

@@ -177,7 +177,7 @@ impl Inputs {
         }
     }
 
-    /// Returns a rendered object in the form of one that was read from the API server, with its fingerprint.
+    /// Returns a rendered object in the form of an object read from the API server, with its fingerprint.
     fn object(
         &self,
         (position, declared, kind): (u8, &CompiledObject, Kind),

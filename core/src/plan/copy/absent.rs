@@ -58,8 +58,8 @@ pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &C
     named.into_iter().chain(nowhere).collect()
 }
 
-/// Which of the literally named sources do not exist, in words; `None` where all do, or this process does not
-/// watch objects of that kind.
+/// Which of the literally named sources do not exist, in words; `None` if all exist, or if this process does
+/// not watch objects of the kind.
 pub(crate) fn lacking_sources(
     world: &World,
     rule: &NamespacedName,

@@ -166,7 +166,7 @@ pub(super) fn last_attempt<'w>(
     (last.version.as_deref() == version && last.digest.as_ref() == Some(&intent.marks.digest)).then_some(last)
 }
 
-/// The problem that the last attempt ended with, and when the next one is.
+/// The problem that the last attempt ended with, and the time of the next attempt.
 pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -> CopyProblem {
     let said = &last.message;
     let message = match (last.reason, last.every) {
@@ -186,8 +186,8 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
     CopyProblem::fault(slot, last.reason, message + &predecessor)
 }
 
-/// Names the object that the same rule or template has left beside the refused one: it may hold what the refused one is to have, such as
-/// a port or the room in a quota.
+/// Names the object that the same rule or template has left beside the refused object: the old object may
+/// hold what the refused object needs, such as a port or the room in a quota.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
     let may_hold = last.reason.lacks_room() && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;

@@ -38,7 +38,7 @@ impl SlotPlan {
 pub enum SlotState {
     /// No rule claims the slot, and it has no copy of ours.
     Nothing,
-    /// The copy is as its rule wants it.
+    /// The copy is as its rule declares.
     Current,
     /// The copy is what the API server makes of what its rule wants: the problem names the fields that it does not keep.
     Altered(CopyProblem),

@@ -19,7 +19,7 @@ use crate::{
 
 /// When to look again for a successor that is about to be written.
 const SOON: Duration = Duration::from_secs(5);
-/// When to look again for one that something keeps from being written.
+/// When to look again for a successor that something keeps from being written.
 const LATER: Duration = Duration::from_secs(30);
 
 /// An object of a template that was refused for so long was declared before the edit that is in question, so that it takes no place.

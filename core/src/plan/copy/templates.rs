@@ -245,7 +245,7 @@ pub(crate) fn unknown_kind(
     of_instances.into_iter().chain(declared).find(|(_, read)| !read.is_known())
 }
 
-/// How many objects a template declares, if they are more than one may have.
+/// How many objects a template declares, if the number is above the limit for one template.
 pub fn too_many_objects(
     world: &World,
     template: &NamespacedName,

@@ -57,7 +57,7 @@ pub(super) const DUE: &[OwnGate] = &[
     gate!(circuit: CircuitOpen),
     gate!(interval: MinInterval, Backoff),
 ];
-/// Gates while pods are being replaced, before these are listed.
+/// Gates while pods are being replaced, before the pods are listed.
 pub(super) const BEGUN: &[OwnGate] = &[gate!(stopped: Paused, Suspended)];
 
 /// Checks the gates in order.

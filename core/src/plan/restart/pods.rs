@@ -77,11 +77,11 @@ impl Before {
         pod.created.as_second() < self.0
     }
 
-    /// Waits until new pods count as new. In the second of the change they would count as old, and be
-    /// replaced again and again until that second is over.
+    /// Waits until new pods are considered new. In the second of the change, new pods would be considered
+    /// old, and be replaced again and again until the second is over.
     ///
     /// # Errors
-    /// The wait until that second is over.
+    /// The wait until the second of the change is over.
     pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
         let from = self.time();
         if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }

@@ -323,7 +323,7 @@ impl Case<'_> {
             false => backoff::track(self.facts, self.now),
         };
         let track = match self.doubted_before() {
-            // The ready pods include old ones.
+            // The ready pods include old pods.
             Some(_) => TrackRecord { last_good: so_far.last_good.clone(), ..track },
             None => track,
         };

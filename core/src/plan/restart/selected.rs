@@ -53,7 +53,7 @@ pub struct SelectedPodsPlan {
 pub enum SelectedPodsAction {
     /// Write this to the monitor's `status.podsApplied`.
     Record(String),
-    /// Remove these pods; their controllers make new ones.
+    /// Remove these pods; their controllers create new pods.
     Remove {
         /// The content that the pods are removed for, as it will be recorded.
         label: String,
@@ -198,8 +198,8 @@ impl<'w> Selected<'_, 'w> {
         seen.pods.iter().filter(is_stale).collect()
     }
 
-    /// Whether this monitor handles the pod. Pods of known workloads belong to these. Only strategy `Delete`
-    /// removes a pod that no controller replaces.
+    /// Whether this monitor handles the pod. Pods of known workloads belong to their workloads. Only strategy
+    /// `Delete` removes a pod that no controller replaces.
     fn is_ours(&self, pod: &PodFacts) -> bool {
         let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads().contains_key(key));
         let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;

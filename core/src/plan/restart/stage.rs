@@ -142,8 +142,8 @@ impl Turns<'_> {
     }
 
     /// Whether one of the first `before` workloads in the line is due and in an earlier group, or as many of
-    /// these have their turn as places are free. Finds out which workloads are due from the front, as far as
-    /// necessary, once for all questions of the same look.
+    /// the first workloads have their turn as places are free. Finds out which workloads are due from the
+    /// front, as far as necessary, once for all questions of the same look.
     fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
         let mut front = line.front.borrow_mut();
         loop {

@@ -56,8 +56,8 @@ pub struct TakenBack {
     pub what: Overwritten,
     /// The field manager, other than ours, that last wrote it.
     pub manager: Option<String>,
-    /// Whether that manager wrote it after our restart. If a manager only removed fields, managedFields do
-    /// not name it.
+    /// Whether the manager wrote the part after our restart. If a manager only removed fields, managedFields
+    /// do not name the manager.
     pub is_traced: bool,
 }
 

@@ -61,7 +61,7 @@ pub enum RestartAction {
         /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Remove these pods; the controller makes new ones.
+    /// Remove these pods; the controller creates new pods.
     RemovePods {
         /// The content that the pods are removed for, as it will be recorded.
         label: String,
