@@ -225,7 +225,7 @@ impl Args {
         })
     }
 
-    /// The configuration, and the console's flags where that is the role.
+    /// The configuration, and the console's flags if the role is the console.
     fn config(self) -> Result<(Config, Option<ConsoleArgs>), UsageError> {
         alone(&self.roles)?;
         let console = self.roles.contains(&Role::Console).then_some(self.console);

@@ -13,8 +13,9 @@ use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The CustomResourceDefinitions of our own kinds. Any deletion requires the first three. Only the deletion
-/// of objects that templates made requires the last one, since an earlier version had no templates.
+/// The CustomResourceDefinitions of our own kinds. Any deletion requires the first three definitions. Only
+/// the deletion of objects that templates made requires the last definition, since an earlier version had no
+/// templates.
 pub(crate) const DEFINITIONS: [&str; 4] = [
     "copyratorrules.copyrator.dev",
     "configmonitors.copyrator.dev",
@@ -46,7 +47,7 @@ pub(crate) struct Definitions {
     last: Mutex<Option<Answer>>,
 }
 
-/// The UID of each definition, or what is wrong with it.
+/// The UID of each definition, or the fault of the definition.
 type Seen = BTreeMap<&'static str, Result<String, String>>;
 
 struct Answer {

@@ -53,7 +53,7 @@ impl Announcer {
         Why { causes: causes.to_vec(), asked_by, lag }
     }
 
-    /// Reports on each changed object which workloads restart for it, once the first of them has restarted.
+    /// Reports on each changed object which workloads restart for it, once the first workload has restarted.
     pub(super) async fn announce(&self, first: &WorkloadKey, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {

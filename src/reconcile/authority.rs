@@ -220,8 +220,8 @@ pub fn about_rule(
     let facts = world.rules().get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
     let compiled = facts.compiled.as_ref().ok()?;
-    // The API server cannot be asked about a namespace out of sight, and the rule does nothing before the
-    // namespace comes into sight.
+    // The API server cannot be asked about an unreadable namespace, and the rule does nothing before the
+    // namespace becomes readable.
     if unseen_source(world, rule, compiled).is_some() {
         return None;
     }

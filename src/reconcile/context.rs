@@ -85,7 +85,7 @@ impl Requests for Context {
 
 /// Returns the tenant that pays for a key: the namespace that declares; for copies and workloads, the
 /// namespace in which something has changed, such as their source. A workload that has become ready pays only
-/// for itself, not for the next one in line.
+/// for itself, not for the next workload in line.
 fn payer(key: &Key, changed: &Changed) -> Tenant {
     match (key, changed) {
         (Key::Slot(_), _) => changed.namespace().map(Arc::from),

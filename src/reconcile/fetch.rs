@@ -24,7 +24,7 @@ use crate::{
 
 /// Whether planning again makes sense now.
 pub(super) enum Fetched {
-    /// The world has what was lacking.
+    /// The world has all facts that were lacking.
     All,
     /// The API server has a newer version than our watch has reported; an event will follow.
     Ahead,

@@ -34,7 +34,7 @@ struct Wanted {
     spec: ConfigPolicySpec,
 }
 
-/// Reconciles the webhook configurations, and what the world knows about them.
+/// Reconciles the webhook configurations, and the world's knowledge of them.
 pub(super) struct HooksHandler {
     context: Context,
     client: Client,

@@ -67,7 +67,7 @@ impl StatusPace {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// The key that asks what the object of a status may do, while that is not known.
+    /// The key that asks for the rights of a status's object, while the answer is not known.
     fn unanswered(&self, key: &Key) -> Option<Key> {
         let world = self.context.world();
         match key {

@@ -467,9 +467,9 @@ impl Inner {
     }
 }
 
-/// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of it (full
-/// jitter), so that keys that failed together do not come back together; it is never shorter than
-/// [`LEAST_BACKOFF`].
+/// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of the
+/// backoff (full jitter), so that keys that failed together do not come back together; the result is never
+/// shorter than [`LEAST_BACKOFF`].
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
     let mut hasher = DefaultHasher::new();

@@ -210,7 +210,7 @@ enum Urgency {
     Usual,
 }
 
-/// Returns the pause between two scans, by how long the last one was busy, and whether it failed.
+/// Returns the pause between two scans, by how long the last scan was busy, and whether it failed.
 fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
     let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
     match (last, urgency) {

@@ -133,8 +133,8 @@ impl LeafKeeper {
         }
     }
 
-    /// Installs what was found at `now` if it is better than the leaf in use. Returns when to look again.
-    /// Logs every fault once.
+    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns when to look
+    /// again. Logs every fault once.
     pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {

@@ -29,7 +29,7 @@ pub(super) struct ConnectionPermits {
 #[derive(Default)]
 struct OpenConnections {
     next: u64,
-    /// In order of age: the first is the oldest.
+    /// The open connections in order of age: the first is the oldest.
     all: BTreeMap<u64, OpenConnection>,
 }
 

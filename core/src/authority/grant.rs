@@ -129,8 +129,8 @@ impl MonitorFacts {
     }
 }
 
-/// The author is part of the proof even where a ServiceAccount acts: the API server was asked whether the
-/// author may impersonate it.
+/// The author is part of the proof even if a ServiceAccount acts: the API server was asked whether the author
+/// may impersonate the ServiceAccount.
 fn proof<S, C, T>(kind: &str, facts: &Declared<S, C, T>, account: Option<&str>, key: &DigestKey) -> String {
     let stamp = |name| facts.annotations.get(name).map(String::as_str).unwrap_or_default();
     let identity = [account.unwrap_or_default(), stamp(AUTHOR), stamp(AUTHOR_GROUPS)];

@@ -15,7 +15,7 @@ const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 pub struct Subject {
     /// The user name, such as `alice` or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// UID, where the authenticator gave one.
+    /// UID, if the authenticator gave one.
     pub uid: String,
     /// The user's groups, as the authenticator gave them.
     pub groups: Vec<String>,
@@ -37,7 +37,7 @@ impl Subject {
         }
     }
 
-    /// Namespace and name of the ServiceAccount; `None` where the user is no ServiceAccount.
+    /// Namespace and name of the ServiceAccount; `None` for a user who is no ServiceAccount.
     pub fn as_service_account(&self) -> Option<(&str, &str)> {
         self.user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')
     }

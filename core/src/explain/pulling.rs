@@ -1,5 +1,5 @@
-//! Watched Secrets that workloads use only to pull images: no workload restarts for them, and the monitor's
-//! status says so.
+//! Watched Secrets that workloads use only to pull images: no workload restarts for such a Secret, as the
+//! monitor's status reports.
 
 use std::collections::BTreeSet;
 

@@ -33,7 +33,7 @@ impl World {
         keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer, now);
     }
 
-    /// Forgets the answer about a rule's identity if `is_it` says so.
+    /// Forgets the answer about a rule's identity if `is_it` accepts the answer.
     pub fn forget_rule_authority(&mut self, rule: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.rule_authority, rule, is_it);
     }

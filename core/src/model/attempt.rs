@@ -9,10 +9,11 @@ use crate::names::NamespacedName;
 /// The last failed attempt to write an object, kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None` where the object did
-    /// not exist.
+    /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None`
+    /// if the object did not exist.
     pub version: Option<Box<str>>,
-    /// Digest of the content that was to be written; `None` where an orphaned object was to be marked for its removal.
+    /// Digest of the content that was to be written; `None` for an attempt to mark an orphaned object for its
+    /// removal.
     pub digest: Option<String>,
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
     /// type).
@@ -21,7 +22,8 @@ pub struct Attempt {
     pub reason: WriteFault,
     /// The API server's message, without values.
     pub message: String,
-    /// The rule or template that declares the object; `None` where an orphaned object was to be marked for its removal.
+    /// The rule or template that declares the object; `None` for an attempt to mark an orphaned object for
+    /// its removal.
     pub rule: Option<NamespacedName>,
     /// When the first attempt failed to write this content over this edition.
     pub since: Timestamp,

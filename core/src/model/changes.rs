@@ -170,7 +170,7 @@ impl World {
         self.cluster.templates.get_mut(template).map(|known| known.status.replace(status))
     }
 
-    /// Forgets a template that was deleted, and what it declared.
+    /// Forgets a template that was deleted, and its declarations.
     pub fn forget_template(&mut self, template: &NamespacedName) {
         self.cluster.templates.remove(template);
         self.memory.template_gone(template);

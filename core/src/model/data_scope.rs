@@ -236,7 +236,7 @@ impl DataScope {
         self.is_listed
     }
 
-    /// Adds `needed` to what is wanted; returns whether that is more than before.
+    /// Adds `needed` to the wanted objects; returns whether this adds anything new.
     pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
         let is_more = !self.wanted.covers(needed);
         if is_more {

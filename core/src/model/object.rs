@@ -240,7 +240,7 @@ pub struct Examined {
     /// A text that changes with each change except of the status: `metadata.generation` with the fields that
     /// our apply owns. For a kind without a generation, or that is kept whole: with a hash of managedFields.
     pub edition: Box<str>,
-    /// Whether the object differs from what is declared.
+    /// Whether the object differs from its declaration.
     pub drift: Drift,
 }
 
@@ -255,7 +255,7 @@ pub enum Drift {
     None,
     /// Somebody else has changed the object; a dry run shows whether the change matters.
     Possible,
-    /// The API server said that Copyrator's write would change the object.
+    /// The API server's dry run showed that Copyrator's write would change the object.
     Certain,
 }
 

@@ -160,7 +160,7 @@ pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
 pub struct RenderedFault {
     /// The object's `id` in the template's `objects`.
     pub id: String,
-    /// Field, expression, and what is wrong, without values.
+    /// Field, expression, and fault, without values.
     pub message: String,
     /// Whether the object only waits for other objects.
     pub waits: bool,

@@ -153,7 +153,7 @@ impl RestartMemory {
     }
 }
 
-/// The memory of one monitor: restarts of the pods that it selects, and what was reported.
+/// The memory of one monitor: restarts of the pods that the monitor selects, and the reports about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitorMemory {
     attempt: Option<Box<RestartAttempt>>,

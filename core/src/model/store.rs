@@ -78,8 +78,8 @@ impl Store {
         }
     }
 
-    /// Whether the store holds our custom resources. These are deleted with their CustomResourceDefinition,
-    /// and a watch cannot distinguish that from deleting each resource.
+    /// Whether the store holds our custom resources. Custom resources are deleted with their
+    /// CustomResourceDefinition, and a watch cannot distinguish that from deleting each resource.
     pub fn is_ours(self) -> bool {
         match self {
             Self::CopyratorRules | Self::CopyratorTemplates | Self::ConfigMonitors | Self::ConfigPolicies => {

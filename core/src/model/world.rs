@@ -93,7 +93,7 @@ impl World {
         self.cluster.namespace_scope.as_ref()
     }
 
-    /// Whether everything in a namespace was read. Always true where all namespaces are watched.
+    /// Whether everything in a namespace was read. Always true if all namespaces are watched.
     pub fn sees(&self, namespace: &str) -> bool {
         self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
     }

@@ -119,7 +119,7 @@ fn mentions_user(expressions: &Value) -> bool {
     all.any(|expression| ["userInfo", "authorizer"].iter().any(|word| expression.contains(word)))
 }
 
-/// A note about foreign policies: for a copy, they see our account, not the author of its rule.
+/// A note about foreign policies: for a copy, foreign policies see our account, not the author of the rule.
 pub(super) fn notes(by_user: &Readable<Vec<String>>) -> Vec<String> {
     let text = match by_user {
         Ok(all) if all.is_empty() => return Vec::new(),

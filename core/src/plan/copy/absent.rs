@@ -85,7 +85,7 @@ pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
         })
 }
 
-/// Says that some sources were not found; `None` where the list is empty.
+/// Says that some sources were not found; `None` for an empty list.
 pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     let noun = if sources.len() == 1 { "source" } else { "sources" };
     let has_secrets = sources.iter().any(|source| source.kind == Kind::Secret);
@@ -94,7 +94,7 @@ pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     listed(sources).map(|names| format!("{noun} {names} not found{types}"))
 }
 
-/// Says that some namespaces do not exist; `None` where the list is empty.
+/// Says that some namespaces do not exist; `None` for an empty list.
 pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
     let (noun, verb) = if namespaces.len() == 1 { ("namespace", "does") } else { ("namespaces", "do") };
     listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))

@@ -33,7 +33,8 @@ pub struct Claim<'w> {
     pub wants: Wants<'w>,
     /// The object that the rule wants to copy to the slot; for a template, the template's name among rules.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, up to a limit; none where the rule says which of them it prefers.
+    /// Further objects that the rule would copy to the same slot, up to a limit; none if the rule says which
+    /// source it prefers.
     pub duplicates: Vec<ObjectKey>,
 }
 
@@ -69,7 +70,7 @@ impl Claim<'_> {
         }
     }
 
-    /// What the API server said about this generation of the rule or template.
+    /// The API server's answer about this generation of the rule or template.
     pub(super) fn authority<'w>(&self, world: &'w World) -> Option<&'w Authority> {
         match &self.wants {
             Wants::Copy { facts, .. } => authority(world, self.rule, facts),

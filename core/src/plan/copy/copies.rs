@@ -306,8 +306,8 @@ fn names_itself(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> bool {
     marks.names_itself || (may_wait && world.fingerprint(slot).is_none())
 }
 
-/// Whether an existing object is the intended copy: by its metadata where possible, by its content when in
-/// doubt, or where the content is known anyway.
+/// Whether an existing object is the intended copy: judged by its metadata if possible, and by its content
+/// when in doubt, or if the content is known anyway.
 fn judge(
     world: &World,
     slot: &ObjectKey,

@@ -83,7 +83,8 @@ impl Lacking {
         command
     }
 
-    /// An entry of the chart's value `templates.kinds`: what the kind is granted for, and what it lacks.
+    /// An entry of the chart's value `templates.kinds`: the uses that the kind is granted for, and the
+    /// missing uses.
     fn value(&self, granted: &BTreeSet<TemplateKind>, kind: &InstanceKind) -> Value {
         let mut uses: Vec<&str> =
             granted.iter().filter(|one| one.kind == *kind).flat_map(TemplateKind::uses).collect();

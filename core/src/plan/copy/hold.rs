@@ -119,7 +119,7 @@ pub(super) fn attempted(
     }
 }
 
-/// How long a write waits that has been refused for so long, if nothing changes before; and what the waits grow to.
+/// How long a write waits after being refused for this long, if nothing changes before; and the longest wait.
 fn pace(
     world: &World,
     rule: &NamespacedName,

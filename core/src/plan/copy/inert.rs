@@ -70,7 +70,7 @@ pub fn unseen_source<'w>(
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
 
-/// What the API server said about this exact generation of a rule; `None` if the API server has not been
+/// The API server's answer about this exact generation of a rule; `None` if the API server has not been
 /// asked.
 pub fn authority<'w, S, C, T>(
     world: &'w World,

@@ -20,7 +20,8 @@ pub enum Acted {
     /// The write succeeded, or nothing is left to do; with the object that the API server has made, if it was
     /// read back.
     Done(Option<Made>),
-    /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
+    /// An update is not possible, only deleting and recreating the object; with the API server's message,
+    /// without values.
     NeedsReplacing(String),
     /// The write was refused, and is tried again at the time of the [`Attempt`].
     Refused(WriteFault, String),
@@ -39,8 +40,8 @@ pub struct Made {
     pub object: u64,
 }
 
-/// Remembers what the action of a slot's plan came to, for the next plan and for the rule's status. Returns whether that is
-/// news: it is not where the same refusal has come again.
+/// Remembers the outcome of a slot's action, for the next plan and for the rule's status. Returns whether the
+/// outcome is new: a repeated refusal is not.
 pub fn settle_slot(
     world: &mut World,
     slot: &ObjectKey,
@@ -99,7 +100,7 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
         slot.written(repairs, made.map(|made| (made.not_kept, made.object)));
         spread.into_iter().for_each(|spread| slot.followed(spread));
     });
-    // If the API server had nothing to change, no event says so.
+    // If the API server had nothing to change, no event follows.
     let known = world.object(slot).filter(|facts| {
         write.replaces.as_ref().is_some_and(|version| version.resource_version == facts.resource_version)
     });

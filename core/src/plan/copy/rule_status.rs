@@ -179,7 +179,7 @@ pub(super) fn outdated<S, C>(
     RuleReport { status, ready: said, tally: Tally::default(), large: None }
 }
 
-/// Why what is needed could not be read the last time, if it could not.
+/// Why a needed object could not be read the last time, if the read failed.
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),

@@ -40,7 +40,8 @@ pub enum SlotState {
     Nothing,
     /// The copy is as its rule declares.
     Current,
-    /// The copy is what the API server makes of what its rule wants: the problem names the fields that it does not keep.
+    /// The copy is as the API server changed it: the problem names the declared fields that the API server
+    /// does not keep.
     Altered(CopyProblem),
     /// The copy is missing or outdated, and about to be written.
     Outdated,
@@ -62,7 +63,7 @@ pub enum SlotState {
 pub struct Version {
     /// `metadata.uid`: a write does not change a new object of the same name.
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: a write fails where the object was written since.
+    /// `metadata.resourceVersion`: a write fails if the object was written since.
     pub resource_version: Box<str>,
 }
 
@@ -108,11 +109,11 @@ pub struct CopyWrite {
     pub source: ObjectKey,
     /// The version of the source that the intent was made from.
     pub source_version: Version,
-    /// The object itself, where a template declares it and nothing is copied.
+    /// The object itself, if a template declares it and nothing is copied.
     pub rendered: Option<Body>,
     /// The keys, metadata and marks that the copy is to have.
     pub intent: Intent,
-    /// The version of the existing object; `None` where the write must create it.
+    /// The version of the existing object; `None` for a write that must create the object.
     pub replaces: Option<Version>,
     /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,

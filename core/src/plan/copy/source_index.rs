@@ -229,7 +229,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     })
 }
 
-/// Whether a template acts; `None` where that is not known yet.
+/// Whether a template acts; `None` while that is not known.
 fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),

@@ -51,7 +51,8 @@ pub(super) fn awaited(
     let is_no_successor = |other: &ObjectKey| {
         let attempt = world.memory().slot(other).attempt();
         let attempt = attempt.filter(|last| last.rule.as_ref() == Some(&marks.rule));
-        // The edit by which an object of a template became unwanted has not made what was refused long before.
+        // The edit that made an object of a template unwanted has not caused a write that was refused long
+        // before.
         let is_older = |last: &Attempt| {
             let long_after = at_after(last.since, LONG);
             marks.rule.template().is_some() && unwanted_since.is_some_and(|since| long_after < since)
@@ -88,7 +89,8 @@ pub(super) fn predecessor_of(world: &World, slot: &ObjectKey, claim: &Claim<'_>)
     left.find(is_left).cloned()
 }
 
-/// The places of the same kind, in the same namespace, that the object's declaration has for what the object was made from.
+/// The slots of the same kind, in the same namespace, that the object's declaration has for the object's
+/// source or instance.
 fn candidates(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Vec<ObjectKey> {
     let all: Vec<ObjectKey> = match world.declaration(&marks.rule) {
         Some(Declaration::Rule(facts)) => {

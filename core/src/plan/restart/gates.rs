@@ -49,7 +49,7 @@ pub(super) const REMOVING: &[PodGate] = &[
     gate!(window_of_pod: Window),
     gate!(rolling_pod: RolloutUnfinished),
 ];
-/// Gates before the template is changed again, where the controller replaces pods.
+/// Gates before the template is changed again, if the controller replaces pods.
 pub(super) const ROLLING: &[PodGate] = &[
     gate!(held: Held),
     gate!(deadline: RolloutStuck),

@@ -269,7 +269,7 @@ impl<'w> Inputs<'w> {
     }
 }
 
-/// Whether no workload restarts for an object, such as one whose annotation says so.
+/// Whether no workload restarts for an object, for example because the object's annotation excludes it.
 fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
     &*object.name == ROOT_CA || (world.settings().annotations && says_no)

@@ -60,7 +60,7 @@ pub(super) struct Line {
 /// Which workloads are due, from the front of a line as far as computed.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// For each workload: how many workloads up to it are due and held back only by their turn.
+    /// For each workload: how many workloads up to it are due and delayed only by their turn.
     pub(super) ready: Vec<usize>,
     /// The index and the group of the first workload that is due, or may be, whatever delays the workload.
     pub(super) first_due: Option<(usize, usize)>,

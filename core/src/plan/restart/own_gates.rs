@@ -94,8 +94,8 @@ pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(brake::patience(WaitReason::MissingObject, case.missing_since(), case.now)?)
 }
 
-/// Shut while an optional object is missing and may come back: if recorded without it, its return would look
-/// like a change.
+/// Shut while an optional object is missing and may come back: if the content were recorded without the
+/// object, its return would look like a change.
 fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.absent.is_empty() {
         return Ok(());
@@ -103,8 +103,9 @@ fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(brake::patience(WaitReason::AbsentObject, case.missing_since(), case.now)?)
 }
 
-/// Shut while pods still wait for a missing object: they will start with it. If adopted without the object,
-/// they would restart as soon as it comes (External Secrets, sealed Secrets).
+/// Shut while pods still wait for a missing object: the pods will start with the object. If the workload were
+/// adopted without the object, its pods would restart as soon as the object appears (External Secrets, sealed
+/// Secrets).
 fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
     let is_rolling = matches!(case.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
     let is_starting = is_rolling || (case.facts.available == 0 && case.facts.desired > 0);

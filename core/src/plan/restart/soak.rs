@@ -20,7 +20,7 @@ use crate::{
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
 pub(super) const WATCH: Duration = Duration::from_secs(15);
-/// How long pods may take to become ready, where no controller has a deadline.
+/// How long pods may take to become ready, if no controller has a deadline.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// A complete restart that we do not remember is considered soaked if it began longer ago than this plus the
 /// soak: if pods are not ready now, the restart is not the cause.

@@ -1,5 +1,5 @@
 //! The state of a workload, or of the pods that a monitor itself selects. Statuses, Events, commands and
-//! metrics take the word and the severity from here, and the sentence from `explain::said`.
+//! metrics get the word and the severity from this file, and the sentence from `explain::said`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Whether pods run older content than the record says: a restart that somebody took back, paused or
-//! overwrote before its last pod was replaced. The record is what we wrote; the pods are what runs.
+//! Whether pods run older content than the record says: a restart that somebody undid, paused or overwrote
+//! before its last pod was replaced. The record shows what we wrote; the pods show what runs.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -43,8 +43,8 @@ impl Case<'_> {
         (!is_vouched_for).then(|| changed.map_or(restart, |changed| changed.min(restart)))
     }
 
-    /// The latest list of the workload's pods. If the workload has changed since, it may have other pods, and
-    /// they are listed again.
+    /// The latest list of the workload's pods. A workload that has changed since may have other pods, so its
+    /// pods are listed again.
     pub(super) fn listed(&self) -> Listed<'_> {
         let Some(seen) = self.world.pods(self.key) else { return Listed { seen: None, again: None } };
         let age = self.now.duration_since(seen.at).abs();

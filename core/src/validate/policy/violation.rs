@@ -34,7 +34,7 @@ impl Position {
 pub struct Violation {
     /// The rule of the policy, by its name or its field.
     pub rule: String,
-    /// The key, where the rule is about keys.
+    /// The key, if the rule is about keys.
     pub key: Option<String>,
     /// The position in the value, if known.
     pub place: Option<Position>,
