@@ -113,8 +113,8 @@ impl Verifier {
         if world.object(slot).is_some_and(|facts| facts.drift().is_doubt()) {
             return false;
         }
-        // An event will follow for a copy that is newer than our watch. A version with a known fingerprint
-        // was planned with it already.
+        // An event will follow for a copy that is newer than our watch. A version whose fingerprint is known
+        // was already planned with this fingerprint.
         if !is_current || world.fingerprint(slot).is_some() {
             return false;
         }

@@ -93,7 +93,7 @@ impl RestartMemory {
         is_open && !was_open
     }
 
-    /// Notes whether somebody has undone the workload's last restart. Returns whether that is new.
+    /// Notes whether somebody has undone the workload's last restart. Returns whether the answer is new.
     pub fn taken_back(&mut self, is_taken_back: bool) -> bool {
         let was_taken_back = std::mem::replace(&mut self.taken_back, is_taken_back);
         is_taken_back && !was_taken_back

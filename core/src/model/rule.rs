@@ -17,7 +17,7 @@ use crate::{
 pub struct Declared<Spec, Compiled, Status> {
     /// `metadata.uid`: an object that is deleted and created again has a new UID.
     pub uid: Box<str>,
-    /// The resource version that was last seen.
+    /// The resource version of the object as last seen.
     pub resource_version: Box<str>,
     /// The object's generation, which changes with the spec.
     pub generation: i64,

@@ -125,7 +125,7 @@ impl Guard {
     }
 }
 
-/// Whether a path needs no session. These paths show nothing of the cluster.
+/// Whether a path needs no session. Pages below such a path show nothing of the cluster.
 pub(super) fn is_open(path: &str) -> bool {
     path == "/login" || path == "/logout" || path.starts_with("/assets/")
 }

@@ -51,7 +51,7 @@ pub(super) struct Seats {
     refused: Arc<Refused>,
     asking: Semaphore,
     room: Room,
-    /// Cancelled when the console ends; this also ends all streams.
+    /// Cancelled when the console ends, which also ends all streams.
     ended: CancellationToken,
 }
 

@@ -152,7 +152,8 @@ impl<'f> Install<'f> {
         !self.namespaces().is_empty()
     }
 
-    /// Whether the definitions of our own kinds are read, and copies held that have outlived one.
+    /// Whether the definitions of our own kinds are read, so that copies whose definition was created again
+    /// are held.
     pub(crate) fn reads_definitions(&self) -> bool {
         !self.is_namespaced() || self.told("read-definitions").is_some_and(|told| told == "true")
     }

@@ -90,7 +90,7 @@ impl ReadScope {
     /// This scope, or only the given namespace if the caller may not list namespaces and rules everywhere.
     ///
     /// # Errors
-    /// The API server did not say what the caller may do.
+    /// The API server did not answer what the caller may do.
     pub(crate) async fn within_rights(
         self,
         client: &Client,

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{authority::TrustedWriters, model::Bytes};
 
-/// The settings of `copyrator serve` that plans depend on; `None` where the command line or the Deployment does not say.
+/// The settings of `copyrator serve` that plans depend on; `None` for a setting that command line and
+/// Deployment lack.
 #[derive(Clone, Default)]
 pub(super) struct ServeSettings {
     /// How long an orphaned copy is kept, for rules without deletionGrace.

@@ -89,8 +89,8 @@ fn said(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
 }
 
-/// Reads every object of ours, every copy and every workload. A caller who may not read them one by one gets
-/// what the statuses say.
+/// Reads every object of ours, every copy and every workload. A caller who may not read copies and workloads
+/// gets what the statuses report.
 pub(super) async fn look(
     client: &Client,
     (installed, read_scope): (&Installed, &ReadScope),

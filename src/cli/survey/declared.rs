@@ -54,7 +54,7 @@ impl OurKind {
         }
     }
 
-    /// The name of the object in the world, where a template has a name among rules.
+    /// The name of the object in the world, in which a template has a name among rules.
     pub(in crate::cli) fn in_world(self, name: &NamespacedName) -> NamespacedName {
         match self {
             Self::Template => NamespacedName::of_template(name.namespace.clone(), &name.name),

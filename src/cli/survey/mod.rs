@@ -77,7 +77,7 @@ pub(super) struct Survey {
     pub now: Timestamp,
     /// Whether the caller may not read something that could change the survey.
     pub is_partial: bool,
-    /// The rules and monitors to show, where the command has a label selector.
+    /// The rules and monitors to show, if the command has a label selector.
     selected: Option<Selected>,
 }
 
@@ -296,7 +296,7 @@ impl Survey {
             || outlook.causes.iter().filter_map(|cause| cause.rule.as_ref()).any(|it| self.selects_rule(it))
     }
 
-    /// The copies that land in a namespace or belong to its rules; without a namespace, all copies.
+    /// The copies that are in a namespace or belong to its rules; without a namespace, all copies.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&CopyRow> {
         let is_selected = |outlook: &&CopyRow| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),

@@ -147,7 +147,8 @@ async fn refusal(
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
 }
 
-/// Whether a copy lands in this namespace or belongs to a rule of it; always true without a namespace.
+/// Whether a copy is in this namespace or belongs to a rule of the namespace; always true without a
+/// namespace.
 pub(super) fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
     namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }

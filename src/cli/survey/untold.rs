@@ -12,7 +12,7 @@ use crate::{
     validate::{CompiledRule, SpecFault},
 };
 
-/// The kinds to read: all, or none where a refused list would hide a whole namespace.
+/// The kinds to read: all, or none if a refused list would hide a whole namespace.
 pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
     let each =
         Kind::ALL.into_iter().filter(|kind| kind.data().is_none() && read_scope.namespaces().is_none());

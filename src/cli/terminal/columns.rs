@@ -11,7 +11,7 @@ pub(crate) fn line(text: &str) -> String {
     printable(text, LONGEST_LINE)
 }
 
-/// Pads every cell to the width of its column; the last one of a line is not padded.
+/// Pads every cell to the width of its column, except the last cell of a line.
 pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     aligned_all(lines)
 }

@@ -80,7 +80,7 @@ fn harmless(text: &str) -> String {
     out + &printable(rest, usize::MAX)
 }
 
-/// How long the colour is that the text begins with; 0 where that is something else.
+/// The length of the colour sequence at the beginning of the text; 0 without a colour sequence.
 fn colour_length(text: &str) -> usize {
     let Some((code, _)) = text.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')) else {
         return 0;

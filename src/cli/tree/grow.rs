@@ -22,7 +22,7 @@ pub(in crate::cli) struct Seen<'s> {
     pub world: &'s World,
     /// The planned action on each copy to show.
     pub outlooks: Vec<&'s CopyRow>,
-    /// The state of each workload; empty where the caller may not read them.
+    /// The state of each workload; empty if the caller may not read workloads.
     pub restarts: &'s [RestartOutlook],
     pub now: Timestamp,
 }
@@ -321,7 +321,7 @@ pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     Some(forest)
 }
 
-/// The trees of a rule's sources, or of a template; `None` where the rule or template does not exist.
+/// The trees of a rule's sources, or of a template; `None` if the rule or template does not exist.
 pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
     let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
     if !forest.roots.is_empty() {

@@ -232,7 +232,7 @@ fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     made_by
 }
 
-/// Who may edit the object, and where that is best done; `None` if Copyrator did not make it.
+/// Who may edit the object, and the best place to edit it; `None` for an object that Copyrator did not make.
 fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     let made = made_by.first().filter(|made| made.digest.is_some())?;
     let origin = made.source.as_ref()?;

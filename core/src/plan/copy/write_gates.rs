@@ -44,7 +44,7 @@ pub(super) struct DueWrite<'w> {
 }
 
 impl<'w> DueWrite<'w> {
-    /// The last attempt, if it was for this very content over this very version.
+    /// The last attempt, if it was for this exact content over this exact version.
     pub(super) fn last_attempt(&self) -> Option<&'w Attempt> {
         last_attempt(self.world, self.slot, self.existing, self.intent)
     }
@@ -172,7 +172,7 @@ fn small_enough(write: &DueWrite<'_>) -> Option<SlotPlan> {
     Some(write.blocked(problem, marked, Some(at_after(write.now, AGAIN))))
 }
 
-/// Shut while a copy whose last write was refused has a removal mark: the mark comes off first.
+/// Shut while a copy whose last write was refused has a removal mark: the mark is removed first.
 fn unmarked_after_refusal(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let action = unmark(write.ours.filter(|_| write.last_attempt().is_some()))?;
     Some(SlotPlan { action: Some(action), ..write.plan(write.state()) })

@@ -54,7 +54,7 @@ pub struct TakenBack {
     pub old: usize,
     /// The part that somebody changed.
     pub what: Overwritten,
-    /// The field manager, other than ours, that last wrote it.
+    /// The field manager, other than ours, that last wrote the changed part.
     pub manager: Option<String>,
     /// Whether the manager wrote the part after our restart. If a manager only removed fields, managedFields
     /// do not name the manager.

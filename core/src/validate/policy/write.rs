@@ -29,8 +29,8 @@ impl Write<'_> {
 pub struct Finding {
     /// The fault, the rule of the policy and the key.
     pub violation: Violation,
-    /// Whether the object already had the violation, in a part that the write does not change. The
-    /// webhook warns of this violation and does not refuse the write.
+    /// Whether the object already had the violation, in a part that the write does not change. The webhook
+    /// warns of such a violation and does not refuse the write.
     pub stands_already: bool,
 }
 
