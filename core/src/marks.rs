@@ -1,5 +1,5 @@
 //! Every annotation, label and field manager of Copyrator, and the names of its Secrets. Only this file reads
-//! and writes them.
+//! and writes the annotations and labels.
 
 mod foreign;
 mod on_removal;
@@ -67,14 +67,13 @@ pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
 /// Annotation of a copy: the copy itself, in clear text ([`in_clear`]). A tool that copies the copy's
-/// annotations to another object, or restores the copy elsewhere, copies this one too. There it shows that
-/// the marks belong to another object.
+/// annotations to a second object, or restores the copy elsewhere, copies this annotation too. On the second
+/// object, the annotation shows that the marks belong to the first.
 pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
-/// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. It is
-/// written with the copy; when the rule comes back under another definition, this annotation is written
-/// alone.
+/// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. The
+/// annotation is written with the copy, and alone when the rule comes back under another definition.
 pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
@@ -82,12 +81,13 @@ pub const COPY_TO: &str = "copyrator.dev/copy-to";
 pub const COPY_TO_SELECTOR: &str = "copyrator.dev/copy-to-selector";
 /// Annotation of a ConfigMap or Secret: the labels of the pods that are deleted when its content changes.
 pub const RESTART_PODS: &str = "copyrator.dev/restart-pods";
-/// The annotations by which an object asks for copies or restarts, with the rights of their author.
+/// The annotations by which an object declares copies or restarts, with the rights of the annotations'
+/// author.
 pub const ASKING: [&str; 3] = [COPY_TO, COPY_TO_SELECTOR, RESTART_PODS];
-/// Label of a ConfigMap or Secret that makes its annotations of [`ASKING`] count. The policies that guard the
-/// author annotations select objects by this label, so writes of other objects cost nothing.
+/// Label of a ConfigMap or Secret without which its annotations of [`ASKING`] have no effect. The policies
+/// that guard the author annotations select objects by this label, so writes of other objects cost nothing.
 pub const DECLARES: &str = "copyrator.dev/declares";
-/// The only value of [`DECLARES`] that counts.
+/// The only value of [`DECLARES`] that has an effect.
 pub const DECLARES_VALUE: &str = "true";
 /// Annotation of an object with [`RESTART_PODS`]: the content that the selected pods run; written by us.
 pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
@@ -107,7 +107,7 @@ pub const BRAKE: &str = "copyrator.dev/brake";
 pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 /// Label of a namespace: with the value `refuse`, Copyrator makes no copies in the namespace.
 pub const COPIES: &str = "copyrator.dev/copies";
-/// Annotation of our own kinds, and of objects that ask for copies or restarts: the user who wrote the spec.
+/// Annotation of our own kinds, and of objects that declare copies or restarts: the user who wrote the spec.
 pub const AUTHOR: &str = "copyrator.dev/author";
 /// Annotation of our own kinds: the groups of the user who wrote the spec, as a JSON list.
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
@@ -118,7 +118,7 @@ pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
 /// The prefix of every label and annotation of ours.
 pub const PREFIX: &str = "copyrator.dev/";
-/// The annotations that are read from ConfigMaps and Secrets. Others are not kept in memory.
+/// The annotations that are read from ConfigMaps and Secrets. All other annotations are not kept in memory.
 const READ: [&str; 17] = [
     RULE,
     SOURCE,
@@ -142,12 +142,12 @@ const READ: [&str; 17] = [
 pub const LONGEST: usize = 16 << 10;
 /// Longest list of groups, in bytes. The API server writes the list, so a user cannot choose its length.
 const LONGEST_GROUPS: usize = 64 << 10;
-/// Longest mark of a copy, in bytes; a longer one is not ours. Any user may put marks on an object, and the
+/// Longest mark of a copy, in bytes; a longer mark is not ours. Any user may put marks on an object, and the
 /// marks of every object stay in memory.
 const LONGEST_MARK: usize = 1 << 10;
 
-/// How many bytes of a ConfigMap's or Secret's annotation are kept; `None` if it is not read. It is one byte
-/// more than the limit, to recognise a value that is too long.
+/// How many bytes of a ConfigMap's or Secret's annotation are kept: one more than the limit, to recognise a
+/// value that is too long. `None` for an annotation that is not read.
 pub(crate) fn kept_bytes(annotation: &str) -> Option<usize> {
     let longest = match annotation {
         AUTHOR_GROUPS => LONGEST_GROUPS,
@@ -192,11 +192,11 @@ pub struct SharedMarks {
     pub rule: NamespacedName,
     /// The object that the content was copied from.
     pub source: NamespacedName,
-    /// The UID of that source object.
+    /// The UID of the source object.
     pub source_uid: String,
     /// Digest of everything that we wrote.
     pub digest: String,
-    /// What happens when the copy is orphaned; `None` where the annotation cannot be read.
+    /// What happens when the copy is orphaned; `None` for an annotation that cannot be read.
     pub on_removal: Option<OnRemoval>,
     /// Whether `on_removal` holds for this object only: its template sets a `deletionPolicy` for it, or it
     /// holds data.
@@ -233,9 +233,9 @@ impl CopyMarks {
     }
 
     /// Reads the marks of the object of this kind, namespace and name. `None` if rule, source or proof are
-    /// missing, or if [`OBJECT`] names another object: then this object is not ours. The next write restores
-    /// every other mark that was lost or changed by hand. Until then, an orphaned copy stays if its
-    /// [`ON_REMOVAL`] cannot be read.
+    /// missing, or if [`OBJECT`] names a different object: such an object is not ours. The next write
+    /// restores every other mark that was lost or changed by hand. Until the next write, an orphaned copy
+    /// stays if its [`ON_REMOVAL`] cannot be read.
     pub fn read(
         (kind, namespace, name): (Kind, &str, &str),
         annotation: impl Fn(&str) -> Option<String>,
@@ -334,12 +334,12 @@ pub fn in_clear(kind: Kind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.resource().qualified())
 }
 
-/// Whether these labels make an object's annotations of [`ASKING`] count.
+/// Whether these labels give an object's annotations of [`ASKING`] an effect.
 pub fn declares<'l>(label: impl Fn(&str) -> Option<&'l str>) -> bool {
     label(DECLARES) == Some(DECLARES_VALUE)
 }
 
-/// The label value that stands for a rule: a hash, since names can exceed 63 characters
+/// The label value that identifies a rule: a hash, since names can exceed 63 characters
 /// (config-syncer#423, kyverno#8447).
 pub fn rule_label(rule: &NamespacedName) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, rule.to_string().as_bytes());

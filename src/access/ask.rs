@@ -47,7 +47,7 @@ pub trait Authorizer: Send + Sync {
     /// Whether the subject of the question has the right.
     ///
     /// # Errors
-    /// Returns an error if there is no answer.
+    /// Returns an error if the API server gave no answer.
     fn allowed<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<bool, AskError>>;
 }
 
@@ -58,7 +58,8 @@ pub(crate) struct ReviewAuthorizer {
 }
 
 impl ReviewAuthorizer {
-    /// Creates an authorizer that asks through this client. Its account needs `create subjectaccessreviews`.
+    /// Creates an authorizer that asks through this client, whose account needs `create
+    /// subjectaccessreviews`.
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
@@ -77,8 +78,8 @@ impl Authorizer for ReviewAuthorizer {
     }
 }
 
-/// Asks by LocalSubjectAccessReview. Its account needs a right in each namespace that a question is about,
-/// but no cluster-wide right.
+/// Asks by LocalSubjectAccessReview. The client's account needs a right in each namespace that a question is
+/// about, but no cluster-wide right.
 #[derive(Clone)]
 pub(crate) struct LocalAuthorizer {
     client: Client,
@@ -112,7 +113,7 @@ impl Authorizer for LocalAuthorizer {
 }
 
 /// Asks on behalf of the user who runs a command. Every user may ask about their own rights
-/// (SelfSubjectAccessReview). Questions about others need the right to create SubjectAccessReviews, or
+/// (SelfSubjectAccessReview). Questions about other users need the right to create SubjectAccessReviews, or
 /// LocalSubjectAccessReviews in each namespace.
 #[derive(Clone)]
 pub(crate) struct CallerAuthorizer {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{AskError, Authorizer};
 use crate::authority::Question;
 
-/// Budget of one namespace: two hundred rules at once, and then some thirty rules per second.
+/// Budget of one namespace: two hundred rules at once, and some thirty rules per second afterwards.
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
 /// Budget of all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// The rest of a budget at a certain time, for example in questions; below zero if it is overdrawn.
+/// The rest of a budget at a certain time, for example in questions; below zero if the budget is overdrawn.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     left: f64,
@@ -59,7 +59,7 @@ impl TokenBucket {
         Self { left: (self.left + since * rate.a_second).min(rate.at_once), at: now }
     }
 
-    /// Returns how long it takes from `now` until the bucket is not overdrawn.
+    /// Returns the time from `now` until the bucket is no longer overdrawn.
     fn owes(self, rate: Rate, now: Instant) -> Duration {
         Duration::from_secs_f64((-self.at(rate, now).left / rate.a_second).max(0.0))
     }
@@ -126,7 +126,7 @@ impl Budgets {
     }
 }
 
-/// The budgets of all namespaces. Clones share them.
+/// The budgets of all namespaces. Clones share the budgets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Arc<Mutex<Budgets>>);
 

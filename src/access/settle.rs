@@ -26,7 +26,7 @@ const LONGEST: usize = 8 << 10;
 pub(crate) enum Answers<'q> {
     /// The questions with the answer no, in order; empty if everything is allowed.
     Refused(Vec<&'q Question>),
-    /// Number of questions left to ask one by one; it is above the limit, so none of them was asked.
+    /// Number of questions left to ask one by one; the number is above the limit, so no question was asked.
     TooMany(usize),
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn settle(
 }
 
 /// Returns the questions with the answer no. Asks wider questions first: a yes for all objects or namespaces
-/// answers each narrower question. Then asks at most `most` questions one by one.
+/// answers each narrower question. After the wider questions, asks at most `most` questions one by one.
 ///
 /// # Errors
 /// Returns an error if a question has no answer.
@@ -87,7 +87,7 @@ pub(crate) async fn refused<'q>(
     ))
 }
 
-/// A question that covers several others at once.
+/// A question that covers several narrower questions at once.
 #[derive(Clone, Copy)]
 enum Wider {
     /// About all objects of the kind in all namespaces.
@@ -110,7 +110,8 @@ impl Wider {
         wider
     }
 
-    /// Whether this question covers more than the narrower ones after it; otherwise it is not worth asking.
+    /// Whether this question covers more than the narrower questions after it; otherwise asking is not worth
+    /// the cost.
     fn pays(self, group: &[&Question]) -> bool {
         let differ = |by: fn(&Question) -> Option<&str>| {
             group.first().is_some_and(|first| group.iter().any(|one| by(one) != by(first)))

@@ -30,7 +30,7 @@ pub(crate) enum Unsent {
     /// The request is malformed.
     #[error("this is not a request")]
     Malformed(#[source] request::Error),
-    /// The request is not about one template. It was not sent.
+    /// The request is not about one template, and was not sent.
     #[error("{method} {path} was not sent: this client writes templates only")]
     NotATemplate { method: Method, path: String },
     /// The request had no answer; it may have been sent.
@@ -38,10 +38,10 @@ pub(crate) enum Unsent {
     Unanswered(#[source] Box<kube::Error>),
 }
 
-/// Returns a client that reads with the caller's rights, and one that writes templates with them.
+/// Returns a client that reads with the caller's rights, and a writer of templates with the same rights.
 ///
 /// # Errors
-/// Returns an error if there is no usable configuration.
+/// Returns an error if no usable configuration exists.
 pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), ClientError> {
     // The few requests of a person need no throttle.
     let (reads, writes) = clients(target, &Arc::default()).await?;
@@ -71,7 +71,7 @@ impl AsCaller {
     /// Creates or changes a template, by server-side apply without force.
     ///
     /// # Errors
-    /// Returns an error if there is no answer; a refusal is an answer.
+    /// Returns an error if the API server gives no answer; a refusal is an answer.
     pub(crate) async fn apply(
         &self,
         name: &NamespacedName,
@@ -89,7 +89,7 @@ impl AsCaller {
     /// Deletes a template if it still meets the `preconditions`.
     ///
     /// # Errors
-    /// Returns an error if there is no answer; a refusal is an answer.
+    /// Returns an error if the API server gives no answer; a refusal is an answer.
     pub(crate) async fn delete(
         &self,
         name: &NamespacedName,
@@ -119,8 +119,8 @@ fn of(name: &NamespacedName) -> Request {
     Request::new(CopyratorTemplate::url_path(&(), Some(&name.namespace)))
 }
 
-/// Whether the request applies or deletes the template of this name. A collection has another path, and a
-/// malformed name could lead to another path.
+/// Whether the request applies or deletes the template of this name. A collection has a different path, and a
+/// malformed name could lead to a different path.
 fn is_of_one_template(method: &Method, path: &str, name: &NamespacedName) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_plain);

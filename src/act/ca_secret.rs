@@ -12,8 +12,8 @@ use crate::marks::{CA_PUBLISHED, CA_SECRET, CA_SWITCHED, ROTATE};
 /// Reads the rotation from the Secret.
 ///
 /// # Errors
-/// Returns an error if there is no CA. A time that cannot be read counts as absent; the next write replaces
-/// it.
+/// Returns an error if the Secret has no CA. A time that cannot be read is treated as absent; the next write
+/// replaces the time.
 pub(super) fn decode(secret: &Secret) -> Result<Rotation, CaSecretError> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
     let annotation = |key: &str| secret.metadata.annotations.as_ref().and_then(|all| all.get(key));

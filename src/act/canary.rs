@@ -1,4 +1,4 @@
-//! The canary: a dry run of a harmless rule. It shows whether calls reach the webhook, and whether the API
+//! The canary: a dry run of a harmless rule, which shows whether calls reach the webhook, and whether the API
 //! server stamps authors.
 
 use kube::{Api, Client, ResourceExt, api::PostParams};
@@ -17,7 +17,7 @@ pub(super) const HONEST: &str = "copyrator-author-honest";
 /// The question that a canary answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canary {
-    /// Whether calls reach the webhook. This canary passes every hook of ours that sees rules.
+    /// Calls reach the webhook. This canary passes every hook of ours that sees rules.
     Arrives,
     /// Whether the API server stamps by itself. No hook of ours stamps this canary.
     Probes,

@@ -26,8 +26,8 @@ use crate::{
     serve::Condition,
 };
 
-/// Number of propagation times after which the keeper replaces a Secret without a usable CA. People can
-/// repair it until then.
+/// Number of propagation times after which the keeper replaces a Secret without a usable CA. Until the
+/// replacement, people can repair the Secret.
 const TORN_FOR: u32 = 10;
 /// Number of propagation times for which a CA stays trusted after its last mount.
 const UNMOUNTED_FOR: u32 = 10;
@@ -36,7 +36,7 @@ const NEXT_STEP: Duration = Duration::from_secs(1);
 /// How often a mounted CA is read.
 const MOUNTED: Duration = Duration::from_secs(15);
 
-/// Why there is no CA.
+/// Why no CA is available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaError {
     /// The API server refused, or could not be reached.
@@ -74,12 +74,12 @@ pub(crate) enum CaError {
     /// The mounted files contain no usable CA.
     #[error(transparent)]
     Mounted(#[from] MountError),
-    /// Another replica may be the leader: nothing was written.
+    /// A different replica may be the leader: nothing was written.
     #[error("not leading")]
     NotLeading,
 }
 
-/// Reads the CA; `None` if there is none yet.
+/// Reads the CA; `None` if none exists yet.
 ///
 /// # Errors
 /// Returns an error if the Secret cannot be read, or contains no CA.
@@ -90,7 +90,7 @@ pub(crate) async fn read_ca(
     Ok(read_rotation(client, namespace).await?.map(|rotation| rotation.secret))
 }
 
-/// Reads the CA with the rotation state of its Secret; `None` if there is none yet.
+/// Reads the CA with the rotation state of its Secret; `None` if no CA exists yet.
 ///
 /// # Errors
 /// Returns an error if the Secret cannot be read, or contains no CA.
@@ -100,7 +100,7 @@ pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Op
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Maintains the CA while we lead. Clones share its memory.
+/// Maintains the CA while we lead. Clones share the keeper's memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
     client: Client,
@@ -139,7 +139,7 @@ impl CaKeeper {
         }
     }
 
-    /// Stops reporting: another replica maintains the CA now.
+    /// Stops reporting: a different replica maintains the CA now.
     pub(crate) fn rest(&self) {
         self.told.holds();
     }
@@ -149,11 +149,11 @@ impl CaKeeper {
         self.memory().again
     }
 
-    /// Takes the next step of the rotation if one is due. Returns the CA certificates, as PEM, that the hooks
-    /// should trust after it. If the CA cannot be read, these are the last good ones.
+    /// Makes the next step of the rotation if one is due. Returns the CA certificates, as PEM, that the hooks
+    /// should trust after the step. If the CA cannot be read, returns the last good certificates.
     ///
     /// # Errors
-    /// Returns an error if there is no CA, or the CA bundles of the hooks cannot be read.
+    /// Returns an error if no CA is available, or the CA bundles of the hooks cannot be read.
     pub(crate) async fn keep(&self, now: SystemTime) -> Result<String, CaError> {
         if let Some(dir) = &self.tls_dir {
             self.memory().again = MOUNTED.min(self.times.propagation);
@@ -164,7 +164,7 @@ impl CaKeeper {
         }
         self.memory().again = self.times.propagation;
         let Some(secret) = read(&self.client, &self.namespace).await? else {
-            // A user who deletes the Secret while we run wants another CA, so the keeper does not restore the
+            // A user who deletes the Secret while we run wants a new CA, so the keeper does not restore the
             // remembered one.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
@@ -200,8 +200,8 @@ impl CaKeeper {
         self.write(secret, next, now).await
     }
 
-    /// Waits before it replaces an unreadable Secret, since a person may be repairing it. Without a
-    /// replacement, no new replica could start, and in the end none could answer.
+    /// Waits before replacing an unreadable Secret, since a person may be repairing it. Without a
+    /// replacement, no new replica could start, and in the end no replica could answer.
     async fn mend(&self, secret: Secret, source: CaSecretError, now: SystemTime) -> Result<String, CaError> {
         let (since, good) = {
             let mut memory = self.memory();
@@ -233,8 +233,8 @@ impl CaKeeper {
         }
     }
 
-    /// Writes the Secret over the version that was read, or creates it. If another process was faster, its
-    /// Secret counts.
+    /// Writes the Secret over the version that was read, or creates the Secret. If another process was
+    /// faster, its Secret is used.
     async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
         let is_new = read_as.metadata.resource_version.is_none();
         let secret = if is_new { encode(&next) } else { update(read_as, &next) };
@@ -274,13 +274,13 @@ impl CaKeeper {
         Ok(Rotation::new(authority.map_err(CaError::Issue)?, now))
     }
 
-    /// Returns the CA bundles of both webhook configurations, as the API server has them now.
+    /// Returns the CA bundles of the two webhook configurations, as the API server has them now.
     async fn carried(&self) -> Result<Vec<Carried>, CaError> {
         Ok(live_hooks(&self.client).await?.carried())
     }
 
     /// Takes over from another leader. The hooks may trust further CAs through that leader, whose leaves are
-    /// still served, so these CAs count as mounted until now.
+    /// still served, so these CAs are treated as mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();
@@ -294,8 +294,8 @@ impl CaKeeper {
         Ok(())
     }
 
-    /// Returns the mounted certificates, and recently mounted ones: replicas see a new volume one after the
-    /// other.
+    /// Returns the mounted certificates, and recently mounted certificates: replicas see a new volume one
+    /// after the other.
     fn remember_mounted(
         &self,
         read: Result<Vec<Certificate>, MountError>,

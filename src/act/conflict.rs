@@ -11,7 +11,7 @@ pub(super) struct Conflict {
 }
 
 impl Conflict {
-    /// Reads an answer; `None` if it is not a conflict with other managers.
+    /// Reads an answer; `None` for an answer that is not a conflict with other managers.
     pub(super) fn of(error: &kube::Error) -> Option<Self> {
         let kube::Error::Api(status) = error else { return None };
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -21,7 +21,7 @@ impl Conflict {
         (!fields.is_empty()).then_some(Self { message, fields })
     }
 
-    /// Returns the object without these fields, and without maps that are empty then.
+    /// Returns the object without these fields, and without maps that become empty.
     pub(super) fn others(&self, object: &Value) -> Value {
         let mut others = object.clone();
         for field in &self.fields {
@@ -31,12 +31,12 @@ impl Conflict {
     }
 }
 
-/// Removes the value at the path. Returns `false` if the path is not understood; the caller then removes the
-/// whole value.
+/// Removes the value at the path. Returns `false` if the path is not understood; in that case the caller
+/// removes the whole value.
 fn remove(at: &mut Value, path: &str) -> bool {
     match at {
         Value::Object(fields) => {
-            // Names may contain dots, so the longest matching name counts.
+            // Names may contain dots, so the longest matching name is used.
             let rest = |name: &String| {
                 let rest = path.strip_prefix('.')?.strip_prefix(name.as_str())?;
                 (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)

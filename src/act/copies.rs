@@ -43,7 +43,7 @@ pub(crate) struct CopyOutcome {
     pub(crate) outcome: Outcome,
     /// The object as the API server stored it, if the answer was read.
     pub(crate) made: Option<Made>,
-    /// Whether the action deleted the object in the slot, to create it anew.
+    /// Whether the action deleted the object in the slot, to create it again.
     pub(crate) deleted: bool,
 }
 
@@ -126,8 +126,8 @@ impl CopyWriter {
         self.update(slot, body, &existing).await
     }
 
-    /// Creates an object by apply. The API server accepts resourceVersion "1" only if there is no object, and
-    /// otherwise answers 409 (undocumented, tried on 1.36.3; the control-plane tests check it).
+    /// Creates an object by apply. The API server accepts resourceVersion "1" only if the object does not
+    /// exist, and otherwise answers 409 (undocumented, tried on 1.36.3; the control-plane tests check this).
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.apply(slot, &body).await {
@@ -136,8 +136,8 @@ impl CopyWriter {
         }
     }
 
-    /// Creates an object. If there is no room for it, asks whether the room of its predecessor would do: only
-    /// then does the reconciler delete the predecessor.
+    /// Creates an object. If a quota has no room for the object, asks whether the room of its predecessor
+    /// would do: only with a yes does the reconciler delete the predecessor.
     async fn create_in_place_of(
         &self,
         slot: &ObjectKey,
@@ -202,7 +202,8 @@ impl CopyWriter {
     }
 
     /// Asks each quota of the slot's namespace whether it has room for the successor in the place of the old
-    /// object. The API server's refusal names only one of the exceeded quotas, and that one may have room.
+    /// object. The API server's refusal names only one of the exceeded quotas, and the named quota may have
+    /// room.
     async fn check_quotas(&self, slot: &ObjectKey, old: &Value, successor: &Value) -> Result<(), Outcome> {
         let most = ListParams::default().limit(MOST_QUOTAS);
         let listed = self.writer.send(|client| {
@@ -266,9 +267,10 @@ impl CopyWriter {
     }
 
     /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a
-    /// merge patch that also set values would create an `Update` entry of ours, and our apply could then not
-    /// delete those keys. For other kinds the patch also sets all `wanted` fields, since an empty selector
-    /// would select everything in between; we compare their keys by content before each write.
+    /// merge patch that also set values would create an `Update` entry of ours, and our apply could not
+    /// delete those keys afterwards. For other kinds the patch also sets all `wanted` fields, since an empty
+    /// selector would select everything in between; keys of other kinds are compared by content before each
+    /// write.
     async fn null(
         &self,
         slot: &ObjectKey,
@@ -282,7 +284,8 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Removes all owner references. Our apply names none, and so would keep those that others set.
+    /// Removes all owner references. Our apply names none, and so would keep references that other writers
+    /// set.
     async fn disown(&self, slot: &ObjectKey, version: &Version) -> Result<Version, Outcome> {
         let body = json!({"metadata": {
             "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": null,
@@ -290,9 +293,9 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Takes ownership of a foreign object's content, so that the next apply decides about all of it; and of
-    /// the mark that may name another object. Emptying managedFields does not work: the apply would then give
-    /// all fields to a manager "before-first-apply".
+    /// Takes ownership of a foreign object's content, so that the next apply decides about all content; and
+    /// of the mark that may name a different object. Emptying managedFields does not work: the apply would
+    /// give all fields to a manager "before-first-apply".
     async fn take_over(
         &self,
         slot: &ObjectKey,
@@ -422,7 +425,7 @@ fn not_replaced(outcome: Outcome) -> Outcome {
     let said = |why: String| format!("not replaced, and holds the content of before, because {why}");
     match outcome {
         Outcome::Refused { reason, message } => Outcome::Refused { reason, message: said(message) },
-        // A creation does not fail because a field is immutable, so the reason is another one.
+        // A creation does not fail because a field is immutable, so the reason is a different one.
         Outcome::NeedsReplacing(message) => {
             Outcome::Refused { reason: WriteFault::Refused, message: said(message) }
         }
@@ -431,8 +434,8 @@ fn not_replaced(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Returns the outcome of a creation that met an object which no watch has reported. Either watches leave it
-/// out (tokens of ServiceAccounts, Helm's releases) and never report it; or the object is very new or nearly
+/// Returns the outcome of a creation that met an object which no watch has reported. Either watches never
+/// report such objects (tokens of ServiceAccounts, Helm's releases); or the object is very new or nearly
 /// deleted, and a watch soon reports it.
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Number of remembered messages. Beyond it, all are forgotten and reported once more.
+/// Number of remembered messages. Beyond this number, all messages are forgotten and reported once more.
 const MOST: usize = 10_000;
 
 /// The last message about each object.
@@ -20,8 +20,8 @@ impl<K> Default for Dedup<K> {
 }
 
 impl<K: Clone + Eq + Hash> Dedup<K> {
-    /// Returns the message unless it repeats the last one about this object. `None` as a message forgets the
-    /// object.
+    /// Returns the message unless it repeats the last message about this object. `None` as a message forgets
+    /// the object.
     pub(super) fn is_new(&self, of: &K, what: Option<String>) -> Option<String> {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(what) = what else {

@@ -1,5 +1,5 @@
-//! The changes that a write would make, by a dry run of it. The API server decides: it stores an object with
-//! defaults, normalized quantities and the changes of mutating webhooks.
+//! The changes that a write would make, determined by a dry run. The API server decides: it stores an object
+//! with defaults, normalized quantities and the changes of mutating webhooks.
 
 use std::{
     future::Future,
@@ -29,7 +29,7 @@ use crate::{
 /// The result of examining an object.
 pub(crate) struct Examined {
     /// Whether a write would change the object, and the compared hashes: `None` if the API server would
-    /// refuse the write, which counts as a change.
+    /// refuse the write, which is treated as a change.
     pub(crate) differs: bool,
     pub(crate) compared: Option<Compared>,
     /// The paths of the declared fields that the API server does not keep, in most cases none.
@@ -71,7 +71,7 @@ pub(crate) async fn examined(
             Ok(Some(Examined { differs: known != applied, compared: Some(compared), not_kept }))
         }
         Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
-        // The API server would refuse the write itself, too; the write then reports the refusal.
+        // The API server would refuse the write itself, too, and the write reports the refusal.
         Err(Error::Api(status)) if status.code < 500 && status.code != 429 => {
             Ok(Some(Examined { differs: true, compared: None, not_kept: Vec::new() }))
         }

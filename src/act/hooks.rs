@@ -51,7 +51,7 @@ const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 /// Why the webhook configurations are not as they should be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
-    /// There is no CA for the hooks to trust.
+    /// No CA exists that the hooks could trust.
     #[error(transparent)]
     Ca(#[from] CaError),
     /// The current configurations could not be read.
@@ -78,7 +78,7 @@ pub(crate) enum HookError {
          is a webhook running, and does the API server reach it?"
     )]
     Unreached(String),
-    /// Another replica may be the leader: nothing was written.
+    /// A different replica may be the leader: nothing was written.
     #[error("not leading")]
     NotLeading,
 }
@@ -92,7 +92,7 @@ trait Configuration:
 impl Configuration for ValidatingWebhookConfiguration {}
 impl Configuration for MutatingWebhookConfiguration {}
 
-/// Maintains the webhook configurations. Clones share their memory.
+/// Maintains the webhook configurations. Clones share the writer's memory.
 #[derive(Clone)]
 pub(crate) struct HookWriter {
     client: Client,
@@ -106,14 +106,14 @@ pub(crate) struct HookWriter {
     condition: Condition,
     stamps: Condition,
     /// When a write last passed without a verdict of the policies, in seconds, as far as canaries show: a
-    /// failing webhook let it pass, or there were no hooks.
+    /// failing webhook let the write pass, or no hooks existed.
     unjudged: Arc<AtomicI64>,
 }
 
 impl HookWriter {
-    /// Creates a writer that reads and makes dry runs through `client`, and writes through `writer`. It
-    /// reports the state to `condition`, to `stamps` if a hook must stamp authors, and to `ca` if there is a
-    /// problem with the CA.
+    /// Creates a writer that reads and makes dry runs through `client`, and writes through `writer`. The
+    /// writer reports the state to `condition`, to `stamps` if a hook must stamp authors, and to `ca` if the
+    /// CA has a problem.
     pub(crate) fn new(
         client: Client,
         writer: Writer,
@@ -144,7 +144,7 @@ impl HookWriter {
         self.unjudged.load(Ordering::Relaxed)
     }
 
-    /// Stops reporting: another replica maintains CA and hooks now.
+    /// Stops reporting: a different replica maintains CA and hooks now.
     pub(crate) fn rest(&self) {
         self.condition.holds();
         self.stamps.holds();
@@ -186,7 +186,7 @@ impl HookWriter {
         let owner = self.owner().await?;
         let mut live = live_hooks(&self.client).await?;
         if hands_off(live.validating.as_ref()) || hands_off(live.mutating.as_ref()) {
-            // Existing hooks only count if a webhook answers them.
+            // Existing hooks are usable only if a webhook answers them.
             if live.validating.as_ref().is_some_and(has_canary) {
                 self.canary(now).await?;
             }
@@ -222,7 +222,7 @@ impl HookWriter {
         self.canary(now).await
     }
 
-    /// Writes a configuration if the existing one differs from it.
+    /// Writes a configuration if the existing one differs.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);
@@ -238,7 +238,8 @@ impl HookWriter {
         if says(&as_json(&written), &wanted_json) {
             return Ok(());
         }
-        // An apply keeps hooks and fields that others added, which may exempt writes. The whole list is ours.
+        // An apply would keep hooks and fields that other writers added, which may exempt writes. The whole
+        // list is ours.
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": written.resource_version() },
             "webhooks": wanted_json["webhooks"],
@@ -351,7 +352,7 @@ impl HookWriter {
     }
 }
 
-/// Pause before another try of a canary: the API server takes a second or so for a new hook.
+/// Pause before a canary is tried again: the API server takes a second or so for a new hook.
 pub(crate) const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Sends up to two canaries: the first call may be refused for load (429), which shows nothing about other
@@ -372,8 +373,8 @@ fn failed(attempt: String) -> impl FnOnce(kube::Error) -> HookError {
     move |source| HookError::Api { attempt, source: Box::new(source) }
 }
 
-/// Whether a user has taken over a configuration by annotation. One is enough: in a hurry, people annotate
-/// the one they see.
+/// Whether a user has taken over a configuration by annotation. The annotation on one configuration is
+/// enough: in a hurry, people annotate the configuration they see.
 fn hands_off<K: Configuration>(live: Option<&K>) -> bool {
     live.is_some_and(|live| live.annotations().contains_key(HANDS_OFF))
 }

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) enum StatusWritten {
     /// The status that the object has now.
     Done(Value),
-    /// Another manager owns a field.
+    /// A different manager owns a field.
     Owned {
         /// The API server's message, which names the manager.
         message: String,
@@ -32,21 +32,22 @@ pub(crate) enum StatusWritten {
     },
     /// The API server does not serve this subresource, or the object is gone: the answers are the same.
     Nowhere,
-    /// The write failed for another reason.
+    /// The write failed for a different reason.
     Failed(Outcome),
 }
 
 /// The version of an object that the status was rendered for. The UID keeps an apply from creating an object
 /// that is gone.
 pub(crate) struct InstanceVersion<'v> {
-    /// Its namespace and name.
+    /// Namespace and name of the object.
     pub(crate) name: &'v NamespacedName,
     pub(crate) uid: &'v str,
     pub(crate) resource_version: &'v str,
 }
 
 /// Writes a status by server-side apply, to the subresource or to the object itself. Without a status,
-/// removes what the template has written. If another manager owns some fields, writes only the other fields.
+/// removes what the template has written. If other managers own some fields, writes only the remaining
+/// fields.
 pub(crate) async fn write_instance_status(
     writer: &Writer,
     (kind, place): (&TemplateKind, StatusPlace),
@@ -99,7 +100,7 @@ pub(crate) async fn write_instance_status(
             let changed = object.metadata.resource_version.as_deref() != Some(of.resource_version);
             StatusWritten::Owned { message: conflict.message, changed }
         }
-        // Another manager has taken a further field meanwhile; the reconciler tries again.
+        // Another manager took ownership of a further field meanwhile; the reconciler tries again.
         Err(WriteError::Api(error)) if Conflict::of(&error).is_some() => {
             StatusWritten::Owned { message: conflict.message, changed: false }
         }

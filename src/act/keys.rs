@@ -1,5 +1,5 @@
-//! The key of digests and marks, in a Secret. The reconciler creates it once and never changes it; if a user
-//! deletes the Secret, the reconciler creates it again with the same key.
+//! The key of digests and marks, in a Secret. The reconciler creates the key once and never changes it; if a
+//! user deletes the Secret, the reconciler creates it again with the same key.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::PostParams};
@@ -13,7 +13,7 @@ use crate::{cluster::WriteClient, digest::DigestKey, marks::KEY_SECRET, serve::C
 
 const KEY: &str = "key";
 
-/// Why there is no key.
+/// Why no key is available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
     /// The API server refused, or could not be reached.
@@ -51,7 +51,7 @@ pub(crate) enum KeyError {
     Random,
 }
 
-/// Reads the key; `None` if there is none yet.
+/// Reads the key; `None` if none exists yet.
 ///
 /// # Errors
 /// Returns an error if the Secret cannot be read, or contains no key.
@@ -74,8 +74,7 @@ pub(crate) fn passing_digest_key() -> Result<DigestKey, KeyError> {
     random().map(|bytes| DigestKey::new(&bytes))
 }
 
-/// Reads the key, or creates it if there is none. Needs no lease: a process that does not lead needs the key,
-/// too.
+/// Reads the key, or creates a missing key. Needs no lease: a process that does not lead needs the key, too.
 ///
 /// # Errors
 /// Returns an error if the Secret can be neither read nor created, or contains no key.
@@ -90,7 +89,7 @@ pub(crate) async fn digest_key(client: &WriteClient, namespace: &str) -> Result<
     }
     match api.create(&PostParams::default(), &holding(&random()?)).await {
         Ok(made) => read(&made, namespace),
-        // Another replica was faster: its key counts.
+        // Another replica was faster: the key of that replica is used.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             read(&api.get(KEY_SECRET).await.map_err(failed("read"))?, namespace)
         }
@@ -108,20 +107,20 @@ pub(crate) struct KeyKeeper {
 }
 
 impl KeyKeeper {
-    /// Creates a keeper that reads through `client` and writes through `writer`. It reports to `told` if the
-    /// Secret contains another key than the one in use.
+    /// Creates a keeper that reads through `client` and writes through `writer`. The keeper reports to `told`
+    /// if the Secret contains a key other than the one in use.
     pub(crate) fn new(client: Client, writer: Writer, namespace: &str, told: Condition) -> Self {
         Self { client, writer, namespace: namespace.to_owned(), told }
     }
 
-    /// Stops reporting: another replica maintains the Secret now.
+    /// Stops reporting: a different replica maintains the Secret now.
     pub(crate) fn rest(&self) {
         self.told.holds();
     }
 
-    /// Creates the Secret with the key in use if the Secret is gone: with another key, no mark in the cluster
-    /// would verify. A user who wants another key deletes the Secret while no reconciler runs. Never changes
-    /// an existing Secret.
+    /// Creates a deleted Secret again, with the key in use: with a new key, no mark in the cluster would
+    /// verify. A user who wants a new key deletes the Secret while no reconciler runs. Never changes an
+    /// existing Secret.
     ///
     /// # Errors
     /// Returns an error if the Secret can be neither read nor created.

@@ -1,4 +1,4 @@
-//! Manifests of copies: JSON for the API server, with content. This file neither keeps nor shows content.
+//! Manifests of copies: JSON for the API server, with content, which this file neither keeps nor shows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{CopyWrite, Intent},
 };
 
-/// Returns the manifest of a copy. Fields outside it are not ours.
+/// Returns the manifest of a copy. Fields outside the manifest are not ours.
 fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
     let metadata = (json!(intent.labels), json!(intent.annotations));
@@ -36,8 +36,8 @@ pub(crate) fn of_write(slot: &ObjectKey, write: &CopyWrite, content: &Content) -
     body
 }
 
-/// Returns the object as it will be after `write`, with the labels and annotations of others that the write
-/// keeps. Without an existing object, returns the manifest of the copy.
+/// Returns the object as it will be after `write`, with the labels and annotations of other writers that the
+/// write keeps. Without an existing object, returns the manifest of the copy.
 pub(crate) fn as_it_will_be(
     slot: &ObjectKey,
     write: &CopyWrite,
@@ -65,8 +65,7 @@ pub(crate) fn take_off(body: &mut Value, fields: &[ForeignField]) {
     }
 }
 
-/// Returns the existing object as far as we know it, with those annotations that can be copied, and our
-/// marks.
+/// Returns the existing object as far as we know it, with its copyable annotations, and our marks.
 pub(crate) fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
     let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
     let metadata = (json!(*facts.labels), json!(annotations(slot, facts, content)));

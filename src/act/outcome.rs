@@ -26,11 +26,11 @@ pub enum Outcome {
     /// The object has changed since the plan. The watch will report it, and the reconciler plans the key
     /// again.
     Stale,
-    /// The namespace is gone or terminating; its events cause another plan if necessary.
+    /// The namespace is gone or terminating; its events cause a new plan if necessary.
     NamespaceGone,
     /// No update can make the change, only deleting and recreating the object.
     NeedsReplacing(String),
-    /// The API server, a policy or another webhook refused the write. The reconciler tries again slowly.
+    /// The API server, a policy or a foreign webhook refused the write. The reconciler tries again slowly.
     Refused {
         /// The reason of the refusal.
         reason: WriteFault,
@@ -46,7 +46,7 @@ pub enum Outcome {
         /// The API server's message, or the error on the way, without values.
         message: String,
     },
-    /// This process is no longer the leader: nothing was written.
+    /// This process is no longer the leader, so nothing was written.
     NotLeading,
 }
 
@@ -123,9 +123,9 @@ fn api_outcome(status: &Status) -> Outcome {
         422 if about_field("metadata.annotations") && caused_by("FieldValueTooLong") => {
             Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
         }
-        // An answer can name immutable fields and invalid ones; the immutable fields decide. Among copies,
-        // only the spec of a ResourceQuota has such a field (scopes), and the API server has accepted its
-        // value in the source; a template has `recreate`.
+        // An answer can name immutable fields and invalid fields; the immutable fields decide. Among copies,
+        // only the spec of a ResourceQuota has an immutable field (scopes), and the API server has accepted
+        // its value in the source; a template has `recreate`.
         422 if about_field("immutable")
             || about_field("type")
             || about_field("roleRef")
@@ -144,7 +144,8 @@ fn api_outcome(status: &Status) -> Outcome {
             let reason = if lacks_room(status) { WriteFault::NoRoom } else { WriteFault::Refused };
             Outcome::Refused { reason, message: readable(status) }
         }
-        // A field has another type in the schema, or is not in it; seen on 1.36.3 (kubernetes#122480).
+        // A field has a different type in the schema, or is not in the schema; seen on 1.36.3
+        // (kubernetes#122480).
         500 if status.message.starts_with("failed to create typed patch object") => {
             Outcome::Refused { reason: WriteFault::Mistyped, message: readable(status) }
         }
@@ -153,7 +154,7 @@ fn api_outcome(status: &Status) -> Outcome {
 }
 
 /// Whether a quota, or the allocator of the ports and addresses of Services, has no room. Admission policies
-/// word their own refusals, which do not count.
+/// word their own refusals, which are not recognised.
 fn lacks_room(status: &Status) -> bool {
     let said = |words: &str| status.message.contains(words);
     let by_policy = said("denied the request") || said("denied request");
@@ -205,9 +206,9 @@ fn is_immutable_data(status: &Status) -> bool {
     })
 }
 
-/// Whether a field is immutable. The API server has no reason code for that, so this looks for its words
-/// (1.36.3), and for those that definitions of kinds use by convention. A validation rule without a message
-/// gives its expression.
+/// Whether a field is immutable. The API server has no reason code for immutable fields, so this function
+/// looks for the API server's words (1.36.3), and for words that definitions of kinds use by convention. A
+/// validation rule without a message gives its expression.
 fn never_changes(cause: &StatusCause) -> bool {
     const ENDS: [&str; 7] = [
         "is immutable",

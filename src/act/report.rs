@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Labels of the counter of writes; both have closed lists of values.
+/// Labels of the counter of writes; each label has a closed list of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
     action: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Told<'o> {
     pub(crate) outcome: &'o Outcome,
     /// Whether this failure is new for the slot.
     pub(crate) is_news: bool,
-    /// Whether the action deleted the object in the slot, to create it anew.
+    /// Whether the action deleted the object in the slot, to create it again.
     pub(crate) deleted: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Reporter {
 /// The subject of a report on an object that a template is rendered for.
 #[derive(Clone, Copy)]
 pub(crate) struct Hindrance<'a> {
-    /// The template, by its name among rules.
+    /// The template, by the template's name among rules.
     pub template: &'a NamespacedName,
     /// The object that the template is rendered for.
     pub object: &'a NamespacedName,
@@ -126,8 +126,8 @@ impl Reporter {
         }
     }
 
-    /// Publishes an Event on a rule about the object in one slot. If the object was foreign, publishes it on
-    /// the object as well: its creator looks there, and may not see the rule.
+    /// Publishes an Event on a rule about the object in one slot. If the object was foreign, publishes the
+    /// Event on the object as well: the object's creator reads its Events, and may not see the rule.
     async fn about_copy(
         &self,
         type_: EventType,
@@ -142,8 +142,8 @@ impl Reporter {
             self.event(type_, reason, note.clone(), &about, None).await;
         }
         if let Some(rule) = rule {
-            // The copy is the Event's second object: otherwise the recorder would count the refusals of a
-            // hundred namespaces as one.
+            // The copy is the Event's second object: without it, the recorder would merge the refusals of a
+            // hundred namespaces into one.
             self.event(type_, reason, note, &self.about_rule(rule), Some(about_object(slot))).await;
         }
     }
@@ -154,8 +154,8 @@ impl Reporter {
         self.event(type_, event.reason, event.message, &self.about(object), None).await;
     }
 
-    /// Reports on an object that a template is rendered for why it lacks what the template declares (reason
-    /// and message). `None`: it lacks nothing (any more).
+    /// Reports on an object that a template is rendered for why the object lacks what the template declares
+    /// (reason and message). `None`: the object lacks nothing (any more).
     pub(crate) async fn hindered(&self, of: Hindrance<'_>, what: Option<(&'static str, String)>) {
         let (reason, message) = what.unzip();
         let key = (of.template.clone(), of.object.clone(), of.what.to_owned());
@@ -166,7 +166,7 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, note, &about, None).await;
     }
 
-    /// Reports a source that is large for so many targets. It is copied all the same.
+    /// Reports a source that is large for so many targets. The source is copied all the same.
     pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
@@ -250,8 +250,8 @@ impl Reporter {
         }
     }
 
-    /// Returns the Event's object for an object that a template is rendered for; `None` if it is not known
-    /// (any more).
+    /// Returns the Event's object for an object that a template is rendered for; `None` for an object that is
+    /// not known (any more).
     fn about_instance(&self, of: Hindrance<'_>) -> Option<ObjectReference> {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         let compiled = world.templates().get(of.template)?.compiled.as_deref().ok()?;
@@ -311,7 +311,7 @@ fn verb(action: &CopyAction) -> &'static str {
     }
 }
 
-/// Returns why the object in the slot was deleted; `None` if it was not.
+/// Returns why the object in the slot was deleted; `None` for an object that was not.
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
     const NO_UPDATE: &str = "no update turns it into what is declared";
     let why_not = match told.outcome {

@@ -202,8 +202,8 @@ fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) ->
     body
 }
 
-/// Both managers apply all of the labels: a label that one has written and the other leaves out would be
-/// deleted.
+/// Each of the two managers applies all labels: a label that a manager has written and then leaves out would
+/// be deleted.
 fn labels(applied: &str, track: &TrackRecord) -> Value {
     let mut labels = json!({ APPLIED: applied });
     if let Some(brake) = track.brake() {

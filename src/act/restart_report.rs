@@ -26,7 +26,7 @@ use crate::{
 pub(crate) struct Why {
     /// The objects that have changed.
     pub causes: Vec<Cause>,
-    /// The monitors or annotations that ask for the restart, in words: `ConfigMonitor web`.
+    /// The monitors or annotations that declare the restart, in words: `ConfigMonitor web`.
     pub asked_by: Vec<String>,
     /// How long ago content last changed, in seconds.
     pub lag: Option<f64>,
@@ -105,7 +105,7 @@ impl Reporter {
         self.event_of(EventType::Normal, "WorkloadsRestarted", note, &about, None).await;
     }
 
-    /// Reports a problem to the workload's author as an Event; `None` clears it.
+    /// Reports a problem to the workload's author as an Event; `None` clears the problem.
     pub(crate) async fn remark_of_workload(&self, workload: &WorkloadKey, remark: Option<Remark>) {
         let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
         let (Some(reason), Some(text)) = (reason, self.restarts.remarks_of_workloads.is_new(workload, text))
@@ -116,7 +116,7 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, text, &self.about_workload(workload), None).await;
     }
 
-    /// Reports a problem to the author of any other object as an Event; `None` clears it.
+    /// Reports a problem to the author of any other object as an Event; `None` clears the problem.
     pub(crate) async fn remark(&self, object: &ObjectKey, remark: Option<Remark>) {
         let (reason, text) = remark.map(|Remark { reason, text }| (reason, text)).unzip();
         let (Some(reason), Some(text)) = (reason, self.restarts.remarks.is_new(object, text)) else { return };
@@ -138,7 +138,7 @@ impl Reporter {
     }
 
     /// Publishes an Event with a hash of the note in its action. If only the note differs, the recorder would
-    /// count the Event as a repetition and keep the first note.
+    /// treat the Event as a repetition and keep the first note.
     pub(super) async fn event_of(
         &self,
         type_: EventType,

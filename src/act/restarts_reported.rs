@@ -19,7 +19,7 @@ use crate::names::{ObjectKey, WorkloadKey};
 const SECONDS: [f64; 14] =
     [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0, 259_200.0];
 
-/// Labels of the counter of restarts; both have closed lists of values.
+/// Labels of the counter of restarts; each label has a closed list of values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RestartLabels {
     strategy: &'static str,

@@ -18,7 +18,7 @@ pub(crate) struct Version {
 }
 
 /// Writes the index by server-side apply: over the version that the change was planned for, or as a new
-/// object if there is none.
+/// object if none exists.
 pub(crate) async fn write_source_index(
     writer: &Writer,
     at: &ObjectKey,
@@ -35,7 +35,7 @@ pub(crate) async fn write_source_index(
             metadata["uid"] = json!(version.uid);
             metadata["resourceVersion"] = json!(version.resource_version);
         }
-        // The API server accepts this version only if there is no object.
+        // The API server accepts this version only if the object does not exist.
         None => metadata["resourceVersion"] = json!("1"),
     }
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});

@@ -1,7 +1,7 @@
 //! A dry run under a forged author, which shows whether the API server protects author annotations. Users can
-//! write a rule only after its definition and the policies are installed. They can write a ConfigMap before,
-//! so its stamp proves nothing until a policy or hook guards it. Where hooks of ours are not possible, a
-//! rule's stamp may be unguarded, too.
+//! write a rule only after its definition and the policies are installed. Users can write a ConfigMap before
+//! the installation, so the stamp of a ConfigMap proves nothing until a policy or hook guards it. If hooks of
+//! ours are not possible, a rule's stamp may be unguarded, too.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ where
 }
 
 fn forgery() -> ConfigMap {
-    // The newest annotation: a policy that guards it guards all of them.
+    // The newest annotation: a policy that guards the newest annotation guards all older ones.
     let annotations = [(RESTART_PODS, NAME), (AUTHOR, NOBODY), (AUTHOR_GROUPS, "[]")];
     let annotations: BTreeMap<String, String> =
         annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();

@@ -53,7 +53,7 @@ where
 }
 
 /// Records the content that the selected pods run with, on the version of the monitor that the record was
-/// planned for. On an older version, a change of content would count as the first content that we see.
+/// planned for. On an older version, a change of content would look like the first content that we see.
 pub(crate) async fn record_pods(
     writer: &Writer,
     monitor: &NamespacedName,
@@ -92,8 +92,8 @@ where
 }
 
 /// Removes the status fields that the cluster's definition, of an earlier version, lacks: other writes drop
-/// them silently, but the API server refuses the whole apply. Returns whether it removed any and others are
-/// left.
+/// unknown fields silently, but the API server refuses the whole apply. Returns whether some fields were
+/// removed and some are left.
 fn leave_out(status: &mut Value, error: &kube::Error) -> bool {
     let (kube::Error::Api(said), Some(fields)) = (error, status.as_object_mut()) else { return false };
     if !said.message.contains("field not declared in schema") {

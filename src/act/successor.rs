@@ -1,10 +1,10 @@
-//! The successor of an object that must be deleted and created anew. This file checks, while the old object
+//! The successor of an object that must be deleted and created again. This file checks, while the old object
 //! exists, whether the API server will accept the successor.
 //!
 //! A dry run of a creation passes admission, validation and quota before the API server checks whether the
 //! name is free. So the answer "already exists" means that the API server would accept the successor. But the
-//! API server allocates ports and addresses before admission, and a quota counts the old object: both refuse
-//! a successor that would fit once the old object is gone.
+//! API server allocates ports and addresses before admission, and a quota counts the old object: allocation
+//! and quota refuse a successor that would fit once the old object is gone.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Error, ResourceExt as _};
@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use crate::names::Kind;
 
-/// The field of a Service with one more port on every node, beside those of `spec.ports`.
+/// The field of a Service with one more port on every node, beside the ports of `spec.ports`.
 const HEALTH_PORT: &str = "healthCheckNodePort";
 
 /// The meaning of the answer to a dry run of the creation, while the old object exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Only the name is taken: the API server would create the successor once the old object is gone.
+    /// Only the name is in use: the API server would create the successor once the old object is gone.
     Accepted,
-    /// A quota is exceeded. The API server checks quotas last, and names one of those that are exceeded.
+    /// A quota is exceeded. The API server checks quotas last, and names one exceeded quota.
     QuotaExceeded,
     /// Something else refuses the successor.
     Refused,
@@ -44,8 +44,8 @@ pub(super) fn verdict(answer: &Error) -> Verdict {
 /// gone, and the resource that this quota lacks.
 ///
 /// Calculates as the API server does (`pkg/quota/v1/evaluator/core/services.go` of Kubernetes): for each
-/// resource that the successor takes, the used amount plus the additional amount must not exceed the limit.
-/// An amount that cannot be read leaves no room.
+/// resource that the successor uses, the used amount plus the additional amount must not exceed the limit. An
+/// amount that cannot be read leaves no room.
 pub(super) fn without_room(
     quotas: &[ResourceQuota],
     kind: Kind,
@@ -100,7 +100,7 @@ pub(super) fn leave_out_held(body: &mut Value, old: &Value) {
     }
 }
 
-/// Returns how much of a quota's resource an object takes; `None` if this is more than a count.
+/// Returns how much of a quota's resource an object uses; `None` for a resource that is not a simple count.
 fn taken(resource: &str, kind: Kind, object: &Value) -> Option<u64> {
     let of_kind = kind.resource().qualified();
     if resource.strip_prefix("count/").unwrap_or(resource) == of_kind {

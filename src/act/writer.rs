@@ -1,5 +1,5 @@
-//! The only way to write. It checks leadership immediately before each request, and gives up before another
-//! replica could lead (invariants 1 and 5 of ARCHITECTURE.md).
+//! The only way to write. The writer checks leadership immediately before each request, and gives up before
+//! another replica could lead (invariants 1 and 5 of ARCHITECTURE.md).
 
 use kube::Client;
 
@@ -19,7 +19,7 @@ pub(crate) struct Writer {
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// This process is not the leader: nothing was sent.
+    /// This process is not the leader, so nothing was sent.
     #[error("not leading")]
     NotLeading,
     /// The answer did not arrive in time: the API server may have carried out the write.

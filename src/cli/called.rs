@@ -1,5 +1,5 @@
-//! The name under which the program was started: its own, that of kubectl's plugin, or the one by which
-//! kubectl completes words.
+//! The name under which the program was started: its own name, the name of kubectl's plugin, or the name by
+//! which kubectl completes words.
 
 use std::{ffi::OsString, path::Path};
 
@@ -7,9 +7,9 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, completion::through_kubectl, terminal::Exit};
 
-/// What kubectl runs for `kubectl copyrator`.
+/// The program that kubectl runs for `kubectl copyrator`.
 const PLUGIN: &str = "kubectl-copyrator";
-/// What kubectl runs to complete a word of `kubectl copyrator`.
+/// The program that kubectl runs to complete a word of `kubectl copyrator`.
 const COMPLETER: &str = "kubectl_complete-copyrator";
 
 /// Runs the command line, whose first word is the name of the program. Wrong arguments end the process with
@@ -28,8 +28,8 @@ pub fn called(words: Vec<OsString>) -> Exit {
     }
 }
 
-/// The same command with usage and examples for `kubectl copyrator`: people do not type the plugin's file name
-/// (multi-tenancy#601).
+/// The command line with usage and examples for `kubectl copyrator`: people do not type the plugin's file
+/// name (multi-tenancy#601).
 fn as_plugin() -> Command {
     let names: Vec<String> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let renamed = |text: String| {

@@ -134,7 +134,7 @@ fn bundle(file: &std::path::Path) -> Result<String, String> {
     Ok(found.iter().map(Certificate::pem).collect())
 }
 
-/// The policies among the documents. An invalid one has no entries, and is refused here.
+/// The policies among the documents. An invalid policy has no entries, and is refused by this command.
 fn policies(documents: Vec<Document>) -> Result<Vec<(String, ConfigPolicySpec)>, String> {
     let is_policy = |document: &Document| document.value["kind"] == "ConfigPolicy";
     let read = |Document { place, value, .. }: Document| {

@@ -225,7 +225,7 @@ impl Args {
         })
     }
 
-    /// The configuration, and the console's flags where that is the role.
+    /// The configuration, and the console's flags if the role is the console.
     fn config(self) -> Result<(Config, Option<ConsoleArgs>), UsageError> {
         alone(&self.roles)?;
         let console = self.roles.contains(&Role::Console).then_some(self.console);
@@ -241,7 +241,7 @@ impl Args {
         let namespaces = namespaces("namespaces", self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
-        // Such processes serve no templates, and no kind that is known at run time only.
+        // Such processes serve no templates, and no kind that is known only at run time.
         let serves_rules_only = !namespaces.is_empty() || rule_name.is_some();
         let template_kinds = self.templates.kinds(&GrantedKinds::default())?;
         let template_kinds = if serves_rules_only { BTreeSet::new() } else { template_kinds };

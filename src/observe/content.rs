@@ -41,7 +41,7 @@ pub enum ContentError {
     /// The API server refused, or could not be reached.
     #[error("cannot read {object}")]
     Fetch {
-        /// The object that was asked for.
+        /// The object whose content was requested.
         object: ObjectKey,
         /// The error of the API server or the client.
         #[source]
@@ -76,7 +76,7 @@ pub enum ContentError {
 
 impl ContentError {
     /// The token that continues a list which has expired (410): the API server no longer remembers the
-    /// version that the list began with. The rest of the list then shows the current objects.
+    /// version with which the list began. The rest of the list shows the current objects.
     pub fn goes_on_from(&self) -> Option<String> {
         let Self::Page { source, .. } = self else { return None };
         goes_on_from(source)
@@ -143,8 +143,7 @@ impl Contents {
         content
     }
 
-    /// Returns the content that a copy is made of; `None` if its source is gone, or has another version by
-    /// now.
+    /// Returns the content that a copy is made of; `None` if its source is gone, or has a new version by now.
     ///
     /// # Errors
     /// The API server did not return the content.
@@ -221,8 +220,8 @@ impl Contents {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads an object. After its first bytes, a large object waits for a permit; meanwhile the connection
-    /// holds back the rest.
+    /// Reads an object. After its first bytes, a large object waits for a permit; the remaining bytes wait in
+    /// the connection meanwhile.
     async fn read(&self, key: &ObjectKey) -> Result<Body, ContentError> {
         let path = format!("{}/{}", key.kind.resource().path(Some(&key.namespace)), key.name);
         let failed = |source| ContentError::Fetch { object: key.clone(), source: Box::new(source) };

@@ -1,6 +1,6 @@
-//! Cache of the content that is being written: it keeps content for as long as a fan-out takes, and at most
-//! 16 MiB. It drops the least recently used content first; a task that still needs the content reads it
-//! again.
+//! Cache of the content that is being written, which keeps content for as long as a fan-out lasts, and at
+//! most 16 MiB. The cache drops the least recently used content first; a task that still needs the content
+//! reads it again.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// The most bytes of all cached content.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Content by object. It has no `Debug`, so it cannot reach a formatter.
+/// Content by object. The cache has no `Debug`, so its content cannot reach a formatter.
 #[derive(Default)]
 pub(super) struct ContentCache {
     by_object: HashMap<ObjectKey, Entry>,

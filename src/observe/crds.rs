@@ -1,6 +1,6 @@
 //! Checks that the CustomResourceDefinitions of our own kinds exist and are not being deleted: to a watch,
 //! `kubectl delete crd` looks like the deletion of every rule. A process that may not read definitions reads
-//! the published API resources instead. They lack the verb `create` while a definition is being deleted.
+//! the published API resources instead, which lack the verb `create` while a definition is being deleted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,8 +13,9 @@ use crate::model::Definition;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The CustomResourceDefinitions of our own kinds. Any deletion requires the first three. Only the deletion
-/// of objects that templates made requires the last one, since an earlier version had no templates.
+/// The CustomResourceDefinitions of our own kinds. Any deletion requires the first three definitions. Only
+/// the deletion of objects that templates made requires the last definition, since an earlier version had no
+/// templates.
 pub(crate) const DEFINITIONS: [&str; 4] = [
     "copyratorrules.copyrator.dev",
     "configmonitors.copyrator.dev",
@@ -46,12 +47,12 @@ pub(crate) struct Definitions {
     last: Mutex<Option<Answer>>,
 }
 
-/// The UID of each definition, or what is wrong with it.
+/// The UID of each definition, or the fault of the definition.
 type Seen = BTreeMap<&'static str, Result<String, String>>;
 
 struct Answer {
-    /// `Ok(Some(…))`: the state of each definition. `Ok(None)`: the published API resources miss nothing.
-    /// `Err`: what they miss.
+    /// `Ok(Some(…))`: the state of each definition. `Ok(None)`: the published API resources lack nothing.
+    /// `Err`: what the published API resources lack.
     seen: Result<Option<Seen>, String>,
     rules_gone: u64,
     at: Instant,
@@ -69,7 +70,7 @@ impl Definitions {
     }
 
     /// Returns why nothing may be deleted now: a definition is absent, terminating or not served, the API
-    /// server does not answer, or the rules were listed under another definition. `rules_gone` counts the
+    /// server does not answer, or the rules were listed under a different definition. `rules_gone` counts the
     /// rules deleted so far: an answer from before the last deletion cannot explain that deletion.
     pub(crate) async fn missing(
         &self,
@@ -129,7 +130,7 @@ pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Opti
     }))
 }
 
-/// Returns the UID of each definition that exists and is served; for the others, what is wrong.
+/// Returns the UID of each definition that exists and is served; for each other definition, what is wrong.
 async fn uids(client: &Client) -> Seen {
     let mut uids = Seen::new();
     for name in DEFINITIONS {

@@ -1,9 +1,9 @@
 //! Starts and ends watches of ConfigMaps and Secrets, so that only namespaces are watched in which something
-//! needs them.
+//! needs ConfigMaps or Secrets.
 //!
-//! The set of watched namespaces grows at once, with the change that needs more (`observer.rs`). It shrinks
-//! only here, after each `relist`: somebody who creates and deletes the same rule over and over cannot cause
-//! more lists.
+//! The set of watched namespaces grows at once, with the change that needs more (`observer.rs`). The set
+//! shrinks only in this file, after each `relist`: somebody who creates and deletes the same rule over and
+//! over cannot cause more lists.
 
 use std::{
     collections::BTreeMap,
@@ -38,8 +38,8 @@ use crate::{
 #[error("a watch of ConfigMaps or Secrets has ended by itself")]
 pub(crate) struct Ended(#[source] Option<JoinError>);
 
-/// Keeps the running watches in line with the needed ones, until `stop`. `widened` signals that more watches
-/// are needed. After each `relist`, the watches that are no longer needed are ended.
+/// Keeps the running watches in line with the needed watches, until `stop`. `widened` signals that more
+/// watches are needed. After each `relist`, watches that are no longer needed are ended.
 ///
 /// # Errors
 /// A watch has ended by itself.
@@ -87,7 +87,8 @@ struct Running {
 }
 
 impl Running {
-    /// Stops unwanted watches first, then starts wanted ones, so that no two watches bring the same objects.
+    /// Stops unwanted watches first and starts wanted watches afterwards, so that no two watches bring the
+    /// same objects.
     async fn follow(&mut self) -> Result<(), Ended> {
         let wanted = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,8 +164,8 @@ impl Running {
         self.set.spawn(watch(api, config, self.observer.clone(), place, self.relist, self.stop.clone()))
     }
 
-    /// Stops a watch. A watch takes in each event without waiting, so the abort leaves no event half taken
-    /// in.
+    /// Stops a watch. A watch processes each event without waiting, so the abort leaves no event half
+    /// processed.
     async fn end(&mut self, watch: &DataWatch) -> Result<(), Ended> {
         let Some(task) = self.tasks.remove(watch) else { return Ok(()) };
         tracing::debug!(?watch, "a watch of ConfigMaps or Secrets ends");

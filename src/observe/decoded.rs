@@ -20,33 +20,33 @@ use crate::{
 /// map.
 pub(super) const KEY_BYTES: usize = 96;
 
-/// The content of one version of one object. It has no `Debug` and no `Serialize`, so it cannot reach a
-/// formatter.
+/// The content of one version of one object. `Content` has no `Debug` and no `Serialize`, so it cannot reach
+/// a formatter.
 pub struct Content {
     /// `metadata.uid` of the object that was read.
     pub uid: Box<str>,
     /// The resource version that was read.
     pub resource_version: Box<str>,
-    /// The object's annotations, except those that are never copied.
+    /// The object's annotations, except annotations that are never copied.
     pub annotations: BTreeMap<String, String>,
     /// The Secret's `type`; `None` for a ConfigMap.
     pub type_: Option<String>,
-    /// Whether it is immutable.
+    /// Whether the object is immutable.
     pub immutable: bool,
     /// The values of `data` and `binaryData`, by key. For kinds without `data`: the JSON text of each leaf,
     /// by path ([`crate::paths`]).
     pub values: BTreeMap<String, Value>,
     /// The ClusterRole that a RoleBinding names.
     pub role: Option<Box<str>>,
-    /// Who manages the object, in words; `None` if its metadata names no controller or tool.
+    /// Who manages the object, in words; `None` if the object's metadata names no controller or tool.
     pub keeper: Option<Box<str>>,
 }
 
 /// The value of one key.
 pub struct Value {
-    /// The value itself, decoded where it was base64.
+    /// The value itself, decoded if it was base64.
     pub bytes: Vec<u8>,
-    /// Whether the value is in `binaryData`, or would have to be there in a ConfigMap.
+    /// Whether the value is in `binaryData`, or would have to be in `binaryData` of a ConfigMap.
     pub binary: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Watches the objects of one kind that is known at run time only. The API server may not serve the kind, so
-//! decisions about other kinds do not wait for it. While its objects are unknown, objects that templates have
-//! made stay as they are.
+//! Watches the objects of one kind that is known only at run time. The API server may not serve the kind, so
+//! decisions about other kinds do not wait for it. While the objects are unknown, objects that templates have
+//! made stay unchanged.
 
 use std::{collections::BTreeSet, pin::pin, sync::PoisonError, time::Duration};
 
@@ -52,7 +52,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send;
     /// The key of the object that has this metadata.
     fn named(&self, meta: &ObjectMeta) -> Changed;
-    /// Reduces an object; `None` if its metadata is not that of an object of the kind.
+    /// Reduces an object; `None` for metadata that is not that of an object of the kind.
     fn reduced(&self, sent: Self::Sent) -> Option<Self::Object>;
     /// The key of a reduced object.
     fn changed(&self, object: &Self::Object) -> Changed;
@@ -112,7 +112,7 @@ pub(crate) async fn watch_kind<K: Kept>(
 /// Waits until `is_so` is true of the world. Looks again when a template changes.
 async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
     loop {
-        // Listens before it looks, so that no notification in between is lost.
+        // Listens before reading, so that no notification in between is lost.
         let told = observer.templates.notified();
         if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
@@ -185,7 +185,7 @@ async fn follow<K: Kept>(
     }
 }
 
-/// The HTTP status code of the API server's answer; `None` if there was no valid answer.
+/// The HTTP status code of the API server's answer; `None` without a valid answer.
 fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -301,7 +301,7 @@ impl<K: Kept> Intake<K> {
     }
 
     /// Notes that the objects cannot be read. After the first failure, the known objects may be out of date;
-    /// if the next list fails, too, they count as unknown.
+    /// if the next list fails, too, the objects are treated as unknown.
     fn fail(&self, why: String) {
         match self.is_listed() {
             true => self.doubt(),
@@ -309,8 +309,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes whether the objects are known. While they are not, objects that templates have made stay as they
-    /// are.
+    /// Notes whether the objects are known. While they are unknown, objects that templates have made stay
+    /// unchanged.
     fn set_read(&self, read: InstancesRead) {
         if self.read() == read {
             return;

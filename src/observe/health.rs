@@ -14,8 +14,9 @@ use crate::{
 
 /// How long a list or watch may fail before the failure is reported.
 const LASTING: Duration = Duration::from_secs(60);
-/// Failures that lie further apart are unrelated: a watch that works and brings no event shows in no other
-/// way that it works. Each attempt ends within half a minute, and the next one begins within another half.
+/// Failures that lie further apart are unrelated: a watch that works and brings no event gives no other sign
+/// of working. Each attempt ends within half a minute, and the next attempt begins within the following half
+/// minute.
 const APART: Duration = Duration::from_secs(90);
 
 /// The failures of one list, and of the watch that follows it.
@@ -70,7 +71,7 @@ impl Health {
     }
 }
 
-/// A watch that ends because nothing needs it no longer counts as failing.
+/// An unneeded watch that ends is no longer reported as failing.
 impl Drop for Health {
     fn drop(&mut self) {
         self.works();

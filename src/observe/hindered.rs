@@ -11,8 +11,8 @@ use crate::model::InstancesRead;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns why the objects of a kind cannot be watched, judging by the published API resources. A list does
-/// not show the reason: the API server also lists cluster-scoped objects, and objects of another kind. `None`
-/// also if the API server does not answer; then the list shows the error.
+/// not show the reason: the API server also lists cluster-scoped objects, and objects of a different kind.
+/// `None` also if the API server does not answer; in that case the list shows the error.
 pub(crate) async fn hindered(client: &Client, kind: &ApiResource) -> Option<InstancesRead> {
     let served = async {
         match &*kind.group {

@@ -1,4 +1,4 @@
-//! Reads our webhook configurations from the cluster, also if another tool has written them.
+//! Reads our webhook configurations from the cluster, even if another tool has written them.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Our two webhook configurations, as read.
 #[derive(Debug)]
 pub(crate) struct LiveHooks {
-    /// The validating configuration, if there is one.
+    /// The validating configuration, if it exists.
     pub validating: Option<ValidatingWebhookConfiguration>,
-    /// The mutating configuration, if there is one.
+    /// The mutating configuration, if it exists.
     pub mutating: Option<MutatingWebhookConfiguration>,
 }
 
@@ -65,10 +65,10 @@ impl LiveHooksError {
     }
 }
 
-/// Reads both configurations.
+/// Reads the validating and the mutating configuration.
 ///
 /// # Errors
-/// One of them could not be read; an absent configuration is no error.
+/// A configuration could not be read; an absent configuration is no error.
 pub(crate) async fn live_hooks(client: &Client) -> Result<LiveHooks, LiveHooksError> {
     Ok(LiveHooks { validating: read(client).await?, mutating: read(client).await? })
 }

@@ -1,4 +1,4 @@
-//! The objects of a kind that templates are rendered for. They are watched while such a template exists.
+//! The objects of a kind that templates are rendered for, which are watched while such a template exists.
 
 use std::collections::BTreeSet;
 

@@ -22,7 +22,7 @@ use crate::{
     names::{Kind, TemplateKind},
 };
 
-/// Objects per page. A watch's first list has smaller ones, since the serving process keeps its memory.
+/// Objects per page. A watch's first list has smaller pages, since the serving process keeps its memory.
 const PAGE: u32 = 500;
 /// The most attempts at a list whose continue token expires.
 const TRIES: usize = 3;
@@ -54,7 +54,7 @@ pub(crate) enum ListError {
         /// The resource to list.
         resource: String,
     },
-    /// The API server answered with another error.
+    /// The API server answered with a different error.
     #[error("cannot list {resource}: {message}")]
     Failed {
         /// The resource to list.
@@ -95,7 +95,7 @@ where
     all(Api::namespaced(client.clone(), namespace), &format!("namespace {namespace}"), fields).await
 }
 
-/// Returns the facts of a namespace; `None` if it does not exist.
+/// Returns the facts of a namespace; `None` for a namespace that does not exist.
 ///
 /// # Errors
 /// The API server refused, or did not answer.

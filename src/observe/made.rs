@@ -40,10 +40,10 @@ pub(crate) enum ReadError {
     TooLarge(ObjectKey),
 }
 
-/// Returns the object with this UID; `None` if there is none.
+/// Returns the object with this UID; `None` if no such object exists.
 ///
 /// # Errors
-/// The API server did not return it.
+/// The API server did not return the object.
 pub(crate) async fn object(client: &Client, key: &ObjectKey, uid: &str) -> Result<Option<Value>, ReadError> {
     let resource = key.kind.resource().into();
     let api = Api::<Decoded<DynamicObject>>::namespaced_with(client.clone(), &key.namespace, &resource);

@@ -1,8 +1,8 @@
 //! Certificates that another tool maintains, in a directory: a mounted Secret of type `kubernetes.io/tls`.
 //!
-//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to it. The files
-//! keep their names, so a watch on them would notice nothing. They are read again each time and compared by
-//! content.
+//! The kubelet makes a new directory for each version and swaps the symbolic link `..data` to the new
+//! directory. The files keep their names, so a watch on the files would notice nothing. The files are read
+//! again each time and compared by content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) enum MountError {
 pub(crate) struct Mounted {
     /// The content of `tls.crt`.
     pub chain_pem: String,
-    /// The certificates of `tls.crt`; the first one is the leaf.
+    /// The certificates of `tls.crt`; the first certificate is the leaf.
     pub chain: Vec<Certificate>,
     /// The content of `tls.key`, not decoded.
     pub key: PrivateKeyPem,

@@ -1,4 +1,4 @@
-//! The target of all watches: the world, and the queue of keys to look at again.
+//! The target of all watches: the world, and the queue of keys to handle again.
 
 use std::{
     collections::BTreeSet,
@@ -17,12 +17,12 @@ use crate::{
     plan::{Changed, Key, affected, needed, needed_by},
 };
 
-/// The target of all watches: the world, and the queue of keys to look at again.
+/// The target of all watches: the world, and the queue of keys to handle again.
 #[derive(Clone)]
 pub struct Observer {
     /// The world that watches write.
     pub world: Arc<RwLock<World>>,
-    /// The queue of keys to look at.
+    /// The queue of keys to handle.
     pub requests: Arc<dyn Requests>,
     /// Counts events, including errors.
     pub events: Counter,
@@ -40,12 +40,12 @@ pub struct Listed {
     pub place: Option<Arc<str>>,
 }
 
-/// Accepts keys to be looked at.
+/// Accepts keys to be handled.
 pub trait Requests: Send + Sync {
     /// Queues these keys because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Reports that every store is complete, and that one of them was just listed. Only a look at everything
-    /// that the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
+    /// Reports that every store is complete, and which store was just listed. Only a look at everything that
+    /// the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
     /// everything.
     fn complete(&self, listed: Option<Listed>);
     /// Reports that ConfigMaps or Secrets of further namespaces must be watched.
@@ -82,7 +82,7 @@ impl Observer {
         self.change(&changed, put);
     }
 
-    /// Notes that an object cannot be read. The facts of its last readable version stay.
+    /// Notes that an object cannot be read. The facts of the object's last readable version stay.
     pub(super) fn leave_out(&self, changed: &Changed, left: &Unreadable) {
         let Some(object) = changed.unread_object().filter(|_| left.metadata.name.is_some()) else {
             return tracing::error!(
@@ -126,7 +126,7 @@ impl Observer {
         });
     }
 
-    /// Every known object of the kind, and every one that cannot be read; in `place` only, if given.
+    /// Every known object of the kind, and every object that cannot be read; in `place` only, if given.
     pub(super) fn known<W: Watched>(&self, place: Option<&str>) -> BTreeSet<Changed> {
         let known = W::known(&self.world.read().unwrap_or_else(PoisonError::into_inner));
         let is_here = |changed: &Changed| place.is_none() || changed.namespace() == place;
@@ -154,17 +154,18 @@ impl Observer {
         }
         let complete = world.is_complete();
         drop(world);
-        // The keys of the namespace do not include copies that rules of other namespaces want there.
+        // The keys of the namespace do not include copies that rules of other namespaces want in the
+        // namespace.
         if complete && (moved || is_list || !was_complete) {
             self.requests.complete(None);
         }
     }
 
     /// Completes a list. Objects that the list lacks were deleted unnoticed (kubert's index loses such
-    /// deletions when a list is interrupted; here only a complete list removes objects).
+    /// deletions when a list is interrupted; in this index only a complete list removes objects).
     ///
-    /// Objects were taken in as they came. Keeping the whole list until here cost 20 MB for 28,000 objects
-    /// (measured), most of which the heap never gave back.
+    /// Objects were stored as they arrived. Keeping the whole list until its end cost 20 MB for 28,000
+    /// objects (measured), most of which the heap never gave back.
     pub(super) fn complete<W: Watched>(
         &self,
         place: Option<&Arc<str>>,
@@ -204,12 +205,12 @@ impl Observer {
     }
 
     /// Notes that these watches have ended, since nothing needs them. If only their lists were missing, the
-    /// world is complete now, and everything is looked at.
+    /// world is complete now, and everything is planned again.
     pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
             let was_complete = world.is_complete();
-            // Another object may need one of these watches by now.
+            // By now, an object may need one of the watches that were to end.
             let needed = needed(&world);
             world.leave_data(ended, needed);
             world.is_complete() && !was_complete
@@ -219,13 +220,13 @@ impl Observer {
         }
     }
 
-    /// Whether namespaces are watched one by one because this process may not read all of them.
+    /// Whether namespaces are watched one by one because this process may not read all namespaces.
     pub(super) fn looks_at_some(&self) -> bool {
         self.world.read().unwrap_or_else(PoisonError::into_inner).namespace_scope().is_some()
     }
 
     /// Makes one change, and queues the keys that it affects, both before and after the change. Objects that
-    /// the change needs and that no watch covers count as unknown from this moment on, not as missing.
+    /// the change needs and that no watch covers are treated as unknown from this moment on, not as missing.
     pub(super) fn change(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         self.make(changed, make);
         if matches!(changed, Changed::Template(_)) {
@@ -243,7 +244,7 @@ impl Observer {
             let needed = needed_by(&world, changed);
             world.widen_data(&needed)
         };
-        // Other tasks may read the world from here on.
+        // After the downgrade, other tasks may read the world.
         let world = RwLockWriteGuard::downgrade(world);
         if is_wider {
             self.requests.widened();

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Page {
     /// The copies. An object that cannot be decoded is left out; planning its slot will report it.
     pub copies: Vec<(ObjectKey, Content)>,
-    /// The token of the next page, if there is one.
+    /// The token of the next page; `None` for the last page.
     pub next: Option<String>,
 }
 
@@ -73,11 +73,12 @@ pub(crate) async fn page(
     Ok(Page { copies: list.items.iter().filter_map(copy).collect(), next: list.next() })
 }
 
-/// Objects as the API server writes them, with content. It has no `Debug`, so it cannot reach a formatter.
+/// Objects as the API server writes them, with content. `Objects` has no `Debug`, so it cannot reach a
+/// formatter.
 pub(crate) struct Objects {
     kind: PolicyKind,
     text: String,
-    /// The token of the next page, if there is one.
+    /// The token of the next page; `None` for the last page.
     pub next: Option<String>,
 }
 
@@ -87,7 +88,7 @@ impl Objects {
         self.text.len() as u64
     }
 
-    /// Each object as its own JSON, with the kind, which a list omits.
+    /// Each object as JSON of its own, with the kind, which a list omits.
     pub(crate) fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {
@@ -98,8 +99,8 @@ impl Objects {
     }
 }
 
-/// Reads a page of the objects of one kind, for policies to judge. It includes the Secret types that watches
-/// leave out, since a writer chooses the type.
+/// Reads a page of the objects of one kind, for policies to judge. The page includes the Secret types that
+/// watches leave out, since a writer chooses the type.
 ///
 /// # Errors
 /// The API server did not return the page in time; 410 if the token is too old.

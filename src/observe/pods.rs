@@ -38,7 +38,7 @@ pub(crate) enum PodsError {
     /// The selector is invalid; the API server would have refused it too.
     #[error("cannot select pods")]
     Selector(#[from] ParseExpressionError),
-    /// The workload has no valid selector, or one that is too long to be kept.
+    /// The workload has no valid selector, or a selector that is too long to be kept.
     #[error("cannot select pods: the workload has no valid spec.selector, or one that is longer than 8 KiB")]
     NoSelector,
     /// The API server refused, or could not be reached.

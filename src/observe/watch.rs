@@ -1,5 +1,5 @@
-//! Runs one watch: events in, facts out, keys into the queue. It does no other I/O: the API server would cut
-//! off a slow consumer (reflector#468).
+//! Runs one watch: events in, facts out, keys into the queue. A watch does no other I/O: the API server would
+//! cut off a slow consumer (reflector#468).
 
 use std::{
     collections::BTreeSet,
@@ -30,8 +30,8 @@ use crate::{
 
 /// How soon a refused watch is started again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
-/// How soon a failed watch of one of our own kinds is started again. If its definition was deleted and
-/// created again, rules are then known within seconds.
+/// How soon a failed watch of one of our own kinds is started again. After a deletion and re-creation of the
+/// definition, rules are known within seconds.
 const FAILED_AGAIN: Duration = Duration::from_secs(2);
 /// Longest pause before a list that could not be decoded is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -49,8 +49,9 @@ enum Found {
 }
 
 /// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find what it
-/// missed (a watch can stay silent after an etcd restore). Each kind is listed at another time, since a list
-/// takes memory. `place` is the namespace that `api` is limited to, if namespaces are watched one by one.
+/// missed (a watch can stay silent after an etcd restore). Each kind is listed at a different time, since a
+/// list needs memory. `place` is the namespace that `api` is limited to, if namespaces are watched one by
+/// one.
 pub(crate) async fn watch<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -116,10 +117,10 @@ async fn begin<W: Watched>(
     follow(api, config, intake, course).await
 }
 
-/// Follows events until only a new list can show the state. Returns the pause before that list. The reasons
-/// are: a refusal in a single namespace; an event that cannot be decoded at all, which the watch would meet
-/// again; failures for a minute; a failed watch of one of our own kinds, since its last event may have come
-/// from the deletion of the kind's definition.
+/// Follows events until only a new list can show the state. Returns the pause before the new list. The
+/// reasons are: a refusal in a single namespace; an event that cannot be decoded at all, which the watch
+/// would meet again; failures for a minute; a failed watch of one of our own kinds, since its last event may
+/// have come from the deletion of the kind's definition.
 async fn follow<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -173,7 +174,7 @@ pub(super) fn is_undecodable(error: &watcher::Error) -> bool {
         | watcher::Error::WatchFailed(error) => {
             match error {
                 kube::Error::SerdeError(_) | kube::Error::LinesCodecMaxLineLengthExceeded => true,
-                // kube decodes any JSON object that is no event as a status, here with code 0.
+                // kube decodes any JSON object that is no event as a status, in this case with code 0.
                 kube::Error::Api(status) => status.code == 0,
                 _ => false,
             }
@@ -197,10 +198,10 @@ fn refusal(error: &watcher::Error) -> Option<&str> {
     }
 }
 
-/// Takes in the events of one watch, one after the other, without waiting for anything.
+/// Processes the events of one watch, one after the other, without waiting for anything.
 pub struct Intake<W> {
     observer: Observer,
-    /// The only namespace of this watch, where namespaces are watched one by one.
+    /// The only namespace of this watch, if namespaces are watched one by one.
     place: Option<Arc<str>>,
     /// Objects that were known when a list began and have not appeared in it so far. At the end of the list,
     /// these objects were deleted unnoticed.
@@ -238,14 +239,14 @@ impl<W: Watched> Intake<W> {
         course.told = Some(error);
     }
 
-    /// Reads the definition of the kind before it is listed, if this process manages copies and may read
-    /// definitions. If the definition is still the same when something is removed, it was the same all the
-    /// time.
+    /// Reads the definition of the kind before the kind is listed, if this process manages copies and may
+    /// read definitions. If the definition is still the same when something is removed, it was the same all
+    /// the time.
     ///
     /// # Errors
     /// The API server refused or did not answer. An API server that has just started refuses requests that it
-    /// allows a second later. A list without a definition would then block all removals until the next list,
-    /// hours later.
+    /// allows a second later. A list without a definition would block all removals until the next list, hours
+    /// later.
     async fn look_at_definition(&mut self, client: kube::Client, name: &str) -> Result<Found, String> {
         let is_read = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +273,7 @@ impl<W: Watched> Intake<W> {
             world.end_doubt(W::STORE, None);
             world.unlisted().all(|store| store != W::STORE)
         };
-        // Completing a list makes the planner look at everything.
+        // Completing a list makes the planner plan everything again.
         if !is_listed || !known.is_empty() {
             self.observer.complete::<W>(None, known, None);
         }

@@ -1,5 +1,5 @@
 //! Rules and monitors that the annotations of an object declare. Changes of their statuses become Events on
-//! the object, and the proof of a grant is written to one of its annotations.
+//! the object, and the proof of a grant is written to an annotation of the object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -166,9 +166,9 @@ impl AnnotatedHandler {
     }
 }
 
-/// Returns the proof to write, if the declaration was granted and the object does not bear this proof yet.
+/// Returns the proof to write, if the declaration was granted and the object does not have this proof yet.
 /// Callers make sure that the index lists the grant: an unlisted proof proves nothing. A proof of an earlier
-/// annotation does not count for the present one.
+/// annotation is not valid for the present annotation.
 fn grant(
     world: &World,
     object: &ObjectKey,
@@ -187,7 +187,7 @@ fn grant(
 }
 
 /// Returns the proofs of everything that an object's annotations declare and that was granted. Copies and
-/// restarts have one proof each, so that refusing one does not withdraw the other.
+/// restarts have one proof each, so that refusing copies does not withdraw restarts, or the reverse.
 fn proofs(world: &World, object: &ObjectKey) -> Option<String> {
     let key: &DigestKey = world.key()?;
     let name = object.annotation_rule();

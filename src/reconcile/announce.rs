@@ -26,8 +26,8 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// Returns why a workload restarts, and the changes to report on the changed objects. Call it before the
-    /// restart: afterwards the workload is not due any more.
+    /// Returns why a workload restarts, and the changes to report on the changed objects. Call `why` before
+    /// the restart: afterwards the workload is not due any more.
     pub(super) fn why(&self, workload: &WorkloadKey, plan: &WorkloadPlan) -> (Why, News) {
         if matches!(plan.action, None | Some(RestartAction::Adopt { .. })) {
             return (Why::default(), News::new());
@@ -53,7 +53,7 @@ impl Announcer {
         Why { causes: causes.to_vec(), asked_by, lag }
     }
 
-    /// Reports on each changed object which workloads restart for it, once the first of them has restarted.
+    /// Reports on each changed object which workloads restart for it, once the first workload has restarted.
     pub(super) async fn announce(&self, first: &WorkloadKey, news: News, outcome: &RestartOutcome) {
         if *outcome == RestartOutcome::Write(Outcome::Done) {
             for cause in news.into_iter().filter(|cause| self.reporter.is_news(cause)) {
@@ -114,7 +114,7 @@ impl Announcer {
         self.reporter.remark(object, remark).await;
     }
 
-    /// Reports each workload that has failed and so stops others, once.
+    /// Reports each workload that has failed and so stops other workloads, once.
     pub(super) async fn stage_failures(
         &self,
         monitor: &NamespacedName,

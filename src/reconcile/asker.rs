@@ -1,7 +1,7 @@
 //! The asker: asks the API server what rules and monitors may do, and stores the answers in the world. Each
 //! refused question is charged to the namespace of the rule or monitor. While the budget of a namespace is
-//! overdrawn, the asker asks for it only about rights that were granted before. So objects that may do
-//! nothing, however many, cannot use up the API server or the workers for other namespaces.
+//! overdrawn, the asker asks for the namespace only about rights that were granted before. So objects that
+//! may do nothing, however many, cannot use up the API server or the workers for other namespaces.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Asker {
     pub(super) context: Context,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    /// ServiceAccounts of other namespaces whose own rights count.
+    /// Trusted ServiceAccounts of other namespaces, which may write objects with their own rights.
     pub(super) trusted_writers: TrustedWriters,
     /// The budgets to which refused questions are charged, by the namespace of the rule or monitor.
     pub(super) refusals: Budget,
@@ -39,17 +39,17 @@ pub(super) struct Asker {
 /// The result of asking about a rule or monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The world has an answer that is new enough, or there is nothing to ask.
+    /// The world has an answer that is new enough, or nothing has to be asked.
     Settled,
     /// No question was asked: refusals have used up a budget, which has refilled after this time.
     Waits(Duration),
 }
 
 impl Asker {
-    /// Asks whether the rule's identity may do what it declares, unless that is known.
+    /// Asks whether the rule's identity may do what it declares, unless the answer is known.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(super) async fn rule(&self, rule: &NamespacedName) -> Result<Asked, AskError> {
         let (inquiry, asked) = {
             let world = &mut *self.context.world_mut();
@@ -72,7 +72,7 @@ impl Asker {
             Err(waits) => return Ok(Asked::Waits(waits)),
         };
         let world = &mut *self.context.world_mut();
-        // The answer does not cover a namespace that appeared or came into sight meanwhile. That change
+        // The answer does not cover a namespace that appeared or became readable meanwhile. The new namespace
         // queues the rule again.
         if named(world, rule) == asked {
             world.note_rule_authority(rule, authority, now());
@@ -80,10 +80,10 @@ impl Asker {
         Ok(Asked::Settled)
     }
 
-    /// Asks whether the monitor's identity may restart what it declares, unless that is known.
+    /// Asks whether the monitor's identity may restart what it declares, unless the answer is known.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(super) async fn monitor(&self, monitor: &NamespacedName) -> Result<Asked, AskError> {
         let inquiry = {
             let world = &mut *self.context.world_mut();

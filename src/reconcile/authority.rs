@@ -1,13 +1,14 @@
-//! The rights that a rule or monitor acts with. The API server is asked about them as rarely as is safe.
+//! The rights that a rule or monitor acts with. The API server is asked about the rights as rarely as is
+//! safe.
 //!
 //! For each written spec, the API server is asked once what the author may write, as in RBAC's own escalation
-//! check, and again when a namespace that the spec names is created anew. If the author leaves later, the
+//! check, and again when a namespace that the spec names is created again. If the author leaves later, the
 //! answer stays.
 //!
 //! Two kinds of rights can be withdrawn: an author's rights to read in namespaces other than the rule's own,
-//! and all rights of a ServiceAccount. The API server is asked about them again before the last answer is too
-//! old to write by. An author who names a ServiceAccount must have been allowed to impersonate it when
-//! writing the spec.
+//! and all rights of a ServiceAccount. The API server is asked again about rights of these kinds before the
+//! last answer is too old to write by. An author who names a ServiceAccount must have been allowed to
+//! impersonate it when writing the spec.
 //!
 //! After a refusal, the API server is asked again at growing intervals, since the right may have been granted
 //! meanwhile. Refusals are charged to the namespace of the object ([`super::asker`]).
@@ -51,7 +52,7 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
 const QUICK_TRIES: u32 = 9;
 /// Number of questions per step of the wait after a refusal: an object with more questions waits longer.
 const FEW_QUESTIONS: usize = 16;
-/// Number of questions about each namespace that copies can go to: create, patch and delete.
+/// Number of questions about each namespace that copies can be written to: create, patch and delete.
 const WRITES: usize = 3;
 /// Longest wait after a refusal.
 const REFUSED_AT_MOST: SignedDuration = SignedDuration::from_mins(5);
@@ -97,9 +98,9 @@ pub struct Inquiry {
 /// Why an inquiry is made. After a refusal, no author waits for the answer, so it is less urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
-    /// This very spec was granted, and its rights can be withdrawn.
+    /// This exact spec was granted, and its rights can be withdrawn.
     Standing,
-    /// There is no answer about this very spec yet.
+    /// No answer about this exact spec exists yet.
     First,
     /// The last answer was a no.
     Refused,
@@ -196,7 +197,7 @@ impl<'a> Asking<'a> {
         self.nobody(message.to_owned(), now)
     }
 
-    /// Returns a refusal: the object has no identity whose rights count. `message` says why.
+    /// Returns a refusal: the object has no identity to act with. `message` says why.
     fn nobody(&self, message: String, now: Timestamp) -> Decided {
         let refusal = Refusal { reason: RefusalReason::IdentityRequired, message };
         Decided::Answer(self.authority("none".into(), Err(refusal), now))
@@ -219,18 +220,18 @@ pub fn about_rule(
     let facts = world.rules().get(rule).filter(|facts| facts.compiled.is_ok())?;
     let account = facts.spec.service_account_name.as_deref();
     let compiled = facts.compiled.as_ref().ok()?;
-    // The API server cannot be asked about a namespace out of sight, and the rule does nothing before the
-    // namespace comes into sight.
+    // The API server cannot be asked about an unreadable namespace, and the rule does nothing before the
+    // namespace becomes readable.
     if unseen_source(world, rule, compiled).is_some() {
         return None;
     }
     let bounds = bounds(world, rule, compiled);
     let is_proven = world.key().is_some_and(|key| facts.is_granted(key, &bounds));
-    // Until the index is read, it is unknown whether a proof in an annotation counts.
+    // Until the index is read, it is unknown whether a proof in an annotation is valid.
     let granted = is_proven && world.recalls(rule, facts)?;
     let known = world.rule_authority(rule);
-    // Leave out deleted namespaces: the rights in them are gone, and the reconciler neither reads nor writes
-    // there.
+    // Leave out deleted namespaces: their rights are gone, and the reconciler neither reads nor writes in a
+    // deleted namespace.
     let is_there = |place: &str| place.is_empty() || world.namespaces().contains_key(place);
     let is_standing = |question: &Question| {
         is_there(&question.namespace) && (account.is_some() || question.reads_elsewhere(&rule.namespace))
@@ -292,8 +293,8 @@ pub(crate) fn about_template(
 ) -> Option<Decided> {
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
-    // The plural of a kind that is not granted is unknown, so the API server cannot be asked about it. A yes
-    // to the other questions must not count as a yes to all.
+    // The plural of a kind that is not granted is unknown, so the API server cannot be asked about the kind.
+    // A yes to the remaining questions must not be mistaken for a yes to all.
     let granted = &world.settings().template_kinds;
     let is_unknown = |object: &CompiledObject| declared_kind(object, granted).is_none();
     if not_read_kind(world, compiled).is_some() || compiled.objects.iter().any(is_unknown) {
@@ -346,7 +347,7 @@ pub(super) fn is_too_old(known: &Authority, now: Timestamp) -> bool {
     !is_younger(known.asked, STANDING_ANSWER, now)
 }
 
-/// Whether the new answer differs from the old one: only then are dependent keys queued.
+/// Whether the new answer differs from the old one: only a different answer queues dependent keys.
 pub(super) fn says_otherwise(before: Option<&Authority>, after: Option<&Authority>) -> bool {
     let says = |known: &Authority| (known.uid.clone(), known.generation, known.answer.clone());
     before.map(says) != after.map(says)

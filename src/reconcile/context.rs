@@ -1,5 +1,5 @@
-//! The context of every handler: the world, and the queue of keys to look at next. Watches write to both,
-//! too.
+//! The context of every handler: the world, and the queue of keys to examine next. Watches also write to the
+//! world and the queue.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
     plan::{Changed, Key, everything, listed_anew},
 };
 
-/// The world and the queue. Clones share both.
+/// The world and the queue. Clones share the world and the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     world: Arc<RwLock<World>>,
@@ -85,7 +85,7 @@ impl Requests for Context {
 
 /// Returns the tenant that pays for a key: the namespace that declares; for copies and workloads, the
 /// namespace in which something has changed, such as their source. A workload that has become ready pays only
-/// for itself, not for the next one in line.
+/// for itself, not for the next workload in line.
 fn payer(key: &Key, changed: &Changed) -> Tenant {
     match (key, changed) {
         (Key::Slot(_), _) => changed.namespace().map(Arc::from),

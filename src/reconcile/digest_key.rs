@@ -26,7 +26,7 @@ impl DigestKeyHandler {
         }
     }
 
-    /// Stops reporting: another process maintains the Secret now.
+    /// Stops reporting: a different process maintains the Secret now.
     pub(super) fn rest(&self) {
         self.keeper.rest();
     }

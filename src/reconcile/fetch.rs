@@ -24,7 +24,7 @@ use crate::{
 
 /// Whether planning again makes sense now.
 pub(super) enum Fetched {
-    /// The world has what was lacking.
+    /// The world has all facts that were lacking.
     All,
     /// The API server has a newer version than our watch has reported; an event will follow.
     Ahead,
@@ -117,7 +117,7 @@ impl Fetcher {
         self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
 
-    /// Fetches a fingerprint. Returns whether it is of the version that the watch has reported.
+    /// Fetches a fingerprint. Returns whether the fingerprint is of the version that the watch has reported.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
         let (wanted, key, is_copied) = {
             let world = self.context.world();

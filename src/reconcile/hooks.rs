@@ -1,5 +1,5 @@
-//! The webhook's CA and the webhook configurations, checked every minute. The check repairs drift. It also
-//! makes sure that no policy counts as in force while the API server does not call the webhook.
+//! The webhook's CA and the webhook configurations, checked every minute. The check repairs drift, and makes
+//! sure that no policy is reported as in force while the API server does not call the webhook.
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ struct Wanted {
     spec: ConfigPolicySpec,
 }
 
-/// Reconciles the webhook configurations, and what the world knows about them.
+/// Reconciles the webhook configurations, and the world's knowledge of them.
 pub(super) struct HooksHandler {
     context: Context,
     client: Client,
@@ -51,7 +51,7 @@ impl HooksHandler {
         Self { context, client, hooks, warned: Mutex::default(), unheard: AtomicBool::default() }
     }
 
-    /// Stops reporting: another process maintains the hooks now.
+    /// Stops reporting: a different process maintains the hooks now.
     pub(super) fn rest(&self) {
         self.hooks.rest();
     }
@@ -121,7 +121,7 @@ impl HooksHandler {
     }
 
     /// Reads which policies are in force, whatever the result of our own attempt: the existing configurations
-    /// count, and whether calls arrive.
+    /// decide, and whether calls arrive.
     async fn see_hooks(
         &self,
         wanted: &[Wanted],

@@ -1,5 +1,5 @@
-//! The lag of copies: the time from when a change was seen until the copy was written. It includes the brake
-//! and every failed attempt.
+//! The lag of copies: the time from when a change was seen until the copy was written. The lag includes the
+//! brake and every failed attempt.
 
 use std::{
     collections::HashMap,
@@ -38,7 +38,7 @@ impl Lag {
         registry.register("copy_lag_seconds", help, self.seconds.clone());
     }
 
-    /// Forgets all copies: another process leads.
+    /// Forgets all copies: a different process leads now.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }

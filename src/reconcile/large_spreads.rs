@@ -25,8 +25,8 @@ pub(super) enum StatusWrite {
 pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
 
 impl LargeSpreads {
-    /// Whether to report a rule's large spread now. `has_one`: whether the planned status mentions one.
-    /// `status`: the result of writing that status.
+    /// Whether to report a rule's large spread now. `has_one`: whether the planned status mentions a large
+    /// spread. `status`: the result of writing the planned status.
     pub(super) fn is_news(&self, rule: &NamespacedName, has_one: bool, status: StatusWrite) -> bool {
         let mut told = self.told();
         match (has_one, status) {
@@ -48,7 +48,7 @@ impl LargeSpreads {
         self.told().remove(rule);
     }
 
-    /// Forgets all rules: another process leads.
+    /// Forgets all rules: a different process leads now.
     pub(super) fn clear(&self) {
         self.told().clear();
     }

@@ -36,7 +36,7 @@ impl Tallies {
         }
     }
 
-    /// Forgets all numbers: another process leads.
+    /// Forgets all numbers: a different process leads now.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }
@@ -100,7 +100,7 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
-    /// A process that does not lead checks no hooks, and counts none.
+    /// A process that does not lead checks no hooks, so it counts no policies.
     fn policies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let world = self.context.world();
         let leads = self.context.queue().is_open();

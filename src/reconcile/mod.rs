@@ -1,6 +1,6 @@
 //! The reconciler: key → world → plan → fetch what the plan lacks → act → remember → when to look again. Each
-//! kind of key has a handler with what it needs. Every file here is glue: [`crate::plan`] decides what to do,
-//! and [`crate::act`] does it.
+//! kind of key has a handler with what it needs. Every file in this module is glue: [`crate::plan`] decides
+//! what to do, and [`crate::act`] does it.
 
 mod annotated;
 mod announce;
@@ -94,7 +94,7 @@ use crate::{
 /// Maximum time for fetching changed content, so that the changed keys can still be named.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// The parts that handlers work with; the process creates them.
+/// The parts that handlers work with; the process creates the parts.
 pub(crate) struct Handles {
     /// The client that reads, and that refuses to write.
     pub client: Client,
@@ -110,13 +110,13 @@ pub(crate) struct Handles {
     pub definitions: Definitions,
     /// Asks the API server whether identities have rights.
     pub authorizer: Arc<dyn Authorizer>,
-    /// ServiceAccounts of other namespaces whose own rights count.
+    /// Trusted ServiceAccounts of other namespaces, which may write objects with their own rights.
     pub trusted_writers: TrustedWriters,
     /// Reports to users, and counts in metrics.
     pub reporter: Reporter,
 }
 
-/// Looks at keys: gives each to its handler. Workers share it.
+/// Gives each key to its handler. Workers share the reconciler.
 pub(crate) struct Reconciler {
     context: Context,
     contents: Arc<Contents>,
@@ -266,8 +266,8 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Looks at keys until told to stop; the one it is at is finished first. While something needs objects that are not listed yet, no
-    /// key is taken.
+    /// Handles keys until told to stop; the current key is finished first. While something needs objects that
+    /// are not listed yet, no key is handled.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
@@ -281,8 +281,9 @@ impl Reconciler {
         }
     }
 
-    /// Lets workers take keys: this process leads. Memory is cleared here, not when the lease was lost: workers still wrote to it
-    /// then. A worker still busy may write an old result; the sweep replaces it.
+    /// Lets workers handle keys: this process leads. Memory is cleared at the beginning of the term, not when
+    /// the lease was lost: workers still wrote to the memory after the loss. A worker that is still busy may
+    /// write an old result; the sweep replaces such a result.
     pub(crate) fn begin_term(&self) {
         {
             let world = &mut *self.context.world_mut();
@@ -299,7 +300,7 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Closes the queue and drops what was reported: another process leads, and reports for itself.
+    /// Closes the queue and drops what was reported: a different process leads, and reports for itself.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
@@ -350,15 +351,15 @@ impl Reconciler {
         world.forget_rights(right::KEPT_FOR, now);
     }
 
-    /// Looks at a key. If something needs further objects meanwhile, the key is looked at again once they are
-    /// listed, unless it failed: then it waits as long as it must in any case.
+    /// Handles a key. If something needs further objects meanwhile, the key is handled again once these
+    /// objects are listed. A failed key waits as long as it must in any case.
     async fn look_at(&self, key: &Key) -> Again {
         let is_widening = || is_held(&self.context.world());
         if is_widening() {
             return Again::AsBefore;
         }
         if !self.is_to_look_at(key) {
-            // While a list has failed for long, statuses are looked at, and other keys wait until the world
+            // While a list has failed for long, statuses are handled, and all other keys wait until the world
             // is complete.
             let is_widening = self.context.world().is_widening();
             return if is_widening { Again::After(WIDENING_AGAIN) } else { Again::OnChange };
@@ -412,12 +413,12 @@ impl Reconciler {
         }
     }
 
-    /// Whether a key may be looked at. While knowledge is incomplete, none is, except statuses that report a
-    /// failing list; once the world is complete, everything is looked at. A process that serves one rule
-    /// leaves the other keys to a process that serves everything. Objects out of sight stay as they are; once
-    /// their namespace comes into sight, everything is looked at. Hooks and policies belong to the whole
-    /// cluster, so a process that sees only some namespaces leaves them alone. The key of digests and the
-    /// index are our own: the next leader reads in the index which annotations were granted.
+    /// Whether a key may be handled. While knowledge is incomplete, no key is handled, except statuses that
+    /// report a failing list; once the world is complete, everything is handled. A process that serves one
+    /// rule leaves all other keys to a process that serves everything. Objects in unreadable namespaces stay
+    /// unchanged; once their namespace becomes readable, everything is handled. Hooks and policies belong to
+    /// the whole cluster, so a process that reads only some namespaces leaves them alone. The key of digests
+    /// and the index are our own: the next leader reads in the index which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));

@@ -1,5 +1,5 @@
 //! One monitor: asks whether its identity has the rights, and queues each of its workloads if the answer is
-//! new. Then it reconciles the pods without a workload that the monitor selects.
+//! new. After asking, reconciles the pods without a workload that the monitor selects.
 
 use std::sync::Arc;
 
@@ -56,12 +56,12 @@ impl MonitorHandler {
                 return Again::Backoff(None);
             }
         };
-        // However long its pods wait, ask about its ServiceAccount in time.
+        // However long the pods wait, ask about the monitor's ServiceAccount in time.
         if let Again::After(delay) = again {
             self.context.queue().add_later(Key::Monitor(monitor.clone()), delay);
         }
         let again = self.pods.reconcile(monitor).await;
-        // The result for its pods is known only now.
+        // The result for the monitor's pods is known only now.
         self.context.queue().add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         again
     }

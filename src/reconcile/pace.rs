@@ -52,8 +52,8 @@ impl StatusPace {
     }
 
     /// Returns how long a status has to wait: two seconds since the last write, a pause that grows with the
-    /// time for planning, and until the API server has answered about its object. Otherwise the status would
-    /// say for two seconds that the rights are unknown, although copies exist.
+    /// time for planning, and until the API server has answered about its object. Without the last wait, the
+    /// status would say for two seconds that the rights are unknown, although copies exist.
     pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
         let is_told =
             matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_) | Key::Policy(_) | Key::SourceIndex);
@@ -67,7 +67,7 @@ impl StatusPace {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// The key that asks what the object of a status may do, while that is not known.
+    /// The key that asks for the rights of a status's object, while the answer is not known.
     fn unanswered(&self, key: &Key) -> Option<Key> {
         let world = self.context.world();
         match key {

@@ -1,8 +1,8 @@
-//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none. It
-//! serves every key whose plan may lack facts. A handler then acts, and remembers the result with one call
-//! into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its own code for these
-//! two steps: a copy is judged before it is written, a restart reserves its place under the lock under which
-//! it is planned once more, and their reports differ.
+//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none.
+//! Every key whose plan may lack facts uses the planner. After planning, a handler acts, and remembers the
+//! result with one call into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its
+//! own code for acting and remembering: a copy is judged before it is written, a restart reserves its place
+//! under the lock under which it is planned once more, and the reports of the handlers differ.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// How often a plan may ask for more facts before its key waits for an event.
+/// How often a plan may request more facts before its key waits for an event.
 const ROUNDS: usize = 4;
 /// When to look again at facts that are on their way through a watch.
 pub(super) const SOON: Duration = Duration::from_millis(250);
@@ -57,9 +57,9 @@ impl<P: Plan, T> Plan for (P, T) {
     }
 }
 
-/// Why there is no plan without lacking facts.
+/// Why no plan without lacking facts exists.
 pub(super) enum Unplanned<P> {
-    /// Facts are on their way through a watch.
+    /// A watch will bring the facts soon.
     Soon,
     /// Facts could not be fetched; with the plan that lacks them.
     Failed(P, FetchError),

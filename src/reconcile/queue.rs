@@ -1,6 +1,6 @@
 //! The queue of keys. A key waits at most once, runs at most once at a time, and comes back when its handler
-//! has asked for that. New namespaces come before changes, changes before the sweep. In each lane tenants
-//! take turns ([`lines`]), and no tenant holds all workers.
+//! has requested that. New namespaces come before changes, changes before the sweep. In each lane tenants
+//! have turns ([`lines`]), and no tenant occupies all workers.
 
 mod lane;
 mod lines;
@@ -22,10 +22,10 @@ use crate::{
     plan::Key,
 };
 
-/// Statuses come after changes until one has waited this long.
+/// Statuses come after changes until a status has waited this long.
 const STATUS_WAITS: Duration = Duration::from_secs(1);
 
-/// When a key is looked at again.
+/// When a key is handled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// Only when something changes.
@@ -39,7 +39,7 @@ pub(crate) enum Again {
     Refused,
     /// Nothing was decided: the key waits on in its lane, in its old place.
     AsBefore,
-    /// Nothing was decided: the key needs a place of this lane, and waits there.
+    /// Nothing was decided: the key needs a place of this lane, and waits in this lane.
     In(Lane),
 }
 
@@ -75,7 +75,7 @@ struct Inner {
     failures: BTreeMap<Key, u32>,
     /// Number of times that a key has entered a line so far.
     entered: u64,
-    /// Whether the last key that was taken had waited for a scarce place.
+    /// Whether the last key given to a worker had waited for a scarce place.
     was_scarce: bool,
 }
 
@@ -83,14 +83,14 @@ struct Inner {
 struct Waiting {
     lane: Lane,
     tenant: Tenant,
-    /// Its number in the line of the tenant.
+    /// The key's number in the line of the tenant.
     number: u64,
     since: Instant,
 }
 
-/// A key that is being looked at.
+/// A key that is being handled.
 struct Running {
-    /// Where it waited.
+    /// Where the key waited.
     waited: Waiting,
     begun: Instant,
     /// Lane and tenant with which the key waits again, if it was requested meanwhile.
@@ -134,7 +134,7 @@ impl Queue {
         self.lock().open = true;
     }
 
-    /// Accepts no more keys, and forgets waiting and delayed ones: the next leader looks at everything.
+    /// Accepts no more keys, and forgets waiting and delayed keys: the next leader plans everything again.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         let running = std::mem::take(&mut inner.running);
@@ -189,7 +189,7 @@ impl Queue {
         self.lock().open
     }
 
-    /// Waits for the next key, and returns it. While `is_held` returns true, no key is taken, and waiting
+    /// Waits for the next key, and returns it. While `is_held` returns true, no key is returned, and waiting
     /// keys keep their lane and their time. The queue is unlocked when it calls `is_held`. Call
     /// [`Self::resume`] when keys may not be held any more.
     pub(crate) async fn next(&self, is_held: impl Fn() -> bool) -> Key {
@@ -204,7 +204,8 @@ impl Queue {
                 if pause.is_none()
                     && let Some(key) = inner.take(self.throttle.limit(), &self.expressions)
                 {
-                    // Another worker has to watch waiting and delayed keys: this one is busy from here on.
+                    // A different worker has to watch waiting and delayed keys: this worker is busy from this
+                    // line on.
                     if !inner.waiting.is_empty() || !inner.delayed.is_empty() {
                         self.wake.notify_one();
                     }
@@ -230,7 +231,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Notes that a key was looked at, and when to look again.
+    /// Notes that a key was handled, and when to handle it again.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(Running { waited, begun, again: asked }) = inner.running.remove(key) else { return };
@@ -258,7 +259,7 @@ impl Queue {
             Again::Refused => Some(REFUSED_AGAIN),
         };
         match (asked, delay) {
-            // A change that came in meanwhile is looked at at once, unless the key has failed.
+            // A change that arrived meanwhile is handled at once, unless the key has failed.
             (Some((lane, tenant)), delay) if !matches!(again, Again::Backoff(_)) || delay.is_none() => {
                 inner.add(key.clone(), lane, tenant);
             }
@@ -276,13 +277,13 @@ impl Queue {
             && self.throttle.pause().is_none()
     }
 
-    /// Whether a key waits its turn or is being looked at; a delayed key does neither.
+    /// Whether a key waits its turn or is being handled; a delayed key does neither.
     pub(crate) fn is_at(&self, key: &Key) -> bool {
         let inner = self.lock();
         inner.waiting.contains_key(key) || inner.running.contains_key(key)
     }
 
-    /// Returns how many keys wait, by lane, and how many are being looked at.
+    /// Returns how many keys wait, by lane, and how many are being handled.
     pub(crate) fn depth(&self) -> ([usize; LANES], usize) {
         let inner = self.lock();
         (std::array::from_fn(|lane| inner.lanes[lane].len()), inner.running.len())
@@ -299,13 +300,13 @@ impl Queue {
         self.lock().running.get(key).map_or(Duration::ZERO, |running| running.waited.since.elapsed())
     }
 
-    /// Returns the lane from which a running key was taken.
+    /// Returns the lane that a running key had waited in.
     pub(crate) fn lane_of(&self, key: &Key) -> Option<Lane> {
         self.lock().running.get(key).map(|running| running.waited.lane)
     }
 
     /// Whether a tenant's rendering has to wait in [`Lane::OverBudget`]: the tenant's budget is overdrawn, or
-    /// other renderings of the tenant wait there.
+    /// other renderings of the tenant wait in that lane.
     pub(crate) fn is_over_budget(&self, tenant: &Arc<str>) -> bool {
         !self.expressions.owed(tenant).0.is_zero()
             || self.lock().lanes[Lane::OverBudget as usize].len_of(&Some(tenant.clone())) > 0
@@ -348,7 +349,7 @@ impl Inner {
         let mut since = Instant::now();
         if let Some(known) = self.waiting.get(&key) {
             let lines = &self.lanes[lane as usize];
-            // A tenant with many keys does not delay another tenant that asks for one of them.
+            // A tenant with many keys does not delay a second tenant that requests one of these keys.
             let is_shorter = || lines.len_of(&tenant) < lines.len_of(&known.tenant);
             if known.lane < lane || (known.lane == lane && !is_shorter()) {
                 return false;
@@ -413,8 +414,8 @@ impl Inner {
         owed.min().map(|owed| Instant::now() + owed)
     }
 
-    /// Takes the next key, if fewer than `limit` are under way. New namespaces have a few workers in
-    /// addition; while they wait for one, no other key is started.
+    /// Returns the next key, if fewer than `limit` are under way. New namespaces have a few workers in
+    /// addition; while new namespaces wait for a worker, no other key is started.
     fn take(&mut self, limit: usize, budget: &Budget) -> Option<Key> {
         let new = self.running_in(Lane::NewNamespace);
         let bulk = self.running.len() - new;
@@ -440,7 +441,7 @@ impl Inner {
         self.running.values().filter(|running| running.waited.lane == lane).count()
     }
 
-    /// Takes the next key of a lane, from a tenant that holds less than three quarters of the places. So
+    /// Removes the next key from a lane, of a tenant that occupies less than three quarters of the places. So
     /// other tenants get a worker without waiting for the end of that tenant's keys.
     fn take_from(&mut self, lane: Lane, limit: usize, budget: &Budget) -> Option<Key> {
         let most = |places: usize| (places * 3 / 4).max(1);
@@ -466,9 +467,9 @@ impl Inner {
     }
 }
 
-/// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of it (full
-/// jitter), so that keys that failed together do not come back together; it is never shorter than
-/// [`LEAST_BACKOFF`].
+/// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of the
+/// backoff (full jitter), so that keys that failed together do not come back together; the result is never
+/// shorter than [`LEAST_BACKOFF`].
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);
     let mut hasher = DefaultHasher::new();

@@ -303,7 +303,8 @@ impl RenderingHandler {
                 }
                 return Some(Again::After(wait));
             }
-            // An event of a newer version will follow. If it is no news, it queues no key, so look again.
+            // An event of a newer version will follow. If the newer version changes nothing, the event queues
+            // no key, so look again.
             StatusWritten::Failed(Outcome::Stale) => return Some(Again::After(LOOK_AGAIN)),
             StatusWritten::Failed(Outcome::NotLeading | Outcome::NamespaceGone) => {}
             StatusWritten::Failed(Outcome::Retry { message, after, .. }) => {
@@ -340,8 +341,8 @@ impl RenderingHandler {
         }
     }
 
-    /// Reports templates that drive each other, or clears that report. Returns when to check whether they
-    /// have come to rest.
+    /// Reports templates that drive each other, or clears that report. Returns when to check whether the
+    /// templates have come to rest.
     fn told(
         &self,
         template: &NamespacedName,

@@ -33,7 +33,7 @@ impl RuleHandler {
         let is_put_off = match &settled {
             Ok(Asked::Waits(_)) => self.context.world_mut().memory_mut().put_off(rule, now()),
             Ok(Asked::Settled) => {
-                // Taking the write lock for each rule would hold up other handlers.
+                // Using the write lock for each rule would delay other handlers.
                 if self.context.world().memory().is_put_off(rule) {
                     self.context.world_mut().memory_mut().asked(rule);
                 }

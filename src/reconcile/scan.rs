@@ -1,5 +1,5 @@
-//! The scan judges existing objects by the policies. It reads objects page by page while no more urgent key
-//! waits, judges them, and drops them.
+//! The scan judges existing objects by the policies. While no more urgent key waits, the scan reads objects
+//! page by page, judges the objects, and drops them.
 
 use std::{
     convert::Infallible,
@@ -39,7 +39,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// Pause in multiples of the last scan, if writes passed without a verdict. A user who can overload the
 /// webhook again and again must not cause scans all the time either.
 const UNJUDGED_TIMES: u32 = 4;
-/// Minimum pause after a failed scan. It also suffices before a scan for writes that passed without a
+/// Minimum pause after a failed scan. This pause also suffices before a scan for writes that passed without a
 /// verdict, if the last scan was short.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
@@ -74,12 +74,12 @@ impl Scanner {
         Self { context, client, wanted: Notify::new(), has_unjudged: AtomicBool::default() }
     }
 
-    /// Requests another scan.
+    /// Requests a new scan.
     pub(super) fn request(&self) {
         self.wanted.notify_one();
     }
 
-    /// Requests another scan soon: writes passed without a verdict.
+    /// Requests a new scan soon: writes passed without a verdict.
     pub(super) fn request_for_unjudged(&self) {
         self.has_unjudged.store(true, Ordering::Relaxed);
         self.request();
@@ -167,8 +167,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// Reads a page. If the list has taken too long, the page shows the objects as they are now, and the next
-    /// scan sees an object that moved meanwhile.
+    /// Reads a page. If the list has lasted too long, the page shows the current objects, and the next scan
+    /// sees an object that moved meanwhile.
     async fn page_of(
         &self,
         kind: PolicyKind,
@@ -184,8 +184,9 @@ impl Scanner {
         }
     }
 
-    /// Judges one object. An object that cannot be decoded is left out: its readers will report it. Judging
-    /// can take half a second for each policy, so it runs on a thread of its own; it ends by its own budget.
+    /// Judges one object. An object that cannot be decoded is left out: readers of the object will report it.
+    /// Judging can take half a second for each policy, so a judgement runs on a thread of its own; the budget
+    /// ends it.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let context = self.context.clone();
         let work = move || {
@@ -209,7 +210,7 @@ enum Urgency {
     Usual,
 }
 
-/// Returns the pause between two scans, by how long the last one was busy, and whether it failed.
+/// Returns the pause between two scans, by how long the last scan was busy, and whether it failed.
 fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
     let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
     match (last, urgency) {

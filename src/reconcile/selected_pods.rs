@@ -1,5 +1,5 @@
-//! Pods without a workload that a monitor's podSelector selects: plan, fetch what is lacking, record or
-//! remove, remember.
+//! Pods without a workload that a monitor's podSelector selects: plan, fetch lacking facts, record or remove,
+//! and remember the result.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// The place where the content is recorded that a monitor's pods run with, in the version that a decision was
+/// The place of the record of the content that a monitor's pods run with, in the version that a decision was
 /// based on.
 enum Recorded {
     /// In the monitor's status.

@@ -1,4 +1,4 @@
-//! One slot: plan, fetch what is lacking, write, remember what became of it.
+//! One slot: plan, fetch lacking facts, write, and remember the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,12 +32,12 @@ use crate::{
 /// Wait before the next attempt to remove a copy while one of our CustomResourceDefinitions is missing.
 const WHEN_INTACT: Duration = Duration::from_secs(30);
 
-/// A gate of the reconciler before an action, after those of the planner (`plan/copy/write_gates.rs`).
+/// A gate of the reconciler before an action, after the gates of the planner (`plan/copy/write_gates.rs`).
 #[derive(Clone, Copy)]
 enum Gate {
     /// The API server has answered recently what the identity of the rule may do.
     FreshRights,
-    /// The CustomResourceDefinitions of Copyrator are there. Only removals ask this gate.
+    /// The CustomResourceDefinitions of Copyrator exist. Only removals are checked by this gate.
     DefinitionsThere,
     /// No ConfigPolicy refuses the object.
     Policies,
@@ -60,9 +60,9 @@ impl Gate {
     }
 }
 
-/// What becomes of an action whose gate is shut.
+/// The result of an action whose gate is shut.
 enum Shut {
-    /// The handler looks at the slot again.
+    /// The handler plans the slot again.
     Wait(Again),
     /// The memory keeps this outcome, as if the API server had refused the action.
     Refused(Outcome),
@@ -102,8 +102,8 @@ impl SlotHandler {
         again
     }
 
-    /// Whether the statuses of the slot's rules may have to say something else. A sweep that finds nothing to do has no news: each
-    /// status plans all slots of its rule, and the sweep asks for each status itself.
+    /// Whether the statuses of the slot's rules may have changed. A sweep that finds nothing to do changes no
+    /// status: each status plans all slots of its rule, and the sweep requests each status itself.
     fn is_news(&self, slot: &ObjectKey, plan: &SlotPlan) -> bool {
         // A blocked slot's message may change though nothing is written.
         plan.action.is_some()
@@ -149,7 +149,8 @@ impl SlotHandler {
     async fn carry_out(&self, slot: &ObjectKey, plan: &SlotPlan) -> Again {
         let Some(action) = &plan.action else {
             let in_time = plan.recheck.map(|at| at.duration_since(now()));
-            // Only if there is one: taking the write lock for every slot of a sweep would hold up other handlers.
+            // Only if an attempt exists: using the write lock for every slot of a sweep would delay other
+            // handlers.
             if plan.recheck.is_none() && self.context.world().memory().slot(slot).attempt().is_some() {
                 forget_attempt(&mut self.context.world_mut(), slot);
             }
@@ -177,7 +178,7 @@ impl SlotHandler {
         let is_news = settle_slot(&mut self.context.world_mut(), slot, action, outcome.of_slot(made), now());
         self.reporter.copy(slot, plan, action, &Told { outcome: &outcome, is_news, deleted }).await;
         match outcome {
-            // The next leader looks at everything.
+            // The next leader plans everything again.
             Outcome::NotLeading => Again::OnChange,
             Outcome::Done | Outcome::NamespaceGone => {
                 plan.recheck.map_or(Again::OnChange, |_| Again::After(SOON))

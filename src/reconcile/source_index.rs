@@ -1,4 +1,4 @@
-//! The index of annotated sources, a ConfigMap. It is written if it differs from the existing one.
+//! The index of annotated sources, a ConfigMap, which is written if it differs from the existing one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,9 +32,9 @@ pub(super) struct SourceIndexHandler {
 }
 
 impl SourceIndexHandler {
-    /// Reads which grants the previous leader has listed, before the index is written anew, and queues
-    /// everything that waits for them. If the index cannot be read, the API server is asked about each grant
-    /// again.
+    /// Reads which grants the previous leader has listed, before the index is written again, and queues
+    /// everything that waits for the grants. If the index cannot be read, the API server is asked about each
+    /// grant again.
     pub(super) async fn recall(&self) {
         if !self.context.world().is_recalling() {
             return;
@@ -118,7 +118,8 @@ impl SourceIndexHandler {
 }
 
 impl SourceIndexHandler {
-    /// Notes the listed grants. Their proofs can be written to the sources now, so their statuses are queued.
+    /// Notes the listed grants. The proofs of these grants can be written to the sources now, so the statuses
+    /// of the sources are queued.
     fn note_listed(&self, index: SourceIndex) {
         let listed = self.context.world_mut().note_listed(index.grants());
         for name in listed {

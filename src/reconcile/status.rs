@@ -1,4 +1,4 @@
-//! Statuses of rules, templates, monitors and policies, written if they differ from the existing ones.
+//! Statuses of rules, templates, monitors and policies, written if they differ from the existing statuses.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ impl StatusHandler {
         again
     }
 
-    /// Reconciles the status of the template called `name`; `template` is its name among the rules.
+    /// Reconciles the status of the template called `name`; `template` is the template's name among the
+    /// rules.
     pub(super) async fn template(&self, key: &Key, template: &NamespacedName, name: &str) -> Again {
         let (uid, before, is_too_many, report) = {
             let world = self.context.world();

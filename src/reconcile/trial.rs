@@ -22,8 +22,8 @@ pub(super) struct TemplateTrial {
 }
 
 impl TemplateTrial {
-    /// Returns the outcome of a write that must not be made. Other instances are tried by themselves: an instance with a value of
-    /// the wrong type keeps back no other instance.
+    /// Returns the outcome of a write that must not be made. Every instance has a trial of its own: an
+    /// instance with a value of the wrong type delays no other instance.
     pub(super) async fn refusal(&self, slot: &ObjectKey, plan: &SlotPlan) -> Option<Outcome> {
         let trial = trial::trial(&self.context.world(), slot, plan, now())?;
         let mut has_passed = true;

@@ -77,8 +77,8 @@ impl Verifier {
         let (mut seen, mut differ, mut next) = (0, 0, None);
         let begun = Instant::now();
         loop {
-            // A sweep that has paused for long must hurry. Otherwise it would begin anew each time and never
-            // end.
+            // A sweep that has paused for long must hurry. A sweep that always gives way would begin anew
+            // each time and never end.
             if begun.elapsed() < GIVES_WAY_IN_ALL {
                 give_way(&self.context).await;
             }
@@ -95,7 +95,7 @@ impl Verifier {
         }
     }
 
-    /// Waits while something needs objects that are not listed yet: until then, no copy can be judged.
+    /// Waits while something needs objects that are not listed yet, since no copy can be judged without them.
     async fn wait_until_complete(&self) {
         while !self.context.world().is_complete() {
             tokio::time::sleep(BREATH).await;
@@ -113,8 +113,8 @@ impl Verifier {
         if world.object(slot).is_some_and(|facts| facts.drift().is_doubt()) {
             return false;
         }
-        // An event will follow for a copy that is newer than our watch. A version with a known fingerprint
-        // was planned with it already.
+        // An event will follow for a copy that is newer than our watch. A version whose fingerprint is known
+        // was already planned with this fingerprint.
         if !is_current || world.fingerprint(slot).is_some() {
             return false;
         }

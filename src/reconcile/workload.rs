@@ -1,4 +1,4 @@
-//! One workload: plan, fetch what is lacking, restart, remember what became of it.
+//! One workload: plan, fetch lacking facts, restart, and remember the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Reconciles workloads: restarts them, or records what they run with.
+/// Reconciles workloads: restarts them, or records the content that they run with.
 pub(super) struct WorkloadHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,
@@ -89,7 +89,7 @@ impl WorkloadHandler {
         (plan, facts)
     }
 
-    /// Carries out a plan, and remembers the result. `facts` are those that the plan is based on.
+    /// Carries out a plan, and remembers the result. `facts` are the facts that the plan is based on.
     async fn restart(
         &self,
         workload: &WorkloadKey,

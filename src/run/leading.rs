@@ -12,7 +12,7 @@ use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How often the leader checks whether the policies that guard annotations are in force.
 const GUARD_EVERY: Duration = Duration::from_secs(60);
-/// The same interval while these policies are not in force yet, or the check fails.
+/// The interval while these policies are not in force yet, or the check fails.
 const GUARD_AGAIN: Duration = Duration::from_secs(2);
 /// How long a worker may take to finish its current key when the process stops.
 const FINISH: Duration = Duration::from_secs(5);
@@ -91,8 +91,8 @@ async fn guard(reconciler: &Reconciler) -> Infallible {
     }
 }
 
-/// Runs `in_flight` workers, and a few more for new namespaces, until `stop`. They finish their current keys;
-/// only then does this release the lease, so that another replica may write.
+/// Runs `in_flight` workers, and a few more for new namespaces, until `stop`. Releases the lease, so that
+/// another replica may write, only after the workers have finished their current keys.
 pub(super) async fn work(
     reconciler: Arc<Reconciler>,
     in_flight: usize,

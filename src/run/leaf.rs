@@ -23,16 +23,16 @@ use crate::{
     serve::{Condition, ServingCert},
 };
 
-/// How often the keeper checks CA and leaf once there is a leaf.
+/// How often the keeper checks CA and leaf once a leaf exists.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How often the keeper looks for CA and leaf before there is a leaf.
+/// How often the keeper looks for CA and leaf before a leaf exists.
 const LOOK_FOR: Duration = Duration::from_millis(500);
 /// How often the keeper reads mounted files, which costs the API server nothing.
 const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 /// How often the keeper compares the clock with its deadlines.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Keeps a valid leaf in use. The last good leaf stays if there is no new one.
+/// Keeps a valid leaf in use. The last good leaf stays in use until a new one exists.
 pub(super) struct LeafKeeper {
     serving: Arc<ServingCert>,
     names: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct LeafKeeper {
     times: Times,
     /// Age at which the keeper replaces a leaf; `None`: two thirds of its life.
     renewal: Option<Duration>,
-    /// Whether there is a leaf that is valid now.
+    /// Whether a leaf is valid now.
     certificate: Condition,
     /// Problems that do not affect the valid leaf in use.
     amiss: Condition,
@@ -48,8 +48,8 @@ pub(super) struct LeafKeeper {
     signed_by: Option<String>,
     /// The CAs that callers trust, if the leaf is mounted.
     trust: Trust,
-    /// Whether callers trust the leaf in use. They keep trusting it, since the hooks keep a CA longer than it
-    /// is mounted.
+    /// Whether callers trust the leaf in use. Callers keep trusting the leaf, since the hooks keep a CA
+    /// longer than the CA is mounted.
     trusted: bool,
 }
 
@@ -57,10 +57,10 @@ pub(super) struct LeafKeeper {
 pub(super) struct Sources<F, C, R, T> {
     /// Finds a CA or a mounted leaf.
     pub(super) find: F,
-    /// Reads the CA bundles of the hooks. Only called while it is unclear whether callers trust the mounted
+    /// Reads the CA bundles of the hooks. Called only while it is unclear whether callers trust the mounted
     /// leaf.
     pub(super) carriers: C,
-    /// Counts how often callers have refused the certificate: they may already trust another CA only.
+    /// Counts how often callers have refused the certificate: the callers may already trust only a newer CA.
     pub(super) refusals: R,
     /// The wall clock, except in tests.
     pub(super) clock: T,
@@ -109,8 +109,8 @@ pub(super) async fn keep_leaf<
 }
 
 impl LeafKeeper {
-    /// Creates a keeper that keeps `serving` up to date. It reports to `certificate` whether there is a valid
-    /// leaf, and other problems to `amiss`.
+    /// Creates a keeper that keeps `serving` up to date. The keeper reports to `certificate` whether a valid
+    /// leaf exists, and other problems to `amiss`.
     pub(super) fn new(
         config: &Config,
         serving: Arc<ServingCert>,
@@ -133,8 +133,8 @@ impl LeafKeeper {
         }
     }
 
-    /// Installs what was found at `now` if it is better than the leaf in use. Returns when to look again.
-    /// Logs every fault once.
+    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns when to look
+    /// again. Logs every fault once.
     pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {
@@ -167,7 +167,7 @@ impl LeafKeeper {
         match in_use {
             None => LOOK_FOR,
             Some(_) if by_files => LOOK_AT_FILES,
-            // Two thirds into its life, the leaf is due; at least two checks fit between then and its end.
+            // After two thirds of its life, the leaf is due; at least two checks fit into the last third.
             Some(_) => LOOK_EVERY
                 .min(self.times.leaf_lifetime / 8)
                 .min(self.renewal.map_or(LOOK_EVERY, |after| after / 2)),
@@ -222,8 +222,8 @@ impl LeafKeeper {
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A trusted leaf stays until it expires, or until callers trust the next one. Otherwise any leaf
-            // is better than none, but the webhook is not ready with it.
+            // A trusted leaf stays until it expires, or until callers trust the next one. Without a trusted
+            // leaf, any leaf is better than none, but the webhook is not ready with an untrusted leaf.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.trusted && trusted.is_err() {
                 return trusted;

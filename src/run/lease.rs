@@ -1,8 +1,8 @@
 //! Leader election with a `coordination.k8s.io` Lease.
 //!
-//! [`decide`] decides when a candidate may lead, [`leadership`] is the resulting right, and the loop here
-//! calls the API server. Every write replaces the version that it is based on, so only one of two candidates
-//! succeeds; the election never patches.
+//! [`decide`] decides when a candidate may lead, [`leadership`] is the resulting right, and the loop in this
+//! file calls the API server. Every write replaces the version that it is based on, so only one of two
+//! candidates succeeds; the election never patches.
 
 pub(crate) mod decide;
 pub(crate) mod leadership;
@@ -29,7 +29,7 @@ use crate::cluster::WriteClient;
 pub(crate) use decide::{LeaseTimings, ObservedLease, State, Step, holder};
 pub(crate) use leadership::{Leader, Leadership};
 
-/// Timeout of the Lease's watch, in seconds. After it, the elector notices a dead connection.
+/// Timeout of the Lease's watch, in seconds. After the timeout, the elector notices a dead connection.
 const WATCH_SECONDS: u32 = 60;
 
 /// The longest wait before a candidate takes a released Lease, in milliseconds. Each candidate waits
@@ -47,8 +47,8 @@ pub(crate) enum LeaseError {
     },
 }
 
-/// A candidate. Dropping it ends the candidacy without releasing the Lease: other candidates wait until it
-/// expires.
+/// A candidate. Dropping a candidate ends the candidacy without releasing the Lease: other candidates wait
+/// until the Lease expires.
 pub(crate) struct Elector {
     api: Api<Lease>,
     name: String,
@@ -63,8 +63,8 @@ pub(crate) struct Elector {
 }
 
 impl Elector {
-    /// Creates a candidate for the Lease `name` in `namespace`. Its identity is `host` (the pod's name) with
-    /// a random suffix: a restarted container must not count as the one before.
+    /// Creates a candidate for the Lease `name` in `namespace`. The candidate's identity is `host` (the pod's
+    /// name) with a random suffix: a restarted container must not be mistaken for the previous one.
     ///
     /// # Errors
     /// [`LeaseError::Random`].
@@ -93,8 +93,8 @@ impl Elector {
         Ok((elector, leader))
     }
 
-    /// Runs for election until `release` is cancelled, then releases the Lease. Cancel `release` only when
-    /// this process writes no more: from then on another replica may write.
+    /// Runs for election until `release` is cancelled, and releases the Lease afterwards. Cancel `release`
+    /// only when this process writes no more: another replica may write from that moment on.
     pub(crate) async fn run(mut self, release: CancellationToken) {
         // A watch notices a change of the Lease at once, so a clean hand-over takes milliseconds.
         let config = Config::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
@@ -166,7 +166,8 @@ impl Elector {
         }
     }
 
-    /// Extends the right. If it had expired, writes were refused in between, so a new term begins.
+    /// Extends the right to lead. If the right had expired, writes were refused in between, so a new term
+    /// begins.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
         // `send_modify` locks the token, so no reader sees the old one after this reads the clock.
@@ -178,8 +179,8 @@ impl Elector {
         });
     }
 
-    /// Returns the Lease's spec with this candidate as holder. Its times are for people; our candidates do
-    /// not read them.
+    /// Returns the Lease's spec with this candidate as holder. The times in the spec are for people; our
+    /// candidates do not read them.
     fn claim(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let before = before.cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A mounted certificate for a listener whose callers already trust its authority. The process serves it as
-//! it is, and polls the files as `leaf.rs` does.
+//! A mounted certificate for a listener whose callers already trust its authority. The process serves the
+//! certificate unchanged, and polls the files as `leaf.rs` does.
 
 use std::{path::PathBuf, time::Duration};
 

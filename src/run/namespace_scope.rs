@@ -11,8 +11,8 @@ use crate::{model::World, serve::Readiness};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reports unreadable namespaces while the process runs. They do not affect readiness, since the process
-/// still serves the other namespaces.
+/// Reports unreadable namespaces while the process runs. Unreadable namespaces do not affect readiness, since
+/// the process still serves the readable ones.
 pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.remark("namespaces"), tasks.shutdown());
     tasks.spawn("namespaces", async move {
@@ -28,7 +28,7 @@ pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, r
     });
 }
 
-/// Returns why the API server refuses some of the namespaces; `None` if it refuses none. Namespaces that are
+/// Returns why the API server refuses some of the namespaces; `None` without a refusal. Namespaces that are
 /// not read yet are in the condition `stores`.
 fn hidden(world: &World) -> Option<String> {
     let places = world.namespace_scope()?;

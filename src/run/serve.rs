@@ -150,8 +150,8 @@ fn reconcile(
         Elector::new(writes, &config.namespace, &lease(config), &config.host, LeaseTimings::default())?;
     let writer = Writer::new(writes.clone(), Arc::new(leader.clone()));
     let reporter = Reporter::new(writes, &config.host, world.clone());
-    // A process with both roles gets calls only once it is ready, so its readiness must not depend on the
-    // hooks.
+    // A process with the two roles of reconciler and webhook gets calls only once it is ready, so its
+    // readiness must not depend on the hooks.
     let hooks = if config.webhook { readiness.remark("hooks") } else { readiness.require("hooks") };
     reporter.register(metrics);
     // Without cluster-wide rights, the process can only create LocalSubjectAccessReviews.
@@ -202,7 +202,7 @@ fn reconcile(
     Ok(())
 }
 
-/// Reads or creates the key of digests. The process waits with all decisions until then.
+/// Reads or creates the key of digests. The process makes no decision before the key is known.
 fn load_digest_key(
     tasks: &mut Tasks,
     client: &WriteClient,
@@ -283,9 +283,9 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
     });
 }
 
-/// Reports CustomResourceDefinitions that are older than this build, in a remark. They do not affect
-/// readiness: we serve the fields of the earlier build, and without a ready pod, hooks with `failurePolicy:
-/// Fail` would get no answer.
+/// Reports CustomResourceDefinitions that are older than this build, in a remark. Older definitions do not
+/// affect readiness: we serve the fields of the earlier build, and without a ready pod, hooks with
+/// `failurePolicy: Fail` would get no answer.
 fn tell_older_definitions(tasks: &mut Tasks, client: &Client, readiness: &Readiness) {
     let (client, condition, stop) = (client.clone(), readiness.remark("definitions"), tasks.shutdown());
     tasks.spawn("definitions", async move {

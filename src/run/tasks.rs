@@ -28,7 +28,7 @@ pub(crate) enum TasksError {
     Failed {
         /// Name of the task.
         name: &'static str,
-        /// The error that it returned.
+        /// The error that the task returned.
         source: TaskError,
     },
     /// A task panicked. The panic hook has logged the place.
@@ -64,8 +64,8 @@ impl Tasks {
         self.shutdown.clone()
     }
 
-    /// Starts a task that runs until the shutdown. It must return soon after the token is cancelled; if it
-    /// returns earlier, the process ends.
+    /// Starts a task that runs until the shutdown. The task must return soon after the token is cancelled; if
+    /// it returns earlier, the process ends.
     pub(crate) fn spawn<F, E>(&mut self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -75,8 +75,8 @@ impl Tasks {
         self.names.insert(started.id(), name);
     }
 
-    /// Runs until a signal arrives or a task ends, then gives the other tasks `grace` to finish. A second
-    /// signal aborts them at once.
+    /// Runs until a signal arrives or a task ends, and gives the remaining tasks `grace` to finish. A second
+    /// signal aborts these tasks at once.
     ///
     /// # Errors
     /// Returns the first failure.
@@ -116,7 +116,7 @@ impl Tasks {
     }
 
     /// Returns the failure that the end of a task means; `None` if the task ended well during the shutdown.
-    /// Logs the failure here, since `run` returns only the first one.
+    /// Logs the failure immediately, since `run` returns only the first failure.
     fn outcome(&mut self, ended: Result<(Id, Result<(), TaskError>), JoinError>) -> Option<TasksError> {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let name = self.names.remove(&id).unwrap_or("?");
@@ -141,8 +141,9 @@ impl Tasks {
     }
 }
 
-/// Returns SIGTERM and SIGINT as a stream of their names. From then on, neither signal ends the process by
-/// itself. Call this before anything else starts: for PID 1, the kernel ignores a signal without a handler.
+/// Returns SIGTERM and SIGINT as a stream of their names. After this call, neither signal ends the process by
+/// itself. Call this function before anything else starts: for PID 1, the kernel ignores a signal without a
+/// handler.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses a handler.

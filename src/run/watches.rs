@@ -175,7 +175,7 @@ impl Watches<'_> {
     /// Watches the objects of a kind that we write beside ConfigMaps and Secrets, in one namespace or in all.
     fn start_kind(&mut self, kind: Kind, place: Option<&Arc<str>>) {
         match kind {
-            // These are watched in any case.
+            // ConfigMaps and Secrets are watched in any case.
             Kind::ConfigMap | Kind::Secret => {}
             Kind::NetworkPolicy => self.start_at::<Slim<NetworkPolicy>>("watch networkpolicies", place, None),
             Kind::ResourceQuota => self.start_at::<Slim<ResourceQuota>>("watch resourcequotas", place, None),

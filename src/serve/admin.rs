@@ -15,7 +15,7 @@ use super::readiness::Readiness;
 /// Content type of the OpenMetrics text format, version 1.0.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether the process makes progress. `Err` names what is stuck; the kubelet then restarts the pod. The
+/// Whether the process makes progress. `Err` names what is stuck, and makes the kubelet restart the pod. The
 /// check must never depend on the API server, or an outage of the API server would restart us too.
 pub(crate) type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 

@@ -1,7 +1,7 @@
 //! Client certificates: which CAs and names a listener accepts, replaceable while serving.
 //!
-//! A connection outlives the bundle that accepted it, so each one checks again at its next request after the
-//! bundle has changed. Sessions are not resumed, since a resumed one is not verified.
+//! A connection outlives the bundle that accepted it, so each connection checks again at its next request
+//! after the bundle has changed. Sessions are not resumed, since a resumed session is not verified.
 
 use std::{
     collections::BTreeSet,
@@ -55,7 +55,7 @@ pub enum TrustError {
 )]
 struct Stranger(BTreeSet<String>);
 
-/// The accepted client certificates. Clones share them.
+/// The accepted client certificates. Clones share the certificates.
 #[derive(Clone, Debug)]
 pub struct ClientTrust(Arc<Gate>);
 
@@ -68,13 +68,13 @@ struct Gate {
 
 #[derive(Clone, Default)]
 struct Installed {
-    /// The number of the bundle, from 1; 0 while there is none.
+    /// The number of the bundle, from 1; 0 without a bundle.
     generation: u64,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl ClientTrust {
-    /// Creates a trust without a bundle, which accepts no client. With a bundle, it accepts clients whose
+    /// Creates a trust without a bundle, which accepts no client. A trust with a bundle accepts clients whose
     /// certificate has one of these names (empty: any) as common name or as DNS, URI or mail SAN.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());

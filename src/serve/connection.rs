@@ -193,8 +193,8 @@ impl Connections {
     }
 }
 
-/// An answer that hyper is sending. Its body owns this value; when the body is dropped, the connection is
-/// idle.
+/// An answer that hyper is sending. The answer's body owns this value; when the body is dropped, the
+/// connection is idle.
 struct Answering(Phase);
 
 impl Drop for Answering {

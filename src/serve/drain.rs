@@ -1,9 +1,9 @@
 //! Graceful shutdown of a listener, which answers every call.
 //!
 //! Endpoint changes take seconds to reach every API server, and each API server keeps connections to us open.
-//! So after the signal, every response has `Connection: close` (the API server then drops the connection from
-//! its pool: kubernetes/kubernetes issue 127335). The listener accepts new connections for the propagation
-//! delay, and only then closes.
+//! So after the signal, every response has `Connection: close` (on which the API server drops the connection
+//! from its pool: kubernetes/kubernetes issue 127335). The listener accepts new connections for the
+//! propagation delay, and closes after the delay.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Drain {
 
 impl Drain {
     /// Returns a drain with ten seconds of propagation, as Gatekeeper's `--shutdown-delay`, and ten for
-    /// requests in flight. A pod then ends within the usual grace period of 30 s.
+    /// requests in flight. With these times a pod ends within the usual grace period of 30 s.
     pub fn on(signal: CancellationToken) -> Self {
         Self { signal, propagation_delay: Duration::from_secs(10), limit: Duration::from_secs(10) }
     }
@@ -35,7 +35,7 @@ impl Drain {
         }
     }
 
-    /// Waits for the signal and then the propagation delay. The listener closes after that.
+    /// Waits for the signal and the propagation delay after it. The listener closes afterwards.
     pub(super) async fn propagated(&self) {
         self.signal.cancelled().await;
         tokio::time::sleep(self.propagation_delay).await;

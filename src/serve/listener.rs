@@ -1,4 +1,4 @@
-//! The accept loop: it owns every connection it accepted.
+//! The accept loop, which owns every connection it accepted.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,8 +29,8 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves a router over TLS and HTTP/1.1 until drained. All its tasks end with this future, even if the
-/// caller drops it. Where `callers` need certificates, `tls` must [demand
+/// Serves a router over TLS and HTTP/1.1 until drained. All tasks of the listener end with this future, even
+/// if the caller drops it. Where `callers` need certificates, `tls` must [demand
 /// them](super::ServingCert::server_config).
 pub(crate) async fn serve_https(
     listener: TcpListener,
@@ -149,7 +149,8 @@ async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
 }
 
 fn report(ended: Result<(), JoinError>) {
-    // Handlers catch their own panics; a panic here is one of the listener's, and ends one connection only.
+    // Handlers catch their own panics; a panic caught by this code is the listener's, and ends one connection
+    // only.
     if let Err(failure) = ended.as_ref()
         && failure.is_panic()
     {

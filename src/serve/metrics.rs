@@ -1,10 +1,10 @@
-//! The counters of a listener. They have no labels, so they are bounded.
+//! The counters of a listener, which have no labels, so that the number of series is bounded.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The counters of one listener. Clones share them.
+/// The counters of one listener. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
     /// Open connections, including handshakes.

@@ -15,7 +15,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Longest time for which an idle address accumulates allowance.
 const SAVED: Duration = Duration::from_secs(2);
 
-/// The rate limit of each address. Clones share it.
+/// The rate limit of each address. Clones share the limits.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerRate {
     /// The part of an address's time that one request uses.
@@ -68,8 +68,8 @@ impl Table {
     }
 }
 
-/// The number of open connections of each address. Clones share it. The map has at most as many entries as
-/// there are connections.
+/// The number of open connections of each address. Clones share the counts. The map has at most as many
+/// entries as connections are open.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenByPeer(Arc<Mutex<HashMap<IpAddr, usize>>>);
 

@@ -1,6 +1,6 @@
 //! Permits for the connections of a listener. With [`Limits::makes_room`], a new connection at the limit
-//! takes the permit of the oldest idle connection or, if none is idle, of the oldest whose request header is
-//! incomplete. These connections cannot keep other clients out.
+//! takes the permit of the oldest idle connection or, if none is idle, of the oldest connection whose request
+//! header is incomplete. Idle and incomplete connections cannot keep other clients out.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub(super) struct ConnectionPermits {
 #[derive(Default)]
 struct OpenConnections {
     next: u64,
-    /// In order of age: the first is the oldest.
+    /// The open connections in order of age: the first is the oldest.
     all: BTreeMap<u64, OpenConnection>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct ConnectionPermit {
     number: u64,
     /// The phase of the connection: idle, receiving or serving.
     pub(super) phase: Phase,
-    /// Cancelled when another connection takes the permit: the connection must end.
+    /// Cancelled when a new connection takes over the permit: the connection must end.
     pub(super) leave: CancellationToken,
 }
 

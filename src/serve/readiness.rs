@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// A check whether a condition holds now. `Err` has the reason why it does not.
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Named conditions that must all hold; not draining is one of them. Clones share them.
+/// Named conditions that must all hold; not draining is one condition. Clones share the conditions.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     missing: Arc<RwLock<BTreeMap<&'static str, String>>>,
@@ -19,7 +19,7 @@ pub(crate) struct Readiness {
     drain: CancellationToken,
 }
 
-/// One named condition of a [`Readiness`]. Clones set the same one.
+/// One named condition of a [`Readiness`]. Clones set the same condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     name: &'static str,
@@ -100,7 +100,7 @@ impl Condition {
 }
 
 impl fmt::Display for Readiness {
-    /// `ready`, or one line for each condition that does not hold; then the remarks.
+    /// `ready`, or one line for each condition that does not hold; the remarks follow.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.missing();
         if missing.is_empty() {

@@ -1,8 +1,8 @@
 //! A stream that limits slow request headers and stalled answers, without affecting idle connections.
 //!
 //! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. The timeout
-//! here counts from a request's first byte, so it can be short: it cuts off a client that trickles its
-//! header, but not a client that waits before its next request.
+//! in this file runs from a request's first byte, so it can be short: the short timeout cuts off a client
+//! that trickles its header, but not a client that waits before its next request.
 //!
 //! hyper has no timeout for a client that stops reading, or reads a byte now and then; the answer would stay
 //! in memory.
@@ -35,7 +35,7 @@ impl Phase {
         self.0.store(SERVING, Ordering::Relaxed);
     }
 
-    /// Notes that the response is complete, and the next byte begins another request.
+    /// Notes that the response is complete, and that the next byte begins a new request.
     pub(super) fn idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ impl Phase {
         self.0.load(Ordering::Relaxed) == RECEIVING
     }
 
-    /// Begins a request if the connection was idle. Returns whether it was.
+    /// Begins a request if the connection was idle. Returns whether the connection was idle.
     fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, RECEIVING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -37,7 +37,7 @@ pub enum InstallError {
     },
 }
 
-/// The certificate that handshakes present. Clones share it.
+/// The certificate that handshakes present. Clones share the certificate.
 #[derive(Clone)]
 pub struct ServingCert {
     slot: Arc<Slot>,
@@ -74,7 +74,7 @@ impl ServingCert {
         registry.register("certificate_not_after_timestamp_seconds", help, self.ends.clone());
     }
 
-    /// Installs another certificate, from the next handshake on, if its chain and key belong together.
+    /// Installs a new certificate, from the next handshake on, if its chain and key belong together.
     ///
     /// # Errors
     /// Returns an error if the certificate or key is unusable; the previous certificate stays in use.
@@ -108,7 +108,8 @@ impl ServingCert {
     /// Whether the certificate is valid at this time.
     ///
     /// # Errors
-    /// Returns the reason, if no certificate is installed or the installed one is expired or not valid yet.
+    /// Returns the reason, if no certificate is installed or the installed certificate is expired or not
+    /// valid yet.
     pub fn is_valid_at(&self, now: SystemTime) -> Result<(), String> {
         let Some(leaf) = self.leaf() else { return Err("there is no serving certificate yet".to_owned()) };
         match leaf.validity().contains(now) {
@@ -160,8 +161,8 @@ impl Slot {
 
 impl ResolvesServerCert for Slot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // The certificate does not depend on the requested name: API servers ask for the Service's name,
-        // people for others.
+        // The certificate does not depend on the requested name: API servers request the Service's name,
+        // people use other names.
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.key.clone())
     }
 }

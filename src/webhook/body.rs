@@ -19,12 +19,12 @@ pub(super) struct Received {
     pub(super) bytes: Bytes,
     /// The memory permit of a large body.
     pub(super) room: Option<Room>,
-    /// Why `bytes` has only the beginning; `None` if it has the whole body.
+    /// Why `bytes` has only the beginning; `None` for a whole body.
     pub(super) unread: Option<Unread>,
 }
 
-/// Reads a body. Reads the beginning of a large body first, since it contains the namespace, and the rest
-/// once there is memory for it. The request waits for that memory until `until`. `length`: the content
+/// Reads a body. Reads the beginning of a large body first, since the beginning contains the namespace, and
+/// the rest once enough memory is free. The request waits for memory until `until`. `length`: the content
 /// length, if known.
 pub(super) async fn received(
     shedding: &Shedding,

@@ -130,8 +130,8 @@ async fn answer(
     Ok(response)
 }
 
-/// Adds to the answer to a canary when policies last gave no verdict. The reconciler then checks existing
-/// objects.
+/// Adds to the answer to a canary the time at which policies last gave no verdict, so that the reconciler
+/// checks existing objects.
 fn told(mut verdict: Verdict, metrics: &Metrics) -> Verdict {
     let unjudged = metrics.last_unjudged.get();
     if unjudged > 0 {

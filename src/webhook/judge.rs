@@ -1,5 +1,5 @@
-//! Judges reviews: a short review on the thread that read it, if that does not delay other requests; others
-//! on blocking threads.
+//! Judges reviews: a short review on the thread that read it, if that does not delay other requests; all
+//! other reviews on blocking threads.
 
 use std::{
     sync::{Arc, PoisonError, RwLockReadGuard},
@@ -45,7 +45,7 @@ pub(super) async fn decided(
     place: &Arc<Permit>,
 ) -> Result<Decided, HandleError> {
     let until = Instant::now() + NAMESPACE_LAG;
-    // Passing a review to another thread and back takes longer than judging most reviews.
+    // Passing a review to a second thread and back takes longer than judging most reviews.
     if bytes.len() <= SHORT
         && is_brief(&purpose)
         && let Ok(decided) = briefly(state, &purpose, &bytes)
@@ -64,7 +64,7 @@ pub(super) async fn decided(
         let (state, purpose, bytes, place) = (state.clone(), purpose.clone(), bytes.clone(), place.clone());
         let turn = turn.clone();
         // Parsing and judging can take long and must not block other requests. If the caller gives up, the
-        // work still runs to its end and keeps its permit until then.
+        // work still runs to its end, and keeps its permit until its end.
         let work = move || {
             let _turn = turn;
             at_length(&state, &purpose, &bytes, &place)
@@ -128,7 +128,8 @@ fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }
 
-/// Whether a policy counts affected objects or uses of removed content; both happen under the world's lock.
+/// Whether a policy counts affected objects or uses of removed content; each count runs under the world's
+/// lock.
 fn has_counts(world: &World) -> bool {
     let counts = |facts: &PolicyFacts| {
         facts.spec.warn_above.is_some() || facts.spec.while_in_use == WhileInUse::Refuse

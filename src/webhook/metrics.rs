@@ -18,7 +18,7 @@ pub struct ReviewLabels {
     pub path: &'static str,
     /// One of CREATE, UPDATE, DELETE and none.
     pub operation: &'static str,
-    /// The object's kind if the webhook knows it, or else `other`.
+    /// The object's kind if the webhook knows the kind, or else `other`.
     pub kind: &'static str,
     /// One of allowed, warned, patched, refused, malformed, fault, shed, panic and deadline.
     pub verdict: &'static str,
@@ -31,7 +31,7 @@ pub struct PathLabels {
     pub path: &'static str,
 }
 
-/// The webhook's metrics. Clones share them.
+/// The webhook's metrics. Clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// Answered reviews, by path, operation, kind and verdict.

@@ -22,7 +22,7 @@ pub use state::AdmitState;
 
 use crate::admit::{PATHS, Purpose};
 
-/// The path for one policy, which hooks of an earlier version call. It judges all policies, as the path
+/// The path for one policy, which hooks of an earlier version call. The path judges all policies, as the path
 /// without a name does.
 const ONE_POLICY: &str = "/validate/policies/{name}";
 

@@ -18,7 +18,8 @@ use crate::{access::Budget, admit::decode::BODY_LIMIT};
 
 /// Maximum bytes of large bodies in flight, to bound memory.
 const LARGE_BYTES: usize = 2 * BODY_LIMIT;
-/// The same limit for one namespace: half, so that its writes cannot keep out those of all others.
+/// The limit on large bodies for one namespace: half, so that its writes cannot keep out the writes of all
+/// other namespaces.
 const LARGE_BYTES_OF_ONE: usize = BODY_LIMIT;
 
 /// Number of concurrent judgements that take many times the memory of their review: each up to some 50 MiB.
@@ -62,7 +63,7 @@ struct Large {
     turns_of_one: usize,
     /// Number of waiting reviews for one namespace.
     waiting_of_one: usize,
-    /// The shares in use, by namespace: at most as many as there are places.
+    /// The shares in use, by namespace: at most one for each place.
     shares: Mutex<HashMap<Box<str>, Weak<Share>>>,
 }
 
@@ -139,12 +140,12 @@ impl Shedding {
     }
 
     /// Returns a permit for a body of `bytes` bytes, at most [`BODY_LIMIT`], of a review about this
-    /// namespace. If there is no memory, a few reviews wait for it, in order of arrival.
+    /// namespace. If no memory is free, a few reviews wait for memory, in order of arrival.
     pub(super) async fn room(&self, namespace: &str, bytes: usize, until: Instant) -> Option<Room> {
         let bytes = u32::try_from(bytes).ok()?;
         let (all, share) = (&self.large.all, self.large.share_of(namespace));
-        // A review joins the queue of all namespaces only after its own namespace has memory for it, so it
-        // does not block others.
+        // A review joins the queue of all namespaces only after its own namespace has memory for it, so the
+        // review does not block reviews of other namespaces.
         let mut taken = pin!(async {
             let of_one = share.bytes.clone().acquire_many_owned(bytes).await.ok()?;
             let of_all = all.bytes.clone().acquire_many_owned(bytes).await.ok()?;

@@ -7,11 +7,11 @@ use crate::{access::Authorizer, admit::Parties, model::World};
 
 /// The state that the webhook needs to answer.
 pub struct AdmitState {
-    /// The webhook's model of the cluster. Watches write it.
+    /// The webhook's model of the cluster. Watches write the model.
     pub world: Arc<RwLock<World>>,
     /// Answers questions about users' rights. Only reviews of our own kinds and annotations need it.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Our own accounts, and the trusted accounts of others.
+    /// Our own accounts, and the trusted foreign accounts.
     pub parties: Arc<Parties>,
     /// The limits of requests in flight.
     pub shedding: Shedding,

@@ -28,7 +28,7 @@ async fn our_own_kinds_are_understood_or_refused_with_every_problem() {
             "policy-create-bad",
             &[
                 "spec.data[0].pattern: ",
-                "spec.data[1].name: \"a\" is taken",
+                "spec.data[1].name: another rule in spec.data already has the name \"a\"",
                 "spec.data[1]: demands nothing",
                 "spec.labels.patterns[owner]: is too large",
                 "spec.validations[0].expression: is no CEL",
@@ -387,10 +387,8 @@ async fn what_holds_data_is_counted_apart_where_a_template_is_deleted() {
     request["operation"] = json!("DELETE");
     let mut template = request["object"].take();
     let object = |kind: &str, own: serde_json::Value| json!({"id": "a", "deletionPolicy": own, "template": {"kind": kind}});
-    let (goes, stays) = (
-        "will be deleted in 5m; deletionPolicy: Retain keeps them",
-        "(because data would be lost, or because of deletionPolicy)",
-    );
+    let (goes, stays) =
+        ("will be deleted in 5m; deletionPolicy: Retain keeps them", "(to keep data, or by deletionPolicy)");
     for (objects, told) in [
         (
             json!([

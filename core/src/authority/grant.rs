@@ -1,5 +1,5 @@
-//! The proof of a grant in a status. A user who can write a status could claim a grant there, so only a proof
-//! counts, and making one takes the key of digests.
+//! The proof of a grant in a status. A user who can write a status could write a false grant, so only a proof
+//! is accepted, and making a proof needs the key of digests.
 
 use std::collections::BTreeSet;
 
@@ -14,23 +14,23 @@ use crate::{
 const TAG: usize = 6;
 
 /// The namespaces that the API server was asked about one by one, as far as they exist. The administrator of
-/// a namespace gave the rights in it; a namespace that is created anew under the same name belongs to
-/// somebody else. Deleting one namespace leaves the grants in the others as they are.
+/// a namespace gave the rights in that namespace; a namespace that is created again under the same name
+/// belongs to somebody else. Deleting one namespace leaves the grants in the remaining namespaces unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Tags of the sources' namespaces, without the rule's own: the rule ends with that one. For a template,
-    /// tags of the kind that it is rendered for and of the granted kinds that it declares.
+    /// Tags of the sources' namespaces, without the rule's own, since the rule is deleted with its namespace.
+    /// For a template, tags of the kind that it is rendered for and of the granted kinds that it declares.
     pub sources: BTreeSet<String>,
-    /// Tags of the namespaces that copies go to; `None` where the API server was asked about all namespaces
-    /// at once.
+    /// Tags of the namespaces that copies are written to; `None` if the API server was asked about all
+    /// namespaces at once.
     pub targets: Option<BTreeSet<String>>,
-    /// Whether the targets can grow to any namespace: then a grant for all namespaces is accepted, too.
+    /// Whether the targets can grow to any namespace, so that a grant for all namespaces is accepted, too.
     pub can_grow: bool,
 }
 
 impl Bounds {
-    /// The tag of one namespace, from its name and UID: a namespace recreated under the same name has another
-    /// one.
+    /// The tag of one namespace, from its name and UID: a namespace recreated under the same name has a new
+    /// tag.
     pub fn tag(name: &str, uid: &str) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, format!("{name} {uid}").as_bytes());
         digest.as_ref().get(..TAG).map(hex).unwrap_or_default()
@@ -77,8 +77,8 @@ impl BoundSpec for CopyratorTemplateSpec {
 }
 
 impl<S: BoundSpec, C> Declared<S, C, CopyratorRuleStatus> {
-    /// The proof that the API server allowed this very spec to its identity in these namespaces: `<key
-    /// id>.<MAC>`, and after another dot the tags of the namespaces that were asked about one by one.
+    /// The proof that the API server allowed this exact spec to its identity in these namespaces: `<key
+    /// id>.<MAC>`, and after a second dot the tags of the namespaces that were asked about one by one.
     pub fn grant(&self, key: &DigestKey, bounds: &Bounds) -> String {
         self.signed(key, bounds.targets.is_none(), &bounds.tags())
     }
@@ -122,15 +122,15 @@ impl MonitorFacts {
         proof.is_some_and(|proof| self.is_proven(key, proof))
     }
 
-    /// Whether `written` contains the proof, alone or beside another one.
+    /// Whether `written` contains the proof, alone or beside other proofs.
     pub fn is_proven(&self, key: &DigestKey, written: &str) -> bool {
         let grant = self.grant(key);
         written.split(',').any(|proof| proof == grant)
     }
 }
 
-/// The author is part of the proof even where a ServiceAccount acts: the API server was asked whether the
-/// author may impersonate it.
+/// The author is part of the proof even if a ServiceAccount acts: the API server was asked whether the author
+/// may impersonate the ServiceAccount.
 fn proof<S, C, T>(kind: &str, facts: &Declared<S, C, T>, account: Option<&str>, key: &DigestKey) -> String {
     let stamp = |name| facts.annotations.get(name).map(String::as_str).unwrap_or_default();
     let identity = [account.unwrap_or_default(), stamp(AUTHOR), stamp(AUTHOR_GROUPS)];

@@ -15,7 +15,7 @@ const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 pub struct Subject {
     /// The user name, such as `alice` or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// UID, where the authenticator gave one.
+    /// UID, if the authenticator gave one.
     pub uid: String,
     /// The user's groups, as the authenticator gave them.
     pub groups: Vec<String>,
@@ -37,7 +37,7 @@ impl Subject {
         }
     }
 
-    /// Namespace and name of the ServiceAccount; `None` where the user is no ServiceAccount.
+    /// Namespace and name of the ServiceAccount; `None` for a user who is no ServiceAccount.
     pub fn as_service_account(&self) -> Option<(&str, &str)> {
         self.user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')
     }
@@ -60,7 +60,7 @@ pub enum Identity {
 /// Why an object has no identity that we may ask about. The object stays inert.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityRequired {
-    /// A ServiceAccount of another namespace wrote it: a GitOps controller, CI, a backup tool.
+    /// A ServiceAccount of a different namespace wrote the spec: a GitOps controller, CI, a backup tool.
     #[error(
         "{user} of another namespace wrote this spec, so it has no identity to act with: set serviceAccountName to \
          a ServiceAccount of namespace {namespace:?} that may do what is declared (of a CopyratorRule or ConfigMonitor, in place of an \
@@ -88,8 +88,8 @@ impl IdentityRequired {
     }
 }
 
-/// The accounts of other namespaces whose own rights count: `user`, or `user@namespace` for the objects of
-/// one namespace.
+/// The trusted accounts of other namespaces, which may write objects with their own rights: `user`, or
+/// `user@namespace` for the objects of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
 
@@ -107,7 +107,8 @@ impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
 }
 
 impl TrustedWriters {
-    /// Returns the fault of an entry of the list; `None` if it is valid. Only ServiceAccounts can be entries.
+    /// Returns the fault of an entry of the list; `None` for a valid entry. Only ServiceAccounts can be
+    /// entries.
     pub fn fault(entry: &str) -> Option<String> {
         let form = || {
             format!(

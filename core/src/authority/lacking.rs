@@ -1,5 +1,5 @@
-//! Missing rights as the smallest number of grants: each is a role to create and bind, and gives nothing that
-//! was not asked for.
+//! Missing rights as the smallest number of grants: each grant is a role to create and bind, and gives only
+//! rights that a question is about.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Question, Subject};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
     pub(super) subject: Subject,
-    /// The namespaces; the empty name alone means all of them.
+    /// The namespaces; the empty name alone means all namespaces.
     pub(super) namespaces: BTreeSet<String>,
     /// Resources as kubectl writes them: `configmaps`, `deployments.apps`, `pods/eviction`.
     pub(super) resources: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub(super) struct Grant {
     pub(super) verbs: BTreeSet<&'static str>,
 }
 
-/// The grants that give what these questions ask for, and nothing else.
+/// The grants that give exactly the rights that these questions are about.
 pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec<Grant> {
     let grants = missing.into_iter().map(Grant::of).collect();
     let grants = join(
@@ -26,7 +26,8 @@ pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec
         |grant| drop(std::mem::take(&mut grant.verbs)),
         |grant, more| grant.verbs.extend(more.verbs),
     );
-    // A right to any object differs from a right to named ones, and all namespaces from some.
+    // A right to any object differs from a right to named objects, and a right in all namespaces from a right
+    // in some.
     let all_but_names = |grant: &mut Grant| {
         if !grant.names.is_empty() {
             grant.names = [String::new()].into();

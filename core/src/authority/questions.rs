@@ -130,7 +130,7 @@ pub fn impersonation(namespace: &str, account: &str, writer: &Subject) -> Questi
 
 /// The rights to keep objects of a kind in a namespace; the empty name means all namespaces. Every
 /// deletionPolicy needs `delete`: Copyrator deletes and recreates an object that no update can correct (an
-/// immutable one, or a Secret of another type).
+/// immutable object, or a Secret of a different type).
 pub(super) fn writing<'q>(
     subject: &'q Subject,
     kind: Kind,
@@ -140,15 +140,15 @@ pub(super) fn writing<'q>(
     verbs.map(move |verb| question(subject, verb, kind.resource(), None, namespace))
 }
 
-/// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks it
-/// against escalation. A subject that holds all rights of the role passes, too, but no review asks about
-/// these.
+/// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks the
+/// right to bind against escalation. A subject that holds all rights of the role passes, too, but no review
+/// asks about these rights.
 pub(super) fn binding(subject: &Subject, role: &str, namespace: &str) -> Question {
     question(subject, "bind", ResourceType::of::<ClusterRole>(), Some(role.to_owned()), namespace)
 }
 
-/// The namespaces that objects can go to: `within`, or the ones that the terms select. The empty name means
-/// all: the terms can select more over time.
+/// The namespaces that objects can be written to: `within`, or the namespaces that the terms select. The
+/// empty name means all: the terms can select more over time.
 pub(super) fn places(terms: &[TargetTerm], within: Option<&BTreeSet<String>>) -> Vec<String> {
     if let Some(within) = within {
         return within.iter().cloned().collect();

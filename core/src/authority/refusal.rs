@@ -1,5 +1,5 @@
-//! The message of a refusal: which user may not do what, and how to allow it. It does not reveal which
-//! objects exist.
+//! The message of a refusal: which user may not do what, and how to allow it. The message does not reveal
+//! which objects exist.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ const LONGEST_LIST: usize = 250;
 /// How many names of a kind a sentence lists; the commands list all.
 const MOST_LISTED: usize = 4;
 
-/// The message for a user who lacks rights that the object `of` declares: everything that is missing, and
-/// shell commands that grant exactly that. If `room` (bytes) is too small for all of it, the sentence is
-/// dropped first, then as many commands as necessary.
+/// The message for a user who lacks rights that the object `of` declares: all missing rights, and shell
+/// commands that grant exactly these rights. If `room` (bytes) is too small, the sentence is dropped first,
+/// and after the sentence as many commands as necessary.
 pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> String {
     let grants = grants(missing.iter().copied());
     let commands: Vec<String> = grants.iter().map(|grant| command(grant, of)).collect();
@@ -105,8 +105,8 @@ fn listed(names: &BTreeSet<String>) -> String {
 }
 
 /// One shell command: a role with just this right, bound to the subject that lacks it. For several namespaces
-/// it is a Role in each, which the administrators of those namespaces may create; a ClusterRole is for rights
-/// missing in all namespaces.
+/// the command makes a Role in each, which the administrators of these namespaces may create; a ClusterRole
+/// is for rights missing in all namespaces.
 fn command(grant: &Grant, of: &NamespacedName) -> String {
     let joined = |words: &BTreeSet<String>| words.iter().map(String::as_str).collect::<Vec<_>>().join(",");
     let verbs = grant.verbs.iter().copied().collect::<Vec<_>>().join(",");
@@ -135,7 +135,8 @@ fn command(grant: &Grant, of: &NamespacedName) -> String {
     }
 }
 
-/// The name of a role. It names the object that the role is for, and no other grant has it.
+/// The name of a role, which contains the name of the object that the role is for. No other grant has the
+/// same role name.
 fn role_name(of: &NamespacedName, grant: &str) -> String {
     let stem = format!("{}-{}", of.namespace, of.name);
     // The names are plain ASCII, so no cut falls inside a character.

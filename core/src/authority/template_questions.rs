@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The rights that a template in `namespace` needs: reading the objects that it is rendered for and the
-/// objects and Namespaces that its expressions read, writing its own objects, and writing a status. Only
-/// kinds that are `granted` to templates count: objects of other kinds are not rendered, and a template of
-/// such a kind must not be allowed anything until the kind is granted.
+/// objects and Namespaces that its expressions read, writing its own objects, and writing a status. Kinds
+/// that are not `granted` to templates are left out: their objects are not rendered, and a template of such a
+/// kind must not be allowed anything until the kind is granted.
 pub fn template_questions(
     namespace: &str,
     (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
@@ -65,8 +65,8 @@ pub fn template_questions(
         let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
         read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
     });
-    // The objects that a template makes, or their number, reveal what it has read. (An author who writes in a
-    // namespace knows its name.)
+    // The objects that a template makes, or their number, reveal what the template has read. (An author who
+    // writes in a namespace knows its name.)
     let of_namespaces = places.iter().filter(|_| compiled.is_some_and(|compiled| compiled.reads_namespace));
     let of_namespaces = of_namespaces.map(|place| {
         let name = Some(place).filter(|place| !place.is_empty()).cloned();

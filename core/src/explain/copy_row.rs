@@ -75,7 +75,7 @@ impl CopyRow {
         self.state <= CopyState::Outdated
     }
 
-    /// The message, with the time at which the copy goes or is written.
+    /// The message, with the time at which the copy is deleted or written.
     pub fn message_with_time(&self) -> String {
         let time = self.at.map(|at| match self.state {
             CopyState::Leaving => format!("goes at {}", write_time(at)),
@@ -112,7 +112,8 @@ fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
     status.problems.iter().find(|problem| problem.is_about(&row.slot.namespace, &row.slot.name))
 }
 
-/// Returns the row of each of these slots, and a refusal for each rule or source whose slot another one has. Omits slots that no rule claims and that have no copy of ours.
+/// Returns the row of each of these slots, and a refusal for each rule or source whose slot belongs to a
+/// different one. Omits slots that no rule claims and that have no copy of ours.
 pub fn copy_rows(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<CopyRow> {
     let mut all = Vec::new();
     for (slot, plan) in plans {

@@ -25,7 +25,7 @@ pub enum Course {
     Current,
 }
 
-/// The word of its JSON.
+/// The state's word in JSON.
 impl fmt::Display for Course {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -35,23 +35,23 @@ impl fmt::Display for Course {
 /// The state of a copy; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CopyState {
-    /// It does not exist, and the last attempt to create it failed.
+    /// The copy does not exist, and the last attempt to create it failed.
     CreateFailed,
-    /// It exists and is due for a change, and the last attempt failed.
+    /// The copy exists and is due for a change, and the last attempt failed.
     ChangeFailed,
     /// An object is in the way, its rule lacks a right, or two rules claim the slot.
     Blocked,
-    /// It does not exist yet.
+    /// The copy does not exist yet.
     Missing,
-    /// It exists, and is about to be changed.
+    /// The copy exists, and is about to be changed.
     Outdated,
-    /// Its state is unknown.
+    /// The state of the copy is unknown.
     Unknown,
-    /// No rule claims it any more: it is marked, deleted or released.
+    /// No rule claims the copy any more: it is marked, deleted or released.
     Leaving,
-    /// Nothing happens to it for now.
+    /// Nothing happens to the copy for now.
     Waiting,
-    /// It is as it should be.
+    /// The copy is as it should be.
     Current,
 }
 

@@ -39,8 +39,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. For kinds whose
-    /// named fields alone are kept, it does not compare keys: the content has defaults, and fields of others.
+    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. For kinds of which
+    /// only named fields are kept, keys are not compared: the content has defaults, and fields of other
+    /// writers.
     pub fn new(slot: &ObjectKey, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
         let kind = slot.kind;
         let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());

@@ -36,7 +36,7 @@ pub struct FieldChange {
 }
 
 /// Returns the fields in which an object before and after a write differs, by path and without our marks, and
-/// whether there are more. A ConfigMap or Secret has no such fields.
+/// whether the list is incomplete. A ConfigMap or Secret has no such fields.
 pub fn field_changes(kind: Kind, before: &Value, after: &Value) -> (Vec<FieldChange>, bool) {
     let mut found = Vec::new();
     if kind.data().is_some() {
@@ -94,8 +94,8 @@ fn compare(path: String, before: &Value, after: &Value, found: &mut Vec<FieldCha
     }
 }
 
-/// Pairs the items of two lists by name, with null for an item that one of the lists lacks. `None` if the change is one of the list as a
-/// whole: an item has no name or one that is there twice, or only the order changes.
+/// Pairs the items of two lists by name, with null for an item that one of the lists lacks. `None` if the
+/// list changes as a whole: an item has no name or the name of a second item, or only the order changes.
 fn paired<'v>(before: &'v [Value], after: &'v [Value]) -> Option<Vec<(&'v Value, &'v Value)>> {
     let names = |items: &[Value]| items.iter().map(item_name).collect::<Option<Vec<_>>>();
     let (old, new) = (names(before)?, names(after)?);

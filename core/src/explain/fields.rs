@@ -51,7 +51,7 @@ pub(super) fn text<S: Serializer>(name: &Option<NamespacedName>, serializer: S) 
     name.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
-/// Writes names without their namespace, which is that of the row.
+/// Writes names without their namespace, since the row has the namespace.
 pub(super) fn names<S: Serializer>(names: &[NamespacedName], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(names.iter().map(|name| &*name.name))
 }

@@ -1,5 +1,5 @@
-//! Forecasts of restarts: the reconciler's own plan, made again for the time when each wait that the clock
-//! ends has passed. Callers carry out planned copies in the world first, since workloads use copies.
+//! Forecasts of restarts: the reconciler's own plan, made again for the time after each wait that ends by
+//! time. Callers carry out planned copies in the world first, since workloads use copies.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How many waits in a row a forecast skips; there are fewer.
+/// How many waits in a row a forecast skips: more than can follow one another.
 const WAITS: usize = 8;
 /// The UID and version of a copy that is not written yet.
 const PLANNED: &str = "planned";
@@ -25,7 +25,7 @@ const PLANNED: &str = "planned";
 pub struct Foreseen<P> {
     /// The plan now.
     pub now: P,
-    /// The plan when every wait that the clock ends has passed.
+    /// The plan after every wait that ends by time.
     pub then: P,
     /// When every such wait has passed.
     pub at: Timestamp,
@@ -33,7 +33,7 @@ pub struct Foreseen<P> {
     pub waits: Vec<WaitReason>,
 }
 
-/// Forecasts a workload's restart. Assumes that its pods, where they are known, stay the same.
+/// Forecasts a workload's restart. Assumes that the workload's known pods stay the same.
 pub fn foresee_workload(world: &mut World, key: &WorkloadKey, now: Timestamp) -> Foreseen<WorkloadPlan> {
     let plan = |at| {
         world.edit_pods(key, |seen| seen.at = at);
@@ -71,8 +71,8 @@ fn foresee<P: Clone>(
     foreseen
 }
 
-/// Carries out the plans of these slots in the world alone. Returns the slots whose copies come or go, or
-/// change their content.
+/// Carries out the plans of these slots in the world alone. Returns the slots whose copies appear, disappear
+/// or change their content.
 pub fn carry_out<'p>(
     world: &mut World,
     plans: impl IntoIterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
@@ -89,7 +89,7 @@ pub fn carry_out<'p>(
                 world.set_object(slot.clone(), None);
                 changed.insert(slot.clone());
             }
-            // Marks come and go; the content stays.
+            // Marks change; the content stays.
             Some(
                 CopyAction::Write(_)
                 | CopyAction::MarkRemoval(..)

@@ -39,7 +39,7 @@ use crate::{
 /// How long a due restart waits for a rollout or for pods before the status reports the wait.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// A monitor's status, and which of its workloads stop others.
+/// A monitor's status, and which of its workloads stop other workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitorReport {
     /// The status that the monitor should have.
@@ -47,7 +47,7 @@ pub struct MonitorReport {
     /// Reason and message of `Ready`.
     pub ready: (Reason, String),
     /// The workloads that have failed with changed content, each with its problem. The status has room for
-    /// some of these.
+    /// only some of the workloads.
     pub stage_failed: Vec<(WorkloadKey, Problem)>,
 }
 
@@ -58,9 +58,9 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
 
 /// Returns the status that a monitor should have. `None` if the monitor is gone, if not everything is known
 /// yet, or if we are about to ask the API server again for an answer that the status already has. `None` also
-/// while content is being read: workloads that use it would count as waiting, and a moment later no longer.
-/// Unreadable content delays nothing. The status lacks `podsApplied`: that is a record, and the writer of
-/// statuses may have an old one.
+/// while content is being read: workloads that use the content would be reported as waiting, and a moment
+/// later no longer. Unreadable content delays nothing. The status lacks the record `podsApplied`, since the
+/// writer of statuses may have an old record.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
     let is_of = |list: &ListName| {
@@ -122,9 +122,9 @@ struct Count {
     failed: i64,
     /// The waiting and failed workloads whose circuit is open.
     circuits: i64,
-    /// How many of the waiting workloads wait because another one has failed.
+    /// How many workloads wait because a different workload has failed.
     stopped: usize,
-    /// The workloads whose failure makes others wait, each with its problem.
+    /// The workloads whose failure makes other workloads wait, each with its problem.
     stage_failed: Vec<(WorkloadKey, Problem)>,
     /// Whether content that the status depends on is about to be read.
     is_reading: bool,
@@ -199,7 +199,7 @@ impl Count {
                 }
                 self.next(*wait);
                 self.circuits += i64::from(wait.reason == WaitReason::CircuitOpen);
-                // One problem reports all of these.
+                // One problem reports all workloads of a stopped stage.
                 self.stopped += usize::from(wait.reason == WaitReason::StageStopped);
                 if !is_told(wait.reason, due.lasts) {
                     return;
@@ -250,7 +250,7 @@ impl Count {
         }
     }
 
-    /// Notes whether content is about to be read. If one read has failed, the others are not tried, and the
+    /// Notes whether content is about to be read. If one read has failed, no other read is tried, and the
     /// status reports the failure.
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
@@ -287,9 +287,10 @@ impl Count {
 
 /// How long a restart has been due, and whether it has begun.
 struct Due {
-    /// Whether it has been due for so long that the status also reports waits that usually end by themselves.
+    /// Whether the workload has been due for so long that the status also reports waits that usually end by
+    /// themselves.
     lasts: bool,
-    /// Whether pods have been removed since the content changed: the others follow.
+    /// Whether pods have been removed since the content changed: the remaining pods follow.
     is_under_way: bool,
 }
 
@@ -381,8 +382,8 @@ fn status(
 /// A condition's status, reason and message.
 type Says = (bool, Reason, String);
 
-/// The identity whose rights count, and whether they suffice; `None` until the API server has been asked
-/// about this generation.
+/// The identity that the monitor acts with, and whether its rights suffice; `None` until the API server has
+/// been asked about this generation.
 fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
@@ -402,7 +403,7 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
     Some((identity.clone(), says))
 }
 
-/// `Ready` reports what we may and can do; `Degraded` reports what others prevent.
+/// `Ready` reports what we may and can do; `Degraded` reports what somebody else prevents.
 fn ready(
     world: &World,
     name: &NamespacedName,
@@ -435,9 +436,9 @@ fn ready(
     }
 }
 
-/// Why a monitor has nothing to do: what it watches, or would restart, may not exist yet, or its name is
-/// misspelt. Pods without a workload are listed only when they are due, so a monitor that may find some is
-/// never reported as having none.
+/// Why a monitor has nothing to do: the objects that it watches, or the workloads that it would restart, may
+/// not exist yet, or their names are misspelt. Pods without a workload are listed only when they are due, so
+/// a monitor that may find some is never reported as having none.
 fn nothing_to_do(
     world: &World,
     name: &NamespacedName,

@@ -19,11 +19,11 @@ use crate::{
 pub struct OnChange {
     /// The workload that uses the object.
     pub workload: WorkloadKey,
-    /// The monitors that ask for its restart.
+    /// The monitors that declare the workload's restart.
     pub monitors: Vec<NamespacedName>,
-    /// Whether the workload's own annotation asks for its restart.
+    /// Whether the workload's own annotation declares its restart.
     pub by_annotation: bool,
-    /// Why it does not restart: one word, and a sentence; `None` where it does.
+    /// Why the workload does not restart: one word, and a sentence; `None` for a workload that restarts.
     pub declined: Option<(RestartReason, String)>,
 }
 

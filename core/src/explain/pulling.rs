@@ -1,5 +1,5 @@
-//! Watched Secrets that workloads use only to pull images: no workload restarts for them, and the monitor's
-//! status says so.
+//! Watched Secrets that workloads use only to pull images: no workload restarts for such a Secret, as the
+//! monitor's status reports.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
 const MOST_LISTED: usize = 3;
 
 /// Text for the status of a monitor that restarts by references: the watched Secrets that some workload names
-/// in its `imagePullSecrets` and nowhere else; empty if there are none.
+/// in its `imagePullSecrets` and nowhere else; empty without such Secrets.
 pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
     let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
     if !matches!(compiled.workloads, WorkloadChoice::References) {

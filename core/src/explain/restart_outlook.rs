@@ -106,13 +106,15 @@ pub struct Around {
     pub blind: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// The record that each of these workloads would get now, where it is watched and its content is known.
+/// The record that each of these workloads would get now, if the workload is watched and its content is
+/// known.
 pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
     let record = |key: &WorkloadKey| Some((key.clone(), wanted(world, key)?));
     keys.iter().filter_map(record).collect()
 }
 
-/// The record that a workload would get now; `None` if it is not watched, or its content is not known.
+/// The record that a workload would get now; `None` if the workload is not watched, or its content is not
+/// known.
 fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     let inputs = Inputs::of(world, key, world.workloads().get(key)?);
     let is_watched = inputs.pace.is_some() && !(inputs.objects.is_empty() && inputs.missing.is_empty());
@@ -120,7 +122,7 @@ fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     Some(content.label())
 }
 
-/// The outlook of a workload; `None` if no monitor or annotation asks for its restarts, and no object that it
+/// The outlook of a workload; `None` if no monitor or annotation declares its restarts, and no object that it
 /// uses changes.
 pub fn workload_outlook(
     world: &World,
@@ -184,7 +186,7 @@ pub fn workload_outlook(
     })
 }
 
-/// The outlook of the pods that a monitor itself selects; `None` if it selects none.
+/// The outlook of the pods that a monitor itself selects; `None` if the monitor selects none.
 pub fn pods_outlook(
     world: &World,
     monitor: &NamespacedName,
@@ -295,7 +297,7 @@ fn stands(state: &RestartState, about: &About<'_>) -> Told {
     (course(state), reason, message)
 }
 
-/// The course of a state, once every wait that the clock ends is over and the plan has no action.
+/// The course of a state, once every wait that ends by time is over and the plan has no action.
 fn course(state: &RestartState) -> RestartCourse {
     match state {
         RestartState::Failed(_) | RestartState::Unauthorized(_) => RestartCourse::Refuse,
@@ -311,8 +313,8 @@ fn course(state: &RestartState) -> RestartCourse {
     }
 }
 
-/// A restart: the reason is its first wait. If it waits for a window, the message says how to skip the
-/// window.
+/// A restart: the reason is its first wait. If the restart waits for a window, the message says how to skip
+/// the window.
 fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
     let due = said(&RestartState::Due, about);
     let message = match waits.contains(&WaitReason::Window) {
@@ -337,7 +339,7 @@ fn refers(facts: &WorkloadFacts, object: &ObjectKey) -> bool {
     facts.references.iter().any(|one| one.kind == object.kind && one.name == object.name)
 }
 
-/// Why a workload is not watched although a monitor or annotation asks for its restarts.
+/// Why a workload is not watched although a monitor or annotation declares its restarts.
 pub(super) fn unwatched(
     world: &World,
     key: &WorkloadKey,
@@ -363,7 +365,7 @@ pub(super) fn unwatched(
     ))
 }
 
-/// Whether a monitor reaches the workload, or its own annotation asks for restarts.
+/// Whether a monitor reaches the workload, or its own annotation declares restarts.
 fn is_asked_for(world: &World, key: &WorkloadKey, facts: &WorkloadFacts) -> bool {
     let reaches =
         |compiled: &CompiledMonitor| !compiled.suspend && declared_reach(compiled, key, facts).is_some();

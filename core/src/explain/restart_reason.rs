@@ -9,29 +9,30 @@ use crate::{model::WaitReason, plan::restart::RestartState};
 pub enum RestartReason {
     /// The state is the reason.
     State(RestartState),
-    /// It restarts once this wait has passed.
+    /// The workload restarts once this wait has passed.
     After(WaitReason),
-    /// It is seen for the first time: only the record is written.
+    /// The workload is seen for the first time: only the record is written.
     New,
     /// Every pod is younger than the change: only the record is written.
     PodsYounger,
     /// The facts that the decision depends on could not be read.
     Unread,
-    /// Its record cannot be verified without the key of digests.
+    /// The workload's record cannot be verified without the key of digests.
     Unverified,
-    /// It uses no key that changes.
+    /// The workload uses no key that changes.
     KeyNotUsed,
-    /// It runs the new content already.
+    /// The workload runs the new content already.
     SameContent,
     /// The object that changes opts out: no workload restarts for it.
     Exempt,
-    /// The monitors and annotations that ask for its restarts do not watch the object that changes.
+    /// The monitors and annotations that declare the workload's restarts do not watch the object that
+    /// changes.
     NotWatched,
-    /// The monitor that reaches it is suspended.
+    /// The monitor that reaches the workload is suspended.
     Suspended,
-    /// Its annotation has a word that Copyrator does not understand.
+    /// The workload's annotation has a word that Copyrator does not understand.
     MalformedAnnotation,
-    /// Its annotation asks for restarts, and no object exists that it could restart for.
+    /// The workload's annotation declares restarts, and no object exists that the workload could restart for.
     NothingUsed,
 }
 

@@ -16,7 +16,7 @@ pub struct About<'a> {
     missing: &'a BTreeSet<ObjectKey>,
     /// The only monitor with a window; `None` for several, since the sentence does not say which is closed.
     windowed: Option<&'a NamespacedName>,
-    /// The first monitor that asks for the restart.
+    /// The first monitor that declares the restart.
     monitor: Option<&'a NamespacedName>,
 }
 

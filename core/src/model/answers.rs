@@ -33,7 +33,7 @@ impl World {
         keep(&mut self.cluster.monitor_authority, monitor, is_of_this, answer, now);
     }
 
-    /// Forgets the answer about a rule's identity if `is_it` says so.
+    /// Forgets the answer about a rule's identity if `is_it` accepts the answer.
     pub fn forget_rule_authority(&mut self, rule: &NamespacedName, is_it: impl Fn(&Authority) -> bool) {
         forget(&mut self.cluster.rule_authority, rule, is_it);
     }
@@ -43,8 +43,8 @@ impl World {
         forget(&mut self.cluster.monitor_authority, monitor, is_it);
     }
 
-    /// The last answer about this generation of a rule. A yes for all namespaces counts for each one, unless
-    /// a later answer is known.
+    /// The last answer about this generation of a rule. A yes for all namespaces also answers for each
+    /// namespace, unless a later answer about that namespace is known.
     pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
         let (uid, generation) = self.declaration(rule)?.version();
         let known = self.cluster.rights.get(rule)?;
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Forgets answers that are older than `age`, and those about rules that have changed or gone.
+    /// Forgets answers that are older than `age`, and answers about rules that were changed or deleted.
     pub fn forget_rights(&mut self, age: Duration, now: Timestamp) {
         let mut rights = std::mem::take(&mut self.cluster.rights);
         rights.retain(|rule, known| {
@@ -94,8 +94,8 @@ impl World {
     }
 }
 
-/// Whether the known answer is newer than the one that arrives now. A known answer from the future is not:
-/// the clock was set back.
+/// Whether the known answer is newer than the one that arrives now. A known answer from the future is not
+/// newer: the clock was set back.
 fn is_newer(known: Timestamp, arrived: Timestamp, now: Timestamp) -> bool {
     arrived < known && known <= now
 }

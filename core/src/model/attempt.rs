@@ -6,13 +6,14 @@ use jiff::Timestamp;
 
 use crate::names::NamespacedName;
 
-/// The last failed attempt to write an object. It is kept until a write succeeds or the object changes.
+/// The last failed attempt to write an object, kept until a write succeeds or the object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None` where the object did
-    /// not exist.
+    /// The edition of the object that the attempt was planned for ([`super::ObjectFacts::edition`]); `None`
+    /// if the object did not exist.
     pub version: Option<Box<str>>,
-    /// Digest of the content that was to be written; `None` where an orphaned object was to be marked for its removal.
+    /// Digest of the content that was to be written; `None` for an attempt to mark an orphaned object for its
+    /// removal.
     pub digest: Option<String>,
     /// Whether only deleting and recreating the object can write it (an immutable object, a changed Secret
     /// type).
@@ -21,7 +22,8 @@ pub struct Attempt {
     pub reason: WriteFault,
     /// The API server's message, without values.
     pub message: String,
-    /// The rule or template that declares the object; `None` where an orphaned object was to be marked for its removal.
+    /// The rule or template that declares the object; `None` for an attempt to mark an orphaned object for
+    /// its removal.
     pub rule: Option<NamespacedName>,
     /// When the first attempt failed to write this content over this edition.
     pub since: Timestamp,
@@ -42,8 +44,8 @@ impl Attempt {
     }
 }
 
-/// Fields of accepted content that the API server does not keep. They are known until that content is written
-/// or examined again.
+/// Fields of accepted content that the API server does not keep. The list is known until that content is
+/// written or examined again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotKept {
     /// Digest of the content that was written.
@@ -53,7 +55,7 @@ pub struct NotKept {
 }
 
 impl NotKept {
-    /// The record of these fields; `None` if there are none.
+    /// The record of these fields; `None` for an empty list.
     pub fn of(digest: &str, fields: Vec<String>) -> Option<Box<Self>> {
         (!fields.is_empty()).then(|| Box::new(Self { digest: digest.to_owned(), fields }))
     }
@@ -64,11 +66,11 @@ impl NotKept {
 pub struct Compared {
     /// Hash of the object without its status and without what changes with every write.
     pub object: u64,
-    /// The same hash of the answer to the dry run of our write.
+    /// Hash of the API server's answer to the dry run of our write.
     pub applied: u64,
 }
 
-/// The last examination of an object at which a dry run differed from it.
+/// The last examination of an object at which a dry run differed from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differed {
     compared: Compared,
@@ -83,7 +85,7 @@ impl Differed {
         Self { compared, is_vain: false }
     }
 
-    /// The record after a write, given the hash of the object then; `None` if the write changed the object.
+    /// The record after a write that left the object with this hash; `None` if the write changed the object.
     pub fn written(self, object: u64) -> Option<Self> {
         (self.compared.object == object).then_some(Self { is_vain: true, ..self })
     }
@@ -99,14 +101,14 @@ impl Differed {
 pub enum WriteFault {
     /// Copyrator's own account lacks the right, which a cluster administrator must grant.
     Forbidden,
-    /// A temporary failure, or one that the API server does not explain.
+    /// A temporary failure, or a failure that the API server does not explain.
     Failed,
     /// The API server or a webhook refused the write, and may accept it later.
     Refused,
-    /// A quota, port or address is used up, perhaps by another object. Users read the word of `Refused`.
+    /// A quota, port or address is used up, perhaps by a different object. Users read the word of `Refused`.
     NoRoom,
-    /// `NoRoom`, and a dry run shows that the object fits once its predecessor under another name is gone. Users read
-    /// `Refused`.
+    /// A quota, port or address is used up, and a dry run shows that the object fits once its predecessor
+    /// under another name is gone. Users read `Refused`.
     RoomHeld,
     /// The API server refused the write, and accepts it only if the object, its rule or template, or the
     /// definition of its kind changes. Users read the word of `Refused`.
@@ -117,7 +119,7 @@ pub enum WriteFault {
     RefusedByPolicy,
     /// The object is larger than the API server accepts.
     TooLarge,
-    /// Another object has the name, and Copyrator must not overwrite it.
+    /// A different object has the name, and Copyrator must not overwrite that object.
     Conflict,
 }
 
@@ -152,14 +154,14 @@ impl fmt::Display for WriteFault {
 pub struct Repairs {
     /// Digest of the content that was written.
     pub digest: String,
-    /// How many of them changed an existing object.
+    /// How many writes changed an existing object.
     pub count: u32,
     /// When counting began.
     pub since: Timestamp,
-    /// After too many writes, when the next one may be made.
+    /// After too many writes, when the next write may be made.
     pub not_before: Option<Timestamp>,
-    /// How many of them created the object, including the first time. While the object is missing, any rule
-    /// may take its place.
+    /// How many writes created the object, including the first creation. While the object is missing, any
+    /// rule may claim its place.
     pub made: u32,
     /// When the last creation was.
     pub made_at: Timestamp,

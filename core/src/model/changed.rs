@@ -1,5 +1,5 @@
-//! Names of the keys of an object that have changed since this process began to watch. They explain restarts
-//! to users.
+//! Names of the keys of an object that have changed since this process began to watch. The names explain
+//! restarts to users.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::digest::Fingerprint;
 
-/// Maximum number of keys for each object; the latest ones are kept.
+/// Maximum number of keys for each object; the latest keys are kept.
 const MOST: usize = 16;
 
 /// The keys of one object that were changed, added or removed, with the time of each one's last change.

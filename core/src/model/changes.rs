@@ -38,7 +38,8 @@ impl World {
         self.cluster.listed.remove(&store);
     }
 
-    /// Notes that a watch has failed: until its next list, a missing object does not count as deleted.
+    /// Notes that a watch has failed: until the next list of the watch, a missing object is not treated as
+    /// deleted.
     pub fn begin_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.insert((store, place));
     }
@@ -124,8 +125,8 @@ impl World {
         self.cluster.namespaces.remove(name);
     }
 
-    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether it is
-    /// another one.
+    /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether the
+    /// definition is a different one.
     pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
         let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
@@ -137,7 +138,7 @@ impl World {
         self.cluster.rules.insert(rule, facts);
     }
 
-    /// Sets a rule's status and returns the status before; `None` where there is no such rule.
+    /// Sets a rule's status and returns the previous status; `None` for an unknown rule.
     pub fn set_rule_status(
         &mut self,
         rule: &NamespacedName,
@@ -146,7 +147,7 @@ impl World {
         self.cluster.rules.status_mut(rule).map(|known| known.replace(status))
     }
 
-    /// Forgets a rule that was deleted, or that annotations no longer declare. Only the former counts in
+    /// Forgets a rule that was deleted, or that annotations no longer declare. Only a deleted rule adds to
     /// `rules_gone`: annotations are not deleted with a CustomResourceDefinition.
     pub fn forget_rule(&mut self, rule: &NamespacedName) {
         self.cluster.rules.remove(rule);
@@ -160,7 +161,7 @@ impl World {
         self.cluster.templates.insert(template, facts);
     }
 
-    /// Sets a template's status and returns the status before; `None` where there is no such template.
+    /// Sets a template's status and returns the previous status; `None` for an unknown template.
     pub fn set_template_status(
         &mut self,
         template: &NamespacedName,
@@ -169,7 +170,7 @@ impl World {
         self.cluster.templates.get_mut(template).map(|known| known.status.replace(status))
     }
 
-    /// Forgets a template that was deleted, and what it declared.
+    /// Forgets a template that was deleted, and its declarations.
     pub fn forget_template(&mut self, template: &NamespacedName) {
         self.cluster.templates.remove(template);
         self.memory.template_gone(template);
@@ -179,8 +180,8 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares for a namespace or object; `None` if the template does not select it. A
-    /// set that was rendered from another version of the template is dropped.
+    /// Sets what a template declares for a namespace or object; `None` if the template does not select the
+    /// namespace or object. A set that was rendered from another version of the template is dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
@@ -192,7 +193,8 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
-    /// Notes why the status of an object differs from what a template declares; `None` if it does not differ.
+    /// Notes why the status of an object differs from what a template declares; `None` if the status does not
+    /// differ.
     pub fn set_status_fault(
         &mut self,
         template: &NamespacedName,
@@ -329,7 +331,7 @@ impl World {
         }
     }
 
-    /// Sets the problem to report to the object's author as an Event; `None` clears it.
+    /// Sets the problem to report to the object's author as an Event; `None` clears the problem.
     pub fn set_remark(&mut self, object: &ObjectKey, remark: Option<Remark>) {
         set(&mut self.cluster.remarks, object, remark);
     }
@@ -388,11 +390,11 @@ impl World {
         self.set_workload(workload, facts)
     }
 
-    /// Takes in a workload as it is; returns whether that is news.
+    /// Stores a workload's current facts; returns whether they are new.
     pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));
-        // A clone has no spare capacity, and there are tens of thousands of workloads.
+        // A clone has no spare capacity, which matters for tens of thousands of workloads.
         let facts = Box::new(facts.clone());
         let is_news = self.workloads().get(&workload) != Some(&facts);
         self.cluster.workloads.insert(workload, facts);

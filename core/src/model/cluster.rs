@@ -25,10 +25,11 @@ use crate::{
 /// The observed state of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    /// Namespaces by name; if the process reads only some namespaces, those that it could read completely.
+    /// Namespaces by name; if the process reads only some namespaces, the namespaces that it could read
+    /// completely.
     pub(super) namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
-    /// Boxed, since inserting in the order of a list leaves the tree's nodes half empty, and there are tens
-    /// of thousands of objects.
+    /// Boxed, since inserting in the order of a list leaves the tree's nodes half empty, and a cluster has
+    /// tens of thousands of objects.
     pub(super) objects: BTreeMap<Arc<ObjectKey>, Box<ObjectFacts>>,
     pub(super) labels: Shared<Labels>,
     pub(super) marks: Shared<SharedMarks>,
@@ -57,7 +58,7 @@ pub(super) struct Cluster {
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules and templates.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
-    /// Answers about further rights of those identities that plans have needed.
+    /// Answers about further rights of identities, as plans have needed them.
     pub(super) rights: BTreeMap<NamespacedName, RightAnswers>,
     /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
@@ -80,7 +81,7 @@ pub(super) struct Cluster {
     pub(super) lost_records: BTreeMap<WorkloadKey, LostRecord>,
     /// The pods of workloads that seemed due for a restart.
     pub(super) pods: BTreeMap<WorkloadKey, PodsSeen>,
-    /// The only namespaces that this process reads; `None` if it reads all namespaces.
+    /// The only namespaces that this process reads; `None` if the process reads all namespaces.
     pub(super) namespace_scope: Option<NamespaceScope>,
     /// The watches of ConfigMaps and Secrets, if only the needed namespaces are watched.
     pub(super) data_scope: Option<DataScope>,
@@ -95,8 +96,8 @@ pub(super) struct Cluster {
     pub(super) unreadable: BTreeMap<UnreadObject, Box<str>>,
     /// The key of digests and marks, once read.
     pub(super) key: Option<DigestKey>,
-    /// Whether the API server corrects or refuses forged author annotations; `None` until known. Until then,
-    /// only annotations that were proven before count.
+    /// Whether the API server corrects or refuses forged author annotations; `None` until known. While this
+    /// is `None`, only annotations that were proven before have an effect.
     pub(super) stamps_guarded: Option<bool>,
     /// The grants of annotations that an earlier leader has listed.
     pub(super) recall: Recall,

@@ -9,8 +9,8 @@ use crate::names::NamespacedName;
 /// The time of the next attempt if the attempt is due.
 const DUE: Timestamp = Timestamp::MIN;
 
-/// The memory of one slot. For a minute after a large spread there are tens of thousands, so rare fields are
-/// boxed.
+/// The memory of one slot. Rare fields are boxed, since for a minute after a large spread tens of thousands
+/// of slots have a memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotMemory {
     attempt: Option<Box<Attempt>>,
@@ -70,8 +70,8 @@ impl SlotMemory {
         self.attempt.take()
     }
 
-    /// Makes a refused write of this rule or template due at once: another of its objects is gone, which
-    /// frees quota, ports and addresses.
+    /// Makes a refused write of this rule or template due at once: another object of the rule or template is
+    /// gone, which frees quota, ports and addresses.
     pub(super) fn freed(&mut self, rule: &NamespacedName) {
         if let Some(last) = self.attempt.as_deref_mut()
             && last.may_pass()
@@ -81,7 +81,7 @@ impl SlotMemory {
         }
     }
 
-    /// Whether a refused write is due because another object is gone.
+    /// Whether a refused write is due because another object of the rule or template is gone.
     pub(super) fn is_due(&self) -> bool {
         self.attempt().is_some_and(|last| last.retry_at == DUE)
     }
@@ -157,7 +157,7 @@ pub struct SourceMemory {
 impl SourceMemory {
     pub(super) const NOTHING: &Self = &Self { unread: None };
 
-    /// Why its content could not be read the last time, and a message.
+    /// Why the content of the source could not be read the last time, and a message.
     pub fn unread(&self) -> Option<&(WriteFault, String)> {
         self.unread.as_ref()
     }

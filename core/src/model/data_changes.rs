@@ -6,7 +6,7 @@ use super::{DataNeed, DataScope, DataWatch, OurLabel, UnreadObject, World};
 use crate::names::{Kind, ObjectKey};
 
 impl World {
-    /// The namespaces whose ConfigMaps and Secrets are watched, if only the needed ones are; `None`
+    /// The namespaces whose ConfigMaps and Secrets are watched, if only needed namespaces are; `None`
     /// otherwise.
     pub fn data_scope(&self) -> Option<&DataScope> {
         self.cluster.data_scope.as_ref()
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Adds these objects to those that are watched; returns whether that needs other watches.
+    /// Adds these objects to the watched objects; returns whether the watches must change.
     pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
         self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
     }

@@ -1,6 +1,6 @@
-//! The namespaces whose ConfigMaps and Secrets are watched. If they are few, each has its own watches, so the
-//! API server sends nothing for other namespaces; otherwise all namespaces are watched. The planner makes no
-//! decision until every wanted namespace is listed.
+//! The namespaces whose ConfigMaps and Secrets are watched. With few namespaces, each has its own watches, so
+//! the API server sends nothing for other namespaces; with many, all namespaces are watched. The planner
+//! makes no decision until every wanted namespace is listed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
 /// Some namespaces, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// These namespaces; at most 16.
+    /// Only these namespaces; at most 16.
     Some(BTreeSet<Arc<str>>),
     /// All namespaces, including future ones.
     All,
@@ -37,7 +37,7 @@ impl Default for Span {
 }
 
 impl Span {
-    /// Whether a namespace is among them.
+    /// Whether a namespace is in the set.
     pub fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::Some(names) => names.contains(namespace),
@@ -66,7 +66,7 @@ pub struct DataNeed {
 }
 
 impl DataNeed {
-    /// Objects of both kinds in one namespace.
+    /// ConfigMaps and Secrets in one namespace.
     pub fn in_namespace(name: &str) -> Self {
         let mut need = Self::default();
         need.add_both(&name.into());
@@ -93,7 +93,7 @@ impl DataNeed {
         self.of_mut(kind).add(namespace);
     }
 
-    /// Adds one namespace, of both kinds.
+    /// Adds one namespace, for ConfigMaps and Secrets.
     pub fn add_both(&mut self, namespace: &Arc<str>) {
         DATA_KINDS.into_iter().for_each(|kind| self.add(kind, namespace));
     }
@@ -128,12 +128,12 @@ impl DataNeed {
     }
 }
 
-/// A label of ours that counts in every namespace.
+/// A label of ours that has an effect in every namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OurLabel {
     /// The object is a copy, or a template declares it.
     Copy,
-    /// The object's annotations may ask for copies or restarts.
+    /// The object's annotations may declare copies or restarts.
     Declares,
 }
 
@@ -189,7 +189,7 @@ impl DataScope {
         scope
     }
 
-    /// Whether there are namespaces that are not watched.
+    /// Whether any namespace is not watched.
     pub fn can_widen(&self) -> bool {
         DATA_KINDS.into_iter().any(|kind| !self.wanted.is_all(kind))
     }
@@ -236,7 +236,7 @@ impl DataScope {
         self.is_listed
     }
 
-    /// Adds `needed` to what is wanted; returns whether that is more than before.
+    /// Adds `needed` to the wanted objects; returns whether this adds anything new.
     pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
         let is_more = !self.wanted.covers(needed);
         if is_more {
@@ -301,7 +301,7 @@ impl DataScope {
     }
 }
 
-/// The watches that `wanted` requires. In other namespaces, only objects with our labels count.
+/// The watches that `wanted` requires. In other namespaces, only objects with our labels are watched.
 fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
     let mut watches = BTreeSet::new();
     for kind in DATA_KINDS {

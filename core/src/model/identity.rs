@@ -34,7 +34,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// An object's `metadata.resourceVersion`. It is compared for equality only.
+/// An object's `metadata.resourceVersion`, compared for equality only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceVersion(VersionText);
 

@@ -13,38 +13,38 @@ const LONGEST: usize = 64 << 10;
 /// An object that templates may be rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceFacts {
-    /// `metadata.uid`: an object that is deleted and created again has another.
+    /// `metadata.uid`: an object that is deleted and created again has a new UID.
     pub uid: Box<str>,
     /// The resource version that was last seen.
     pub resource_version: Box<str>,
-    /// All `metadata.labels`, which selectors of templates match. `None` if they are too large to be kept:
-    /// then templates are not rendered for the object, and the objects that were made for it stay.
+    /// All `metadata.labels`, which selectors of templates match. `None` if the labels are too large to be
+    /// kept: templates are not rendered for such an object, and the objects that were made for it stay.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Whether it has a mark of ours: such an object is never an instance.
+    /// Whether the object has a mark of ours: such an object is never an instance.
     pub is_marked: bool,
-    /// Whether it is marked for deletion. Until it is gone, the objects that were made for it stay as they
-    /// are.
+    /// Whether the object is marked for deletion. Until the object is gone, the objects that were made for it
+    /// stay unchanged.
     pub terminating: bool,
-    /// The fields of its status that templates of ours have written, by field manager.
+    /// The fields of the object's status that templates of ours have written, by field manager.
     pub status_written: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
-    /// The part that expressions can read; `None` if it is too large to be kept.
+    /// The part of the object that expressions can read; `None` if the part is too large to be kept.
     pub body: Option<Body>,
 }
 
 /// The read state of a kind: whether its objects are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InstancesRead {
-    /// They have not been listed yet.
+    /// The objects have not been listed yet.
     #[default]
     NotYet,
-    /// All of them are known.
+    /// All objects are known.
     Listed,
-    /// All of them were known until their watch failed. They are listed again, and no object is removed
+    /// All objects were known until their watch failed. The objects are listed again, and none is removed
     /// meanwhile.
     Doubtful,
     /// The API server does not serve the kind.
     NotServed,
-    /// They cannot be listed, for this reason.
+    /// The objects cannot be listed, for this reason.
     Failed(String),
 }
 

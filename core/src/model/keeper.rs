@@ -8,8 +8,8 @@ use crate::{
     validate::printable,
 };
 
-/// Values of [`MANAGED_BY`] on copies that a rule may adopt: ours, and those of a tool that `copyrator
-/// import` replaces.
+/// Values of [`MANAGED_BY`] on copies that a rule may adopt: our own value, and that of the tool that
+/// `copyrator import` replaces.
 const OF_COPIES: [&str; 2] = [MANAGED_BY_VALUE, "kyverno"];
 /// Annotations by which a tool knows its objects, and what their values name.
 const ANNOTATIONS: [(&str, &str); 4] = [
@@ -43,7 +43,7 @@ const MAKERS: [(&str, &str); 11] = [
 /// The longest value of an annotation that a message quotes, in bytes.
 const LONGEST: usize = 128;
 
-/// Who manages an object, in words; `None` if its metadata names no controller or tool.
+/// Who manages an object, in words; `None` if the object's metadata names no controller or tool.
 pub fn keeper(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,

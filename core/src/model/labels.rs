@@ -1,5 +1,5 @@
-//! The labels of an object, up to a limit. Kubernetes limits neither their number nor their total size, only
-//! the size of the object.
+//! The labels of an object, up to a limit. Kubernetes limits neither the number nor the total size of labels,
+//! only the size of the object.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -12,11 +12,11 @@ use crate::{marks, validate::Selector};
 
 /// Maximum number of labels of an object.
 const MOST: usize = 64;
-/// Maximum bytes of their keys and values together.
+/// Maximum bytes of the labels' keys and values together.
 pub(super) const MOST_BYTES: usize = 8 << 10;
 
-/// The labels of an object. An object with more than 64, or more than 8 KiB of them, keeps only Copyrator's
-/// own here, and no selector selects the object, since its other labels are unknown.
+/// The labels of an object. For an object with more than 64 labels, or more than 8 KiB of labels, only
+/// Copyrator's own are kept, and no selector selects the object, since its other labels are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     kept: BTreeMap<Box<str>, Box<str>>,
@@ -27,7 +27,7 @@ impl Labels {
     /// The text for messages about [`Self::is_cut`].
     pub const TOO_MANY: &'static str = "more than 64 labels, or more than 8 KiB of them, are not read";
 
-    /// The value of a label; `None` where there is no such label, or it is not kept.
+    /// The value of a label; `None` for a label that the object does not have or that is not kept.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.kept.get(key).map(|value| &**value)
     }
@@ -57,7 +57,7 @@ impl Labels {
         labels.iter().all(|(key, value)| self.may_have(key, value))
     }
 
-    /// Adds a label; `bytes` counts the bytes of all labels of the object so far.
+    /// Adds a label; `bytes` is the number of bytes of all labels of the object so far.
     fn add(&mut self, key: &str, value: &str, bytes: &mut usize) {
         *bytes = bytes.saturating_add(key.len() + value.len());
         if !self.is_cut && (self.kept.len() >= MOST || *bytes > MOST_BYTES) {

@@ -1,23 +1,23 @@
-//! The progress of a restart of ours, as seen on the workload and its pods. It is kept only for workloads
-//! that other workloads wait for; determining it again costs one list of pods each.
+//! The progress of a restart of ours, as seen on the workload and its pods. The progress is kept only for
+//! workloads that other workloads wait for; determining the progress again costs one list of pods each.
 
 /// The last restart of a workload, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastRestart {
     /// Keyed digest of the content that the restart is for.
     pub content: String,
-    /// Its result so far.
+    /// The result of the restart so far.
     pub result: RestartResult,
 }
 
 /// The result of a restart, so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartResult {
-    /// Its pods are being replaced.
+    /// The workload's pods are being replaced.
     UnderWay,
-    /// All of its pods are ready, and must stay ready for a while.
+    /// All pods of the workload are ready, and must stay ready for a while.
     Soaking,
-    /// All of its pods stayed ready for long enough.
+    /// All pods of the workload stayed ready for long enough.
     Through,
     /// The restart failed, with this fault.
     Failed(RolloutFault),

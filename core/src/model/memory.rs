@@ -25,7 +25,7 @@ pub struct Memory {
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
     /// Templates whose expressions wait because these namespaces used up their processor time, and until when
-    /// the status counts each namespace.
+    /// the status lists each namespace.
     over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
     /// Rules and templates whose question to the API server is put off, and until when other rules do not
     /// wait for them.
@@ -34,14 +34,14 @@ pub struct Memory {
     passed: BTreeMap<NamespacedName, (Box<str>, i64)>,
 }
 
-/// How long a status counts a namespace after its last wait. A namespace that uses up its budget again and
+/// How long a status lists a namespace after its last wait. A namespace that uses up its budget again and
 /// again does not cause a status write each time.
 const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum number of remembered namespaces over budget for each template. Further namespaces wait too, but
-/// the status does not count them.
+/// the status does not list them.
 const MOST_OVER_BUDGET: usize = 16;
 
-/// How long a rule counts as put off after the last try to ask about it.
+/// How long a rule is reported as put off after the last try to ask about the rule.
 const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 impl Memory {
@@ -86,8 +86,8 @@ impl Memory {
         self.statuses.get(&(template.clone(), instance.clone()))
     }
 
-    /// Notes a look at such a status: the hash of what other templates have written, and the writes that
-    /// followed a change by them.
+    /// Notes a look at a status that a template writes: the hash of what other templates have written, and
+    /// the writes that followed a change by those templates.
     pub fn status_seen(
         &mut self,
         template: &NamespacedName,
@@ -227,7 +227,7 @@ impl Memory {
 
     /// Forgets the waits, failed attempts and results of restarts, and what was reported, since another
     /// process may have led meanwhile. Keeps everything about copies, restarts under way, and which pods were
-    /// removed: these delay our next write if we soon get the lease again.
+    /// removed: this memory delays our next write if we soon get the lease again.
     pub fn begin_term(&mut self) {
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());
@@ -276,8 +276,8 @@ impl Memory {
         self.under_way.see(workload, facts);
     }
 
-    /// Forgets a workload that was deleted, but not whether other workloads waited for it: those are examined
-    /// next.
+    /// Forgets a workload that was deleted, but not whether other workloads waited for it: the waiting
+    /// workloads are examined next.
     pub(super) fn forget_workload(&mut self, workload: &WorkloadKey) {
         self.at_workload(workload, RestartMemory::gone);
         self.under_way.see(workload, None);
@@ -327,7 +327,7 @@ fn at<K: Clone + Ord, R: Default + PartialEq, T>(
     result
 }
 
-/// Changes every record, and removes the empty ones.
+/// Changes every record, and removes empty records.
 fn at_each<K: Ord, R: Default + PartialEq>(records: &mut BTreeMap<K, R>, mut change: impl FnMut(&K, &mut R)) {
     let nothing = R::default();
     records.retain(|key, record| {

@@ -56,9 +56,9 @@ pub enum NamespaceRead {
     Namespace(NamespaceFacts),
     /// A list is complete.
     Listed(Store),
-    /// The API server refused, or there is no such namespace; the API server's message.
+    /// The API server's message when it refused, or did not find the namespace.
     Refused(Store, String),
-    /// There is no such namespace, and missing rights are not the reason.
+    /// The namespace does not exist, and missing rights are not the reason.
     Absent,
 }
 
@@ -72,7 +72,7 @@ pub struct NamespaceScope {
     /// Whether the caller of a command reads, and not Copyrator. A refusal to the caller says nothing about
     /// Copyrator's rights.
     is_callers: bool,
-    /// Whether Copyrator reads all namespaces, and only the caller's rights end here.
+    /// Whether Copyrator reads all namespaces, and only the caller's rights are limited to these.
     is_part: bool,
 }
 
@@ -150,7 +150,7 @@ impl NamespaceScope {
     }
 
     /// Notes the result of reading one kind in a namespace. `None` if the namespace is not in this scope;
-    /// otherwise its facts, once everything in it was read.
+    /// otherwise the facts of the namespace, once everything in the namespace was read.
     pub(super) fn note(&mut self, name: &str, read: NamespaceRead) -> Option<Option<NamespaceFacts>> {
         let place = self.namespaces.get_mut(name)?;
         let (store, refusal) = match read {

@@ -27,7 +27,7 @@ pub struct NamespaceFacts {
     /// The namespace's annotations, which expressions of templates read, up to a limit of number and length
     /// ([`crate::intake::watched::namespace_facts`]).
     pub annotations: BTreeMap<String, String>,
-    /// Whether the namespace has more annotations, or longer ones, than are kept.
+    /// Whether the namespace has more annotations, or longer annotations, than are kept.
     pub annotations_cut: bool,
     /// The namespace's `metadata.creationTimestamp` (1 s resolution).
     pub created: Timestamp,
@@ -68,12 +68,12 @@ pub struct ObjectFacts {
     /// Hash of the object's owners ([`Owner::hash`]): the garbage collector deletes it with them.
     pub owners: u64,
     /// An upper bound of the time of the last content change (1 s resolution): the latest managedFields time
-    /// of an entry that owns content, else the creation. It is later where we saw keys disappear, which no
-    /// managedFields time records.
+    /// of an entry that owns content, else the creation. The bound is later if keys were seen to disappear,
+    /// since no managedFields time records a removal.
     pub changed_at: Timestamp,
     /// Hash of the content keys that managedFields name ([`crate::marks::field_set`]).
     pub content_fields: u64,
-    /// The value of `copyrator.dev/restart`, where it is set.
+    /// The value of `copyrator.dev/restart`; `None` without the annotation.
     pub restart: Option<Box<str>>,
     /// The marks of a copy, if [`CopyMarks::read`] can read them. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,
@@ -86,20 +86,21 @@ pub struct ObjectFacts {
     pub trace: WriteTrace,
 }
 
-/// The trace that writes leave in an object's managedFields. Anybody may write under the name of our manager, and then the metadata look
-/// as if Copyrator had written.
+/// The trace that writes leave in an object's managedFields. Anybody may write under the name of our manager,
+/// and such a write looks in the metadata like a write by Copyrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteTrace {
-    /// Hash of the entries of other managers, and of those of the status; `None` for an object without marks, and where a generation
-    /// counts the changes of the spec.
+    /// Hash of the entries of other managers, and of the entries of the status; `None` for an object without
+    /// marks, and for an object whose generation counts the changes of the spec.
     pub others: Option<u64>,
-    /// Whether a version came that changed nothing that this process knows of the object, and that no other manager signed. The content
-    /// may have changed; only Copyrator's next write of another content clears this.
+    /// Whether a version arrived that changed nothing this process knows of the object, and that no other
+    /// manager signed. The content may have changed; only Copyrator's next write of different content clears
+    /// this flag.
     pub is_untraced: bool,
 }
 
 impl ObjectFacts {
-    /// Whether both are of the same version of the same object.
+    /// Whether this version and the other one are the same version of the same object.
     pub fn is_version_of(&self, other: &Self) -> bool {
         self.uid == other.uid && self.resource_version == other.resource_version
     }
@@ -116,14 +117,14 @@ impl ObjectFacts {
         self.has_labels_of_copies() && self.marks.is_some()
     }
 
-    /// Whether it has the labels of a copy. A tool that copies the object copies these labels too.
+    /// Whether the object has the labels of a copy. A tool that copies the object copies these labels too.
     pub fn has_labels_of_copies(&self) -> bool {
         self.labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && self.labels.get(RULE_LABEL).is_some()
     }
 
-    /// Whether a template declares the object, so that only a dry run shows whether it is as declared. All
-    /// other objects are compared by content. If the content differs without a change by another writer, a
-    /// dry run shows whether another write would change it.
+    /// Whether a template declares the object, so that only a dry run shows whether the object is as
+    /// declared. All other objects are compared by content. If the content differs without a change by
+    /// another writer, a dry run shows whether a further write would change it.
     pub fn is_declared(&self) -> bool {
         let by_template = self.marks.as_deref().is_some_and(|marks| marks.rule.template().is_some());
         self.examined.is_some() && by_template
@@ -148,7 +149,7 @@ impl ObjectFacts {
 pub struct Remark {
     /// The reason of the Event.
     pub reason: &'static str,
-    /// The problem and its fix, without values of the content.
+    /// The problem and how to correct it, without values of the content.
     pub text: String,
 }
 
@@ -171,9 +172,9 @@ pub struct Owner {
     pub name: String,
     /// The owner's UID, by which the garbage collector knows it.
     pub uid: String,
-    /// Whether it manages the object.
+    /// Whether the owner manages the object.
     pub controller: bool,
-    /// Whether it cannot be deleted before the object.
+    /// Whether the owner cannot be deleted before the object.
     pub block_owner_deletion: bool,
 }
 
@@ -181,7 +182,7 @@ impl Owner {
     /// The hash of no owners.
     pub const NONE: u64 = 0;
 
-    /// A hash of all owners of an object, in any order: [`Self::NONE`] if and only if there is none.
+    /// A hash of all owners of an object, in any order: [`Self::NONE`] only for an object without owners.
     pub fn hash<'o>(owners: impl IntoIterator<Item = &'o Self>) -> u64 {
         let owners: BTreeSet<&Self> = owners.into_iter().collect();
         if owners.is_empty() {
@@ -210,7 +211,7 @@ impl Deletion {
 /// The managers of a copy's fields, from its managedFields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ownership {
-    /// The fields that our own Apply entry owns, if there is one.
+    /// The fields that our own Apply entry owns; `None` without such an entry.
     pub ours: Option<OwnFields>,
     /// Labels and annotations, except our marks, that only our own Apply entry owns, as `label/KEY` and
     /// `annotation/KEY`, sorted. An apply of ours that leaves them out removes them (server-side apply,
@@ -218,8 +219,8 @@ pub struct Ownership {
     pub ours_alone: Vec<String>,
     /// Content and marks that another manager owns, sorted; the first [`Self::FOREIGN`].
     pub foreign: Vec<ForeignField>,
-    /// The names of other managers that own content or marks, sorted; the first [`Self::OTHERS`]. They are
-    /// known even for objects for which [`Self::foreign`] lists no content.
+    /// The names of other managers that own content or marks, sorted; the first [`Self::OTHERS`]. The names
+    /// are known even for objects for which [`Self::foreign`] lists no content.
     pub others: Vec<String>,
     /// When we last wrote the object (1 s resolution), if managedFields still say so.
     pub written: Option<Timestamp>,
@@ -239,7 +240,7 @@ pub struct Examined {
     /// A text that changes with each change except of the status: `metadata.generation` with the fields that
     /// our apply owns. For a kind without a generation, or that is kept whole: with a hash of managedFields.
     pub edition: Box<str>,
-    /// Whether the object differs from what is declared.
+    /// Whether the object differs from its declaration.
     pub drift: Drift,
 }
 
@@ -249,12 +250,12 @@ pub enum Drift {
     /// The object has not changed since this process first saw it; earlier changes are unknown.
     Unexamined,
     /// The object has not changed since Copyrator wrote or examined it; for a copy: since a dry run, or a
-    /// write without effect, has shown that another write would not change it.
+    /// write without effect, has shown that a further write would not change the copy.
     #[default]
     None,
     /// Somebody else has changed the object; a dry run shows whether the change matters.
     Possible,
-    /// The API server said that Copyrator's write would change the object.
+    /// The API server's dry run showed that Copyrator's write would change the object.
     Certain,
 }
 

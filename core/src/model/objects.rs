@@ -171,7 +171,7 @@ impl World {
         self.cluster.rendered.sizes()
     }
 
-    /// The fingerprint of an object; `None` if it belongs to another version than the one last seen.
+    /// The fingerprint of an object; `None` for a fingerprint of a version other than the one last seen.
     pub fn fingerprint(&self, key: &ObjectKey) -> Option<&Fingerprint> {
         let facts = self.cluster.objects.get(key)?;
         self.cluster

@@ -20,7 +20,7 @@ impl Default for PodLabels {
 }
 
 impl PodLabels {
-    /// The value of a label; `None` where there is no such label, or it is not kept.
+    /// The value of a label; `None` for a label that the pods do not have or that is not kept.
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut parts = self.0.as_ref()?.split(NUL);
         std::iter::from_fn(|| Some((parts.next()?, parts.next()?)))
@@ -55,7 +55,7 @@ impl From<&Labels> for PodLabels {
 }
 
 impl PodLabels {
-    /// The query that selects pods by all of these labels, as `kubectl get pods --selector` takes it.
+    /// The query that selects pods by all of these labels, in the syntax of `kubectl get pods --selector`.
     fn query(&self) -> String {
         let mut parts = self.0.as_deref().unwrap_or_default().split(NUL);
         let pairs = std::iter::from_fn(|| Some(format!("{}={}", parts.next()?, parts.next()?)));
@@ -75,8 +75,8 @@ enum Query {
 }
 
 impl PodSelector {
-    /// The selector of this query, for pods with these labels. A query that selects everything counts as
-    /// none, and so does one that is longer than the labels that are kept.
+    /// The selector of this query, for pods with these labels. A query that selects everything is treated as
+    /// none, and so is a query that is longer than the labels that are kept.
     pub fn new(query: &str, labels: &PodLabels) -> Self {
         Self(match query {
             _ if query.len() > MOST_BYTES => None,

@@ -12,7 +12,7 @@ pub struct ScanResult {
     pub uid: Box<str>,
     /// The policy's generation at the scan.
     pub generation: i64,
-    /// How many violations there are in all.
+    /// The number of all violations.
     pub count: i64,
     /// The first violations, in order; as many as a status lists.
     pub first: BTreeSet<ExistingViolation>,
@@ -33,11 +33,11 @@ impl ScanResult {
 /// configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCoverage {
-    /// The policy's UID at that time.
+    /// The policy's UID at the time of the scan.
     pub uid: Box<str>,
-    /// The policy's generation at that time.
+    /// The policy's generation at the time of the scan.
     pub generation: i64,
-    /// Why the API server does not call the webhook for all of these writes; `None` if it does.
+    /// Why the API server does not call the webhook for all of these writes; `None` if the API server does.
     pub off: Option<String>,
 }
 

@@ -9,7 +9,8 @@ use super::{Rollout, WorkloadFacts, workload::digest_of};
 pub const STAMPED_AGAIN: &str = "-again";
 
 /// The deadline of rollouts whose controller sets none: of StatefulSets and DaemonSets, and of Deployments
-/// without one. After it, a rollout is stuck. It is the default deadline of Deployments.
+/// without a deadline. After the deadline, a rollout is stuck. Kubernetes has the same default for
+/// Deployments.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
@@ -38,7 +39,7 @@ impl WorkloadFacts {
         }
     }
 
-    /// When an unfinished rollout counts as stuck, if its controller sets no deadline.
+    /// When an unfinished rollout is considered stuck, if its controller sets no deadline.
     pub fn rollout_deadline(&self) -> Option<Timestamp> {
         let since = self.templated.max(self.restarts.last_restart)?;
         let by_clock = self.rollout == Rollout::Unfinished && !self.own_deadline;
@@ -53,9 +54,9 @@ impl WorkloadFacts {
         }
     }
 
-    /// Whether the rollout is complete and, where the workload wants pods, one of them is available. A
-    /// DaemonSet's rollout can complete with no pod available, and with a node down not all of its pods ever
-    /// are.
+    /// Whether the rollout is complete and, if the workload wants pods, at least one pod is available. A
+    /// DaemonSet's rollout can complete with no pod available, and with a node down some of its pods never
+    /// become available.
     pub fn is_ready(&self) -> bool {
         match self.rollout {
             Rollout::Complete => self.available > 0 || self.desired <= 0,
@@ -70,9 +71,10 @@ impl WorkloadFacts {
         self.restarts.applied.as_deref().is_some_and(|applied| applied.matches('.').count() > 2)
     }
 
-    /// Until when the workload counts towards the limit of restarts in the cluster; `None` where it does not.
-    /// A restart of ours counts, whatever its strategy, until it is complete, and for ten minutes at most:
-    /// its owner's deadline says how long a rollout may take, but not how long others wait for it.
+    /// Until when the workload uses up one place of the limit of restarts in the cluster; `None` if the
+    /// workload uses up none. A restart of ours uses up a place, whatever its strategy, until it is complete,
+    /// and for ten minutes at most: its owner's deadline says how long a rollout may take, but not how long
+    /// other restarts wait.
     pub(super) fn takes_place_until(&self) -> Option<Timestamp> {
         let is_rolling = self.rollout == Rollout::Unfinished && self.restarted_by_us();
         let by_pods = self.is_being_replaced() && !matches!(self.rollout, Rollout::Partitioned(_));

@@ -9,7 +9,7 @@ impl World {
         self.cluster.unreadable.iter().map(|(object, why)| (object, &**why))
     }
 
-    /// Why an object could not be read; `None` if it was read, or does not exist.
+    /// Why an object could not be read; `None` for an object that was read, or does not exist.
     pub fn why_unreadable(&self, object: &UnreadObject) -> Option<&str> {
         self.cluster.unreadable.get(object).map(|why| &**why)
     }

@@ -1,6 +1,6 @@
-//! The grants to annotations that the index of annotated sources lists, if the annotations have been there
-//! ever since. The proof on an object does not show this: a user may keep the proof, and write it again after
-//! an administrator removed it.
+//! The grants to annotations that the index of annotated sources lists, if the annotations have stayed on the
+//! object ever since. The proof on an object does not show this: a user may keep the proof, and write it
+//! again after an administrator removed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,6 @@ pub(super) enum Recall {
     Unneeded,
     /// This process leads, and has not read the index yet.
     Pending,
-    /// The listed grants whose annotations have been there ever since.
+    /// The listed grants whose annotations have stayed on the object ever since.
     Known(BTreeMap<NamespacedName, ListedGrant>),
 }

@@ -1,4 +1,5 @@
-//! Changes of the listed grants to annotations ([`ListedGrant`]), and which proofs count because of them.
+//! Changes of the listed grants to annotations ([`ListedGrant`]), and which proofs are valid because of the
+//! grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use super::{
 use crate::names::NamespacedName;
 
 impl World {
-    /// Begins to lead: until the index was read, no proof of an annotation counts.
+    /// Begins to lead: no proof of an annotation has an effect until the index was read.
     pub fn begin_recall(&mut self) {
         self.cluster.recall = Recall::Pending;
     }
@@ -19,8 +20,8 @@ impl World {
         matches!(self.cluster.recall, Recall::Pending)
     }
 
-    /// Takes in the index, once all objects are known. A grant whose annotations are not there now was
-    /// withdrawn.
+    /// Takes in the index, once all objects are known. A grant whose annotations are no longer on the object
+    /// was withdrawn.
     pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>) {
         let mut known = BTreeMap::new();
         for (name, mut grant) in listed {
@@ -38,8 +39,8 @@ impl World {
         self.cluster.recall = Recall::Known(known);
     }
 
-    /// Takes in the index as this leader has written it. A grant counts if it counted before, or if the API
-    /// server gave this leader a yes. Returns the names of the grants that are new or have changed.
+    /// Takes in the index as this leader has written it. A grant is valid if it was valid before, or if the
+    /// API server gave this leader a yes. Returns the names of the grants that are new or have changed.
     pub fn note_listed(
         &mut self,
         listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>,
@@ -63,8 +64,8 @@ impl World {
         new
     }
 
-    /// Drops the listed grants that an object's annotations no longer declare. They do not count when
-    /// somebody writes the annotations again.
+    /// Drops the listed grants that an object's annotations no longer declare. Such a grant stays invalid
+    /// when somebody writes the annotations again.
     pub(crate) fn withdraw_recalled(&mut self, name: &NamespacedName) {
         let now = self.declared_by_annotations(name);
         let Recall::Known(known) = &mut self.cluster.recall else { return };
@@ -77,8 +78,8 @@ impl World {
         }
     }
 
-    /// Whether a proof of this declaration counts; `None` until the index was read. A proof in a status
-    /// always counts, since only we write the status.
+    /// Whether a proof of this declaration is valid; `None` until the index was read. A proof in a status is
+    /// always valid, since only we write the status.
     pub fn recalls<S, C, T>(&self, name: &NamespacedName, facts: &Declared<S, C, T>) -> Option<bool> {
         if name.annotated().is_none() {
             return Some(true);

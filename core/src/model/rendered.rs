@@ -34,14 +34,14 @@ pub struct RenderedSet {
     pub instance: Option<ReadInstance>,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
-    /// Objects that could not be rendered. While there are any, no object of the template for this instance
-    /// is removed.
+    /// Objects that could not be rendered. While the list is not empty, no object of the template for this
+    /// instance is removed.
     pub faults: Vec<RenderedFault>,
     /// The status to be written into the object, as far as it could be rendered.
     pub status: Option<Body>,
-    /// Why the object does not have that status.
+    /// Why the object does not have the declared status.
     pub status_fault: Option<StatusFault>,
-    /// The result of the last write of that status, if the API server answered it.
+    /// The result of the last write of the status, if the API server answered the write.
     pub status_answer: Option<StatusAnswer>,
 }
 
@@ -77,15 +77,16 @@ pub enum StatusFaultKind {
 }
 
 impl RenderedSet {
-    /// Whether both were rendered from the same version of the template, for the same namespace or object.
+    /// Whether this set and the other one were rendered from the same version of the template, for the same
+    /// namespace or object.
     pub fn is_of_same(&self, other: &Self) -> bool {
         let uid = |set: &Self| set.instance.as_ref().map(|instance| instance.uid.clone());
         self.template == other.template && uid(self) == uid(other)
     }
 
-    /// Whether an object has the status to be written, or the status that the API server stores for it:
-    /// others may add to its maps and lists, and a null may be left out. `seen` is the part of the object
-    /// that expressions can read.
+    /// Whether an object has the status to be written, or the status that the API server stores for it: other
+    /// writers may add to the status's maps and lists, and a null may be left out. `seen` is the part of the
+    /// object that expressions can read.
     pub fn is_written(&self, seen: &Value) -> bool {
         let wanted = self.wanted_status();
         let mut fields = wanted.as_object().into_iter().flatten();
@@ -128,11 +129,11 @@ pub struct ReadInstance {
 pub struct RenderedObject {
     /// Kind, namespace and name of the object.
     pub slot: ObjectKey,
-    /// Its position among the template's objects in rendering order ([`CompiledTemplate::objects`]).
+    /// The object's position among the template's objects in rendering order ([`CompiledTemplate::objects`]).
     pub position: u8,
-    /// Its content, reduced to digests.
+    /// The object's content, reduced to digests.
     pub print: Fingerprint,
-    /// Its labels. The annotations are in the fingerprint.
+    /// The object's labels. The annotations are in the fingerprint.
     pub labels: BTreeMap<String, String>,
     /// Whether to delete and recreate the object if no update can change it.
     pub recreate: Recreate,
@@ -145,7 +146,7 @@ pub struct RenderedObject {
 }
 
 /// Hash of the part of a namespace that a template's expressions can read, to recognise an outdated set.
-/// Annotations count only if an expression reads them.
+/// Annotations are included only if an expression reads annotations.
 pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
     let NamespaceFacts { uid, labels, annotations, annotations_cut, created, terminating: _ } = namespace;
     let mut hasher = DefaultHasher::new();
@@ -159,7 +160,7 @@ pub fn hash_of(namespace: &NamespaceFacts, template: &CompiledTemplate) -> u64 {
 pub struct RenderedFault {
     /// The object's `id` in the template's `objects`.
     pub id: String,
-    /// Field, expression, and what is wrong, without values.
+    /// Field, expression, and fault, without values.
     pub message: String,
     /// Whether the object only waits for other objects.
     pub waits: bool,

@@ -10,11 +10,11 @@ use super::TrackRecord;
 /// The labels, annotations and managedFields entries of a workload that concern its restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestartFields {
-    /// The value of its annotation `copyrator.dev/restart`.
+    /// The value of the workload's annotation `copyrator.dev/restart`.
     pub restart: Option<String>,
-    /// The problem with its annotations that have our prefix and no effect.
+    /// The problem with the workload's annotations that have our prefix and no effect.
     pub unknown: Option<String>,
-    /// The value of its label `copyrator.dev/applied`.
+    /// The value of the workload's label `copyrator.dev/applied`.
     pub applied: Option<String>,
     /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
     pub restarted_for: Option<String>,
@@ -26,23 +26,24 @@ pub struct RestartFields {
     /// Whether we wrote that label when no pod had to be replaced: [`crate::marks::ADOPT_MANAGER`] owns it.
     /// The API server sets no time on an entry if the label already had that value.
     pub verified: bool,
-    /// How its restarts have gone, according to its labels.
+    /// The results of the workload's restarts, according to its labels.
     pub track: TrackRecord,
-    /// The other manager that last wrote the pod template, or the applied label if that is not ours. `None`
-    /// without an applied label.
+    /// The foreign manager that last wrote the pod template, or the applied label if the label is not ours.
+    /// `None` without an applied label.
     pub other_writer: Option<OtherWriter>,
 }
 
-/// A field manager that is not ours, from managedFields. They do not name a manager that only removed fields.
+/// A field manager that is not ours, from managedFields, which do not name a manager that only removed
+/// fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherWriter {
     /// The name of the field manager.
     pub manager: String,
-    /// When it last wrote (1 s resolution).
+    /// When the manager last wrote (1 s resolution).
     pub at: Timestamp,
 }
 
-/// The fields of a workload that has none of them.
+/// The fields of a workload without any of these labels and annotations.
 static NONE: RestartFields = RestartFields {
     restart: None,
     unknown: None,
@@ -55,7 +56,7 @@ static NONE: RestartFields = RestartFields {
     other_writer: None,
 };
 
-/// [`RestartFields`] that take only a pointer's memory if a workload has none of them.
+/// [`RestartFields`] that use only a pointer's memory for a workload without any of the fields.
 #[derive(Clone, Debug, Default)]
 pub struct RareRestartFields(Option<Box<RestartFields>>);
 

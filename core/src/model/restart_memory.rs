@@ -15,10 +15,10 @@ pub struct RestartMemory {
     wait: Option<Waiting>,
     missing_since: Option<Timestamp>,
     circuit_open: bool,
-    /// Somebody has taken its restart back, and an Event has reported that.
+    /// Whether somebody has undone the workload's restart, and an Event has reported that.
     taken_back: bool,
     restarted: Option<LastRestart>,
-    /// Whether it was due or restarting when we last looked: other workloads may wait for it.
+    /// Whether the workload was due or restarting when we last looked: other workloads may wait for it.
     waited_for: bool,
     removed_at: Option<Timestamp>,
 }
@@ -70,7 +70,7 @@ impl RestartMemory {
         self.removed_at
     }
 
-    /// Notes that a due restart waits. Returns the reason before, if it was another one.
+    /// Notes that a due restart waits. Returns the previous reason, if it was a different one.
     pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) -> Option<WaitReason> {
         let before = self.wait.replace(Waiting::after(self.wait, reason, now))?.reason;
         (before != reason).then_some(before)
@@ -87,29 +87,30 @@ impl RestartMemory {
         self.missing_since = is_missing.then(|| self.missing_since.unwrap_or(now));
     }
 
-    /// Notes whether its circuit is open. Returns whether it has just opened.
+    /// Notes whether the workload's circuit is open. Returns whether the circuit has just opened.
     pub fn circuit(&mut self, is_open: bool) -> bool {
         let was_open = std::mem::replace(&mut self.circuit_open, is_open);
         is_open && !was_open
     }
 
-    /// Notes whether somebody has taken its last restart back. Returns whether that is new.
+    /// Notes whether somebody has undone the workload's last restart. Returns whether the answer is new.
     pub fn taken_back(&mut self, is_taken_back: bool) -> bool {
         let was_taken_back = std::mem::replace(&mut self.taken_back, is_taken_back);
         is_taken_back && !was_taken_back
     }
 
-    /// Whether somebody has taken its last restart back, and an Event has reported that.
+    /// Whether somebody has undone the workload's last restart, and an Event has reported that.
     pub fn is_taken_back(&self) -> bool {
         self.taken_back
     }
 
-    /// Notes that it is due or restarting, so other workloads may wait for it.
+    /// Notes that the workload is due or restarting, so other workloads may wait for it.
     pub fn goes_on(&mut self) {
         self.waited_for = true;
     }
 
-    /// Notes that it is no longer due or restarting. Returns whether other workloads may have waited for it.
+    /// Notes that the workload is no longer due or restarting. Returns whether other workloads may have
+    /// waited for it.
     pub fn ended(&mut self) -> bool {
         std::mem::take(&mut self.waited_for)
     }
@@ -119,7 +120,7 @@ impl RestartMemory {
         self.restarted = Some(restarted);
     }
 
-    /// Notes that it runs the current content, or that no monitor watches it.
+    /// Notes that the workload runs the current content, or that no monitor watches it.
     pub fn settled(&mut self, is_watched: bool) {
         self.attempt = None;
         self.restarted.take_if(|_| !is_watched);
@@ -130,7 +131,7 @@ impl RestartMemory {
         self.attempt = Some(Box::new(attempt));
     }
 
-    /// Forgets the last attempt: a later one has succeeded, or the last one no longer counts.
+    /// Forgets the last failed attempt: a later attempt has succeeded, or the failed one no longer matters.
     pub fn forget_attempt(&mut self) {
         self.attempt = None;
     }
@@ -141,7 +142,7 @@ impl RestartMemory {
         self.removed_at = Some(now);
     }
 
-    /// Notes that it was deleted: only whether other workloads waited for it still matters.
+    /// Notes that the workload was deleted: only whether other workloads waited for it still matters.
     pub(super) fn gone(&mut self) {
         *self = Self { waited_for: self.waited_for, ..Self::default() };
     }
@@ -152,7 +153,7 @@ impl RestartMemory {
     }
 }
 
-/// The memory of one monitor: restarts of the pods that it selects, and what was reported.
+/// The memory of one monitor: restarts of the pods that the monitor selects, and the reports about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonitorMemory {
     attempt: Option<Box<RestartAttempt>>,
@@ -186,7 +187,7 @@ impl MonitorMemory {
         self.removed
     }
 
-    /// Notes why a due deletion waits; `None` if it does not wait.
+    /// Notes why a due deletion waits; `None` for a deletion that does not wait.
     pub fn wait_for(&mut self, reason: Option<WaitReason>, now: Timestamp) {
         self.wait = reason.map(|reason| Waiting::after(self.wait, reason, now));
     }
@@ -202,7 +203,7 @@ impl MonitorMemory {
         self.removed = removed.or(self.removed);
     }
 
-    /// Sets the workloads that are reported as failed. Returns those that were reported before.
+    /// Sets the workloads that are reported as failed. Returns the workloads that were reported before.
     pub fn failures_told(&mut self, failed: BTreeSet<WorkloadKey>) -> BTreeSet<WorkloadKey> {
         std::mem::replace(&mut self.failures_told, failed)
     }

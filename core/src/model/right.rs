@@ -28,9 +28,9 @@ pub struct RightAnswer {
     pub asked: Timestamp,
 }
 
-/// The answers about the identity of one rule. Old answers are forgotten. Until then there is one for each
-/// namespace with orphaned copies of the rule, and one for each namespace with copies of a RoleBinding and
-/// each role that it has named.
+/// The answers about the identity of one rule. Old answers are forgotten; until they are, one answer is kept
+/// for each namespace with orphaned copies of the rule, and one for each namespace with copies of a
+/// RoleBinding and each role that the RoleBinding has named.
 #[derive(Clone, Debug)]
 pub struct RightAnswers {
     /// UID of the rule that was asked about.

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Each namespace may take one part in `SHARE` of what the others leave, so some is always left for the next.
+/// Each namespace may use one part in `SHARE` of the room that other namespaces leave, so the next namespace
+/// always finds some room.
 pub(super) const SHARE: usize = 4;
 
 /// The bytes that each namespace takes of a limit.
@@ -13,7 +14,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// A budget of `most` bytes, of which none is taken.
+    /// An unused budget of `most` bytes.
     pub(super) fn of(most: usize) -> Self {
         Self { most, taken: BTreeMap::new() }
     }
@@ -23,13 +24,13 @@ impl Room {
         self.taken_by(namespace).saturating_add(more) <= self.share(namespace)
     }
 
-    /// How many bytes a namespace may take in all.
+    /// How many bytes a namespace may use in all.
     pub(super) fn share(&self, namespace: &str) -> usize {
         let others = self.taken.values().sum::<usize>().saturating_sub(self.taken_by(namespace));
         self.most.saturating_sub(others) / SHARE
     }
 
-    /// Notes that a namespace has taken these bytes.
+    /// Notes that a namespace uses these bytes.
     pub(super) fn take(&mut self, namespace: &Arc<str>, bytes: usize) {
         *self.taken.entry(namespace.clone()).or_default() += bytes;
     }

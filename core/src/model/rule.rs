@@ -15,15 +15,15 @@ use crate::{
 /// An object of one of our kinds: as written, and as the validator compiled it.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
-    /// `metadata.uid`: an object that is deleted and created again has another.
+    /// `metadata.uid`: an object that is deleted and created again has a new UID.
     pub uid: Box<str>,
-    /// The resource version that was last seen.
+    /// The resource version of the object as last seen.
     pub resource_version: Box<str>,
-    /// The object's generation: it changes with the spec.
+    /// The object's generation, which changes with the spec.
     pub generation: i64,
-    /// When it was created; the older of two rules wins a free slot.
+    /// When the rule was created; the older of two rules wins a free slot.
     pub created: Timestamp,
-    /// Its annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
+    /// The rule's annotations under `copyrator.dev/`, such as the author annotations and `restart-now`.
     pub annotations: BTreeMap<String, String>,
     /// The spec as the user wrote it.
     pub spec: Spec,
@@ -68,7 +68,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// The ServiceAccount that it acts with; `None` for its author.
+    /// The ServiceAccount that the rule acts with; `None` for the rule's author.
     pub fn account(self) -> Option<&'w str> {
         match self {
             Self::Rule(facts) => facts.spec.service_account_name.as_deref(),
@@ -76,7 +76,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// Its annotations under `copyrator.dev/`.
+    /// The rule's annotations under `copyrator.dev/`.
     pub fn annotations(self) -> &'w BTreeMap<String, String> {
         match self {
             Self::Rule(facts) => &facts.annotations,
@@ -84,7 +84,7 @@ impl<'w> Declaration<'w> {
         }
     }
 
-    /// Its status, as last seen.
+    /// The rule's status, as last seen.
     pub fn status(self) -> Option<&'w CopyratorRuleStatus> {
         match self {
             Self::Rule(facts) => facts.status.as_ref(),
@@ -96,9 +96,10 @@ impl<'w> Declaration<'w> {
 /// The CustomResourceDefinition of rules, or of templates, as read right before its objects were last listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// `metadata.uid` of the CustomResourceDefinition: created again, it has another.
+    /// `metadata.uid` of the CustomResourceDefinition, which changes when the definition is created again.
     pub uid: Box<str>,
-    /// When it was created (1 s resolution). Earlier rules were deleted with the definition before it.
+    /// When the definition was created (1 s resolution). Earlier rules were deleted with the previous
+    /// definition.
     pub created: Timestamp,
 }
 
@@ -114,7 +115,7 @@ pub struct Refusal {
 /// The reason of a condition `Authorized` that is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// The object does not determine whose rights count.
+    /// The object does not determine whose rights it acts with.
     IdentityRequired,
     /// The API server says that the identity lacks a right.
     Forbidden,
@@ -135,7 +136,7 @@ impl RefusalReason {
         }
     }
 
-    /// The reason that a condition names; a word that only a newer version knows counts as
+    /// The reason that a condition names; a word that only a newer version knows is read as
     /// [`Self::Forbidden`].
     pub fn read(word: &str) -> Self {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Forbidden)
@@ -151,7 +152,7 @@ pub struct Authority {
     pub generation: i64,
     /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,
-    /// Whether the identity may do all of it.
+    /// Whether the identity has all rights that the spec needs.
     pub answer: Result<(), Refusal>,
     /// When the API server was asked. Copyrator relies on a right that can be withdrawn for 30 s at most.
     pub asked: Timestamp,

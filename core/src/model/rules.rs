@@ -17,7 +17,7 @@ use crate::{
 /// A rule with more names than this is not indexed by name.
 const MOST_NAMES: usize = 128;
 
-/// Rules by name. It reads like a map; only this file writes it, and keeps the indexes up to date.
+/// Rules by name. `Rules` reads like a map; only this file changes the map and keeps the indexes up to date.
 #[derive(Debug, Default)]
 pub struct Rules {
     all: BTreeMap<NamespacedName, RuleFacts>,
@@ -54,7 +54,7 @@ impl Rules {
         before
     }
 
-    /// Removes a rule; returns its facts.
+    /// Removes a rule, and returns the rule's facts.
     pub fn remove(&mut self, rule: &NamespacedName) -> Option<RuleFacts> {
         let facts = self.all.remove(rule)?;
         if let Ok(compiled) = &facts.compiled {

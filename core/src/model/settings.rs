@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{SpreadLimits, Store};
 use crate::names::{InstanceKind, Kind, NamespacedName, TemplateKind};
 
-/// The settings of a process. They are neither observed nor forgotten.
+/// The settings of a process, which are neither observed nor forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The stores that this process keeps. It decides nothing before all of them are listed.
+    /// The stores that this process keeps. The process decides nothing before all of them are listed.
     pub stores: BTreeSet<Store>,
     /// How many restarts may be under way in the whole cluster; 0: no limit.
     pub max_rollouts: usize,
@@ -25,7 +25,7 @@ pub struct Settings {
     /// Whether this process reads our CustomResourceDefinitions: it manages copies, and has the right to read
     /// them.
     pub reads_definitions: bool,
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations that declare copies or restarts have an effect.
     pub annotations: bool,
     /// The kinds that are copied beside ConfigMaps and Secrets (`--copy-kinds`).
     pub copy_kinds: BTreeSet<Kind>,
@@ -39,7 +39,7 @@ impl Settings {
         kind.data().is_some() || self.copy_kinds.contains(&kind)
     }
 
-    /// The grant of a kind whose objects templates are rendered for, if there is one.
+    /// The grant of a kind whose objects templates are rendered for; `None` without a grant.
     pub fn template_kind(&self, kind: &InstanceKind) -> Option<&TemplateKind> {
         self.template_kinds.iter().find(|granted| granted.kind == *kind && granted.for_each)
     }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     values: BTreeSet<Arc<T>>,
-    /// At this number of values, those that no object has are removed.
+    /// At this number of values, the values that no object has are removed.
     full: usize,
 }
 
@@ -33,10 +33,10 @@ impl<T: Ord> Shared<T> {
         self.values.insert(value.clone());
     }
 
-    /// Forgets the value of a removed object, if no other object has it. A value that is being read at that
-    /// moment stays until there are many.
+    /// Forgets the value of a removed object, unless another object has the value. A value that is being read
+    /// at that moment stays until the set is full.
     pub(super) fn release(&mut self, value: &Arc<T>) {
-        // One reference is the caller's, the other the set's own.
+        // The caller has one reference, and the set has its own.
         if Arc::strong_count(value) == 2 {
             self.values.remove(value);
         }

@@ -16,13 +16,13 @@ pub struct Spread {
 /// Limits on how fast and how far one source spreads, and how many copies one rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpreadLimits {
-    /// Least time between two contents of one copy; it doubles while its source keeps changing.
+    /// Least time between two contents of one copy; this time doubles while the copy's source keeps changing.
     pub min_interval: Duration,
     /// Warn if the bytes of a source times its targets exceed this.
     pub warn_bytes: Bytes,
     /// Write no copy if the bytes of a source times its targets exceed this.
     pub max_bytes: Bytes,
-    /// A rule with more copies than this makes no new ones; 0: no limit.
+    /// A rule with more copies than this makes no new copies; 0: no limit.
     pub max_copies: usize,
 }
 

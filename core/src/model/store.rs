@@ -36,10 +36,10 @@ pub enum Store {
 }
 
 impl Store {
-    /// The store of a kind that Copyrator writes. For kinds that rules do not copy, it holds only objects
-    /// that templates declare, selected by label; [`Self::Deployments`] holds all Deployments, for restarts.
-    /// Kinds that are known at run time only share one store. No process waits for that store, since the API
-    /// server may not serve these kinds.
+    /// The store of a kind that Copyrator writes. For kinds that rules do not copy, the store holds only
+    /// objects that templates declare, selected by label; [`Self::Deployments`] holds all Deployments, for
+    /// restarts. Kinds that are known only at run time share one store. No process waits for the shared
+    /// store, since the API server may not serve these kinds.
     pub const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ConfigMap => Self::ConfigMaps,
@@ -78,8 +78,8 @@ impl Store {
         }
     }
 
-    /// Whether it holds our custom resources. They are deleted with their CustomResourceDefinition, and a
-    /// watch cannot distinguish that from deleting each.
+    /// Whether the store holds our custom resources. Custom resources are deleted with their
+    /// CustomResourceDefinition, and a watch cannot distinguish that from deleting each resource.
     pub fn is_ours(self) -> bool {
         match self {
             Self::CopyratorRules | Self::CopyratorTemplates | Self::ConfigMonitors | Self::ConfigPolicies => {

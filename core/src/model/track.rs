@@ -4,21 +4,21 @@
 /// The results of a workload's restarts, from its labels or as a plan wants to write them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackRecord {
-    /// Restarts in a row, each soon after the one before; 0: none yet.
+    /// Restarts in a row, each soon after the previous one; 0: none yet.
     pub streak: u32,
-    /// Restarts in a row after which the workload was not ready. The last one is judged only when the next
-    /// one is written.
+    /// Restarts in a row after which the workload was not ready. The last restart is judged only when the
+    /// next restart is written.
     pub failures: u32,
     /// The content with which the workload was last ready: `<key id>.<digest>`.
     pub last_good: Option<String>,
 }
 
 impl TrackRecord {
-    /// The highest count; higher ones would make no difference.
+    /// The highest count; a higher count would make no difference.
     pub const MOST: u32 = 99;
 
-    /// Reads the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. A value that cannot be read
-    /// counts as absent, since somebody else wrote it.
+    /// Reads the labels `copyrator.dev/brake` and `copyrator.dev/last-good`. A value that cannot be read is
+    /// ignored, since somebody else wrote it.
     pub fn read(brake: Option<&str>, last_good: Option<String>) -> Self {
         let counts = brake.and_then(|text| {
             let (streak, failures) = text.split_once('.')?;
@@ -33,7 +33,7 @@ impl TrackRecord {
         Self { failures: (self.failures + 1).min(Self::MOST), ..self }
     }
 
-    /// The value of the label `copyrator.dev/brake`; `None` where both counts are 0.
+    /// The value of the label `copyrator.dev/brake`; `None` if streak and failures are 0.
     pub fn brake(&self) -> Option<String> {
         let says_nothing = self.streak == 0 && self.failures == 0;
         (!says_nothing).then(|| format!("{}.{}", self.streak, self.failures))

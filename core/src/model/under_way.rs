@@ -1,5 +1,5 @@
-//! The restarts of ours that are under way: those that workloads show, and those decided a moment ago that no
-//! watch has reported yet. They are indexed, since every due restart needs their number.
+//! The restarts of ours that are under way: restarts that workloads show, and recently decided restarts that
+//! no watch has reported yet. The restarts are indexed, since every due restart needs their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub struct UnderWay {
     reserved: BTreeMap<WorkloadKey, Restart>,
 }
 
-/// The recorded content of a restart, and until when it counts at most.
+/// The recorded content of a restart, and the latest time until which the restart is under way.
 #[derive(Clone, Debug)]
 struct Restart {
     label: String,
@@ -28,11 +28,11 @@ struct Restart {
 }
 
 impl UnderWay {
-    /// The workloads whose restart is under way at this time, in order. Without a time, it includes those
-    /// that have taken too long.
+    /// The workloads whose restart is under way at this time, in order. Without a time, the result includes
+    /// restarts that have taken too long.
     ///
-    /// A workload's record counts only if it names our key and a plausible time, since everybody who can
-    /// write the workload can write both.
+    /// A workload's record is used only if it names our key and a plausible time, since everybody who can
+    /// write the workload can write the key and the time.
     pub fn at(&self, now: Option<Timestamp>, key: Option<&DigestKey>) -> BTreeSet<&WorkloadKey> {
         let lasts = |restart: &Restart| now.is_none_or(|now| restart.until > now);
         let longest = DEADLINE.saturating_add(AHEAD);
@@ -48,8 +48,9 @@ impl UnderWay {
         self.reserved.get(key).is_some_and(|reserved| reserved.until > now)
     }
 
-    /// Counts a restart as under way for this content, as it will be recorded, until the watch reports it, it
-    /// is released, or `until` has passed. Call it under the lock under which the restart was decided.
+    /// Treats a restart as under way for this content, as it will be recorded, until the watch reports the
+    /// restart, the restart is released, or `until` has passed. Call `reserve` under the lock under which the
+    /// restart was decided.
     pub fn reserve(&mut self, key: &WorkloadKey, label: &str, until: Timestamp) {
         self.reserved.insert(key.clone(), Restart { label: label.to_owned(), until });
     }
@@ -72,7 +73,7 @@ impl UnderWay {
             Some((label, until)) => drop(self.rolling.insert(key.clone(), Restart { label, until })),
             None => drop(self.rolling.remove(key)),
         }
-        // From here on the workload's own facts count.
+        // Once a watch has reported the restart, the workload's own facts decide.
         let is_seen = |reserved: &Restart| {
             facts.is_none_or(|facts| facts.restarts.applied.as_ref() == Some(&reserved.label))
         };

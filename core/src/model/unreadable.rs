@@ -1,7 +1,6 @@
 //! Objects in lists and watches that could not be read, and lists that cannot be read at all.
 //!
-//! An unreadable object does not count as deleted: its last known facts stay, and no object is removed
-//! because of it.
+//! An unreadable object is not treated as deleted: its last known facts stay, and it causes no removal.
 
 use std::{fmt, sync::Arc};
 
@@ -10,8 +9,8 @@ use jiff::Timestamp;
 use super::Store;
 use crate::names::{InstanceKind, NamespacedName, ObjectKey, WorkloadKey};
 
-/// The name of an object that could not be read. Our custom resources are not among them; they count as
-/// invalid.
+/// The name of an object that could not be read. Our custom resources are never in this list: an unreadable
+/// custom resource is treated as invalid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnreadObject {
     /// A namespace.
@@ -25,7 +24,7 @@ pub enum UnreadObject {
 }
 
 impl UnreadObject {
-    /// The namespace that contains it; for a namespace, its name.
+    /// The namespace that contains the object; for a namespace, its name.
     pub fn namespace(&self) -> &Arc<str> {
         match self {
             Self::Namespace(name) => name,
@@ -35,7 +34,7 @@ impl UnreadObject {
         }
     }
 
-    /// Its name.
+    /// The name of the object.
     pub fn name(&self) -> &Arc<str> {
         match self {
             Self::Namespace(name) => name,
@@ -60,7 +59,7 @@ impl fmt::Display for UnreadObject {
 /// Identifies a list and the watch that continues it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListName {
-    /// The store that it fills.
+    /// The store that the list fills.
     pub store: Store,
     /// The only namespace that it covers; `None` for all.
     pub place: Option<Arc<str>>,

@@ -14,9 +14,10 @@ pub enum WaitReason {
     Authority,
     /// Content or pods have to be fetched first.
     Facts,
-    /// An object that pods cannot start without is not there.
+    /// An object that pods cannot start without does not exist.
     MissingObject,
-    /// An optional object of the pods is absent. If it does not appear, the content is recorded without it.
+    /// An optional object of the pods is absent. If the object does not appear, the content is recorded
+    /// without it.
     AbsentObject,
     /// The content may still be changing.
     QuietPeriod,
@@ -28,17 +29,17 @@ pub enum WaitReason {
     PodsNotReady,
     /// A PodDisruptionBudget allows no eviction now.
     DisruptionBudget,
-    /// Restarts have followed one another quickly, so each waits longer than the one before.
+    /// Restarts have followed one another quickly, so each restart waits longer than the previous one.
     Backoff,
     /// The workload was not ready after several restarts in a row.
     CircuitOpen,
     /// The cluster's limit of restarts under way (`--max-rollouts`) is reached.
     Budget,
-    /// Other workloads of its monitor come first, or the monitor's limit of restarts under way is reached.
+    /// Other workloads of the monitor come first, or the monitor's limit of restarts under way is reached.
     Stage,
-    /// Another workload of its monitor has failed with its new content.
+    /// A different workload of the same monitor has failed with its new content.
     StageStopped,
-    /// Its monitor's window is closed.
+    /// The window of the workload's monitor is closed.
     Window,
 }
 
@@ -141,7 +142,7 @@ impl Waiting {
     /// workloads must not wait for it.
     const STALE: SignedDuration = SignedDuration::from_mins(3);
 
-    /// The wait for this reason. It keeps the time of the wait before, if the reason is the same.
+    /// The wait for this reason. The time of the previous wait is kept, if the reason is the same.
     pub fn after(before: Option<Self>, reason: WaitReason, now: Timestamp) -> Self {
         let since = before.and_then(|before| before.since_for(reason)).unwrap_or(now);
         Self { reason, since, seen: now }
@@ -152,7 +153,7 @@ impl Waiting {
         (self.reason == reason).then_some(self.since)
     }
 
-    /// Whether it was confirmed recently.
+    /// Whether the wait was confirmed recently.
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         now.duration_since(self.seen) < Self::STALE
     }

@@ -17,33 +17,34 @@ pub struct WorkloadFacts {
     pub uid: Uid,
     /// The resource version that was last seen.
     pub resource_version: ResourceVersion,
-    /// Whether it is marked for deletion.
+    /// Whether the workload is marked for deletion.
     pub deleting: bool,
-    /// The selector of its pods.
+    /// The selector of the workload's pods.
     pub selector: PodSelector,
-    /// The labels of its pod template.
+    /// The labels of the workload's pod template.
     pub template_labels: PodLabels,
     /// The ConfigMaps and Secrets that its pod template uses, sorted, without duplicates; the first
     /// [`MOST_REFERENCES`].
     pub references: Box<[Reference]>,
     /// The Secrets for pulling its images, sorted. Copyrator does not read their content.
     pub pull_secrets: Box<[Arc<str>]>,
-    /// Its metadata that concerns restarts.
+    /// The workload's metadata that concerns restarts.
     pub restarts: RareRestartFields,
     /// When anybody last changed its pod template (1 s resolution).
     pub templated: Option<Timestamp>,
-    /// The state of its rollout, according to its controller. [`Self::rollout_at`] also considers the clock.
+    /// The state of the workload's rollout, according to its controller. [`Self::rollout_at`] also considers
+    /// the clock.
     pub rollout: Rollout,
-    /// Whether its controller says when a rollout takes too long (`progressDeadlineSeconds`).
+    /// Whether the workload's controller says when a rollout takes too long (`progressDeadlineSeconds`).
     pub own_deadline: bool,
-    /// How many pods it wants.
+    /// How many pods the workload wants.
     pub desired: i32,
-    /// How many of its pods are available.
+    /// How many of the workload's pods are available.
     pub available: i32,
 }
 
 /// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
-/// upgrade --force` remove what a manifest does not name. The facts keep its value.
+/// upgrade --force` remove what a manifest does not name. The facts keep the value of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecord {
     /// The applied label was removed.
@@ -54,9 +55,9 @@ pub enum LostRecord {
 }
 
 impl WorkloadFacts {
-    /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed.
-    /// Otherwise a content change that waits for its quiet period would be forgotten, and the workload would
-    /// be adopted with pods that run the old content.
+    /// Keeps the records of ours that `known`, an earlier version, had and that somebody has removed. Without
+    /// these records, a content change that waits for its quiet period would be forgotten, and the workload
+    /// would be adopted with pods that run the old content.
     pub fn keep(&mut self, known: &Self) -> Option<LostRecord> {
         let label = known.restarts.applied.as_deref()?;
         let digest = digest_of(label);
@@ -111,7 +112,7 @@ pub enum Rollout {
     Complete,
     /// The controller is still replacing pods.
     Unfinished,
-    /// It takes too long: the Deployment's progress deadline has passed, or ours.
+    /// The rollout takes too long: the Deployment's progress deadline has passed, or ours.
     Stuck,
     /// The Deployment has `spec.paused: true`.
     Paused,
@@ -127,7 +128,7 @@ pub enum Rollout {
 pub struct Reference {
     /// The kind of the object, in the workload's namespace.
     pub kind: Kind,
-    /// Its name, in the workload's namespace.
+    /// The object's name, in the workload's namespace.
     pub name: Arc<str>,
     /// The keys used, sorted; `None` means all.
     pub keys: Option<Vec<String>>,
@@ -135,13 +136,13 @@ pub struct Reference {
     pub optional: bool,
 }
 
-/// The pods of one workload (or those that a monitor's podSelector selects), as listed when a decision needed
-/// them.
+/// The pods of one workload (or the pods that a monitor's podSelector selects), as listed when a decision
+/// needed the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodsSeen {
-    /// When they were listed.
+    /// When the pods were listed.
     pub at: Timestamp,
-    /// The version of the workload that they were listed for; `None` for those that a monitor selects.
+    /// The version of the workload for which the pods were listed; `None` for pods that a monitor selects.
     pub resource_version: Option<ResourceVersion>,
     /// The pods, sorted by name.
     pub pods: Vec<PodFacts>,
@@ -158,19 +159,20 @@ pub struct PodFacts {
     pub created: Timestamp,
     /// Whether the pod is marked for deletion.
     pub leaving: bool,
-    /// Whether its phase is Succeeded or Failed.
+    /// Whether the pod's phase is Succeeded or Failed.
     pub finished: bool,
-    /// Whether its condition `Ready` is True.
+    /// Whether the pod's condition `Ready` is True.
     pub ready: bool,
-    /// Since when that condition has its value (1 s resolution); `None` where it is not set yet.
+    /// Since when the condition `Ready` has its value (1 s resolution); `None` for a condition that is not
+    /// set yet.
     pub ready_since: Option<Timestamp>,
     /// Whether a container of it is in CrashLoopBackOff.
     pub crashing: bool,
     /// The workload that owns it, for a Deployment through its ReplicaSet.
     pub workload: Option<WorkloadKey>,
-    /// Whether it has a controller of any kind, which creates another pod when this one is deleted.
+    /// Whether the pod has a controller of any kind, which creates a new pod when this one is deleted.
     pub controlled: bool,
-    /// Whether it is a mirror pod or a pod of a Job: those are never deleted.
+    /// Whether the pod is a mirror pod or a pod of a Job: Copyrator never deletes such pods.
     pub untouchable: bool,
 }
 
@@ -184,20 +186,21 @@ impl PodFacts {
 /// The last deletion of a pod that a monitor itself selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodRemoved {
-    /// When we deleted it.
+    /// When we deleted the pod.
     pub at: Timestamp,
-    /// How many pods with a controller there were at that time.
+    /// How many pods with a controller were listed.
     pub controlled: usize,
 }
 
-/// The last failed attempt to restart something. It is kept until an attempt succeeds or the content changes.
+/// The last failed attempt to restart something, kept until an attempt succeeds or the content changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
     /// The content that the pods were to run, as it would have been recorded.
     pub label: String,
-    /// How many attempts there were for that content.
+    /// The number of attempts for that content.
     pub tries: u32,
-    /// Why it failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a failure.
+    /// Why the attempt failed; `None` if a PodDisruptionBudget allows no eviction now, which is not a
+    /// failure.
     pub failure: Option<AttemptFailure>,
     /// When the next attempt may be made.
     pub retry_at: Timestamp,

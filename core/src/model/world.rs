@@ -1,4 +1,4 @@
-//! The model of the cluster at one moment. Watches write it; the planner and the webhook read it.
+//! The model of the cluster at one moment. Watches write the model; the planner and the webhook read it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -88,23 +88,24 @@ impl World {
         !self.cluster.in_doubt.is_empty()
     }
 
-    /// The only namespaces that this process reads; `None` if it reads all namespaces.
+    /// The only namespaces that this process reads; `None` if the process reads all namespaces.
     pub fn namespace_scope(&self) -> Option<&NamespaceScope> {
         self.cluster.namespace_scope.as_ref()
     }
 
-    /// Whether everything in a namespace was read. Always true where all namespaces are watched.
+    /// Whether everything in a namespace was read. Always true if all namespaces are watched.
     pub fn sees(&self, namespace: &str) -> bool {
         self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
     }
 
-    /// Why a namespace is not read: the reason, and a message with the fix; `None` if it is read.
+    /// Why a namespace is not read: the reason, and a message with the fix; `None` for a namespace that is
+    /// read.
     pub fn unseen(&self, namespace: &str) -> Option<(Unseen, String)> {
         let scope = self.namespace_scope().filter(|_| !self.sees(namespace))?;
         Some(scope.why_unseen(namespace))
     }
 
-    /// The key of digests and marks; `None` until it was read.
+    /// The key of digests and marks; `None` until the key was read.
     pub fn key(&self) -> Option<&DigestKey> {
         self.cluster.key.as_ref()
     }
@@ -114,7 +115,8 @@ impl World {
         self.cluster.stamps_guarded
     }
 
-    /// Namespaces by name; if the process reads only some, those that were read completely.
+    /// Namespaces by name; if the process reads only some namespaces, the namespaces that were read
+    /// completely.
     pub fn namespaces(&self) -> &BTreeMap<Arc<str>, NamespaceFacts> {
         &self.cluster.namespaces
     }
@@ -160,7 +162,7 @@ impl World {
         self.cluster.instances.within(kind, namespace)
     }
 
-    /// The object of this kind and name; `None` where it is not known.
+    /// The object of this kind and name; `None` for an unknown object.
     pub fn instance(&self, kind: &InstanceKind, name: &NamespacedName) -> Option<&InstanceFacts> {
         self.cluster.instances.get(kind, name)
     }
@@ -173,7 +175,8 @@ impl World {
         }
     }
 
-    /// The CustomResourceDefinition under which rules were listed; `None` where it may not be read.
+    /// The CustomResourceDefinition under which rules were listed; `None` if the process may not read
+    /// definitions.
     pub fn definition(&self) -> Option<&Definition> {
         self.cluster.definitions.get(&Store::CopyratorRules)
     }

@@ -108,8 +108,8 @@ fn too_long(annotation: &str, text: &str) -> Option<Problem> {
     is_too_long.then(|| invalid(annotation, format!("is longer than {LONGEST} bytes: write it shorter, or a CopyratorRule or ConfigMonitor instead")))
 }
 
-/// Returns the problem of annotations without the label [`DECLARES`], which have no effect. Its message has
-/// the command that sets the label.
+/// Returns the problem of annotations without the label [`DECLARES`], which have no effect. The problem's
+/// message has the command that sets the label.
 pub fn not_declared(object: &ObjectKey) -> Problem {
     let message = format!(
         "{COPY_TO}, {COPY_TO_SELECTOR} and {RESTART_PODS} count only on an object with the label \
@@ -126,8 +126,8 @@ pub fn labelling(object: &ObjectKey) -> String {
     format!("kubectl -n {namespace} label {kind} {name} {DECLARES}={DECLARES_VALUE}")
 }
 
-/// Returns a message for each annotation of a ConfigMap or Secret that has our prefix but no effect. It
-/// suggests what the annotation was probably meant to be.
+/// Returns a message for each annotation of a ConfigMap or Secret that has our prefix but no effect. The
+/// message suggests what the annotation was probably meant to be.
 pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;

@@ -1,5 +1,6 @@
-//! The template of a copy's name, which works in both directions. It gives the name of a source's copy; and
-//! from the name of a copy, the only source that can have it, without a search through all sources.
+//! The template of a copy's name, which works in both directions. From a source, the template gives the name
+//! of the copy; and from the name of a copy, the only source that can have it, without a search through all
+//! sources.
 
 const NAME: &str = "{name}";
 const NAMESPACE: &str = "{namespace}";
@@ -73,7 +74,7 @@ impl CopyName {
         Some(name.map_or(Gives::Any, Gives::One))
     }
 
-    /// Whether the template lacks the source's name: all sources of a namespace then share one copy name.
+    /// Whether the template lacks the source's name, so that all sources of a namespace share one copy name.
     pub fn is_constant(&self) -> bool {
         !self.0.iter().any(|part| matches!(part, Part::Name))
     }

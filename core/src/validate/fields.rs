@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::api::Problem;
 
 /// Returns the paths, as in `spec.targets[0].label`, of fields that are in `given` but not in `understood`:
-/// decoding has dropped them. Empty values do not count.
+/// decoding has dropped these fields. Empty values are ignored.
 pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     lost("spec", given, understood, &mut paths);
@@ -17,7 +17,7 @@ pub fn unknown_fields(given: &Value, understood: &Value) -> Vec<String> {
 pub enum SpecFault {
     /// A value is not valid.
     Invalid,
-    /// A field or a word belongs to another version of Copyrator.
+    /// A field or a word that only a different version of Copyrator knows.
     UnsupportedField,
     /// Annotations have no effect, since the object lacks the label that enables them.
     LabelMissing,
@@ -43,8 +43,8 @@ impl SpecFault {
         Problem { reason: self.as_str().into(), message, ..Problem::default() }
     }
 
-    /// Returns the fault that a problem of a status names; `None` for other problems, or those of another
-    /// version.
+    /// Returns the fault that a problem of a status names; `None` for other problems, or problems of a
+    /// different version.
     pub fn of(problem: &Problem) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.as_str() == problem.reason)
     }

@@ -5,7 +5,7 @@ use globset::{Glob, GlobMatcher};
 use super::{invalid, matchable::is_matchable, meant_name::meant_name};
 use crate::{api::Problem, names::NameKind};
 
-/// A list of names and globs. It matches what any of them matches.
+/// A list of names and globs, which matches every name that any entry matches.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
     literals: Vec<String>,
@@ -14,8 +14,8 @@ pub struct Globs {
     prefix: String,
 }
 
-/// A glob. Nearly all globs are plain and need no regular expression. That makes them fast: each key of each
-/// write is matched against all globs.
+/// A glob. Nearly all globs are plain and need no regular expression. Plain globs are fast, since each key of
+/// each write is matched against all globs.
 #[derive(Clone, Debug)]
 enum Matcher {
     /// A glob with at most one `*`, at this byte, and any number of `?`.
@@ -51,7 +51,7 @@ impl Matcher {
 
 /// An entry that a name can match.
 enum Entry {
-    /// A name that stands for itself.
+    /// A name without wildcards.
     Name,
     Glob(Matcher),
 }
@@ -125,7 +125,8 @@ pub(crate) fn check_name(field: &str, text: &str, kind: NameKind, problems: &mut
     problems.extend(name_fault(text, kind).map(|what| invalid(field, what)));
 }
 
-/// Whether both are equal; `?` in the glob stands for one byte, as in the regular expression engine.
+/// Whether a part of the glob equals the name's bytes; `?` in the glob matches one byte, as in the regular
+/// expression engine.
 fn is_alike(glob: &[u8], name: &[u8]) -> bool {
     glob.len() == name.len() && glob.iter().zip(name).all(|(glob, name)| *glob == b'?' || glob == name)
 }
@@ -183,7 +184,7 @@ impl Globs {
 /// The characters that are special in a glob.
 const SPECIAL: [char; 8] = ['*', '?', '[', ']', '{', '}', '\\', '!'];
 
-/// Whether an entry of a list stands for one name.
+/// Whether an entry of a list matches only one name.
 pub(crate) fn is_literal(entry: &str) -> bool {
     !entry.contains(SPECIAL)
 }

@@ -1,4 +1,4 @@
-//! Decides whether any name can match a glob, by running the automata of both together.
+//! Decides whether any name can match two globs, by running the automata of the two globs together.
 
 use std::collections::{BTreeMap, VecDeque};
 

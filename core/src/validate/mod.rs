@@ -1,5 +1,5 @@
-//! The only validator: it compiles the specs of our kinds, or reports all their problems. Webhook, reconciler
-//! and commands all use it.
+//! The only validator, which compiles the specs of our kinds, or reports all their problems. Webhook,
+//! reconciler and commands all use the validator.
 
 mod annotation;
 mod copy_name;

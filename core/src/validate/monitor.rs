@@ -41,11 +41,11 @@ pub struct CompiledMonitor {
 /// One set of watched objects: a term of `spec.watch`.
 #[derive(Clone, Debug)]
 pub struct CompiledWatch {
-    /// Whether they are ConfigMaps or Secrets.
+    /// Whether the objects are ConfigMaps or Secrets.
     pub kind: Kind,
     /// Names and globs of the objects.
     pub names: Globs,
-    /// The keys whose content counts; `None`: all.
+    /// The keys whose content causes restarts; `None`: all.
     pub keys: Option<Globs>,
 }
 
@@ -54,7 +54,8 @@ pub struct CompiledWatch {
 pub enum WorkloadChoice {
     /// Every workload that references a watched object.
     References,
-    /// Pods by their labels: the compiled selector, and the original one for list requests to the API server.
+    /// Pods by their labels: the compiled selector, and the original selector for list requests to the API
+    /// server.
     Pods(Selector, LabelSelector),
     /// Workloads by kind and name.
     Names(Vec<(WorkloadKind, String)>),

@@ -1,5 +1,5 @@
 //! Objects that Kubernetes keeps in every namespace and that Copyrator therefore never reads. A rule or
-//! monitor that names one could never do anything with it.
+//! monitor that names such an object could never do anything with it.
 
 use super::invalid;
 use crate::{api::Problem, names::Kind};

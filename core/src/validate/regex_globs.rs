@@ -14,8 +14,8 @@ pub enum Anchoring {
     Nowhere,
     /// At the beginning of the name (Python's `re.match`).
     Start,
-    /// The first match must be the whole name (reflector). That differs from an anchored pattern: `a|ab` does
-    /// not match `ab`.
+    /// The first match must be the whole name (reflector), unlike in an anchored pattern: `a|ab` does not
+    /// match `ab`.
     FirstMatchIsAll,
 }
 

@@ -49,8 +49,8 @@ pub struct CompiledRule {
 }
 
 impl CompiledRule {
-    /// Whether the rule names this namespace literally, as a source's or a target; a glob or selector does
-    /// not count.
+    /// Whether the rule names this namespace literally, as a source's or a target; a glob or selector is not
+    /// a literal name.
     pub fn names_namespace(&self, namespace: &str) -> bool {
         let targets = self.targets.iter().filter_map(|term| term.names.as_ref());
         let targets = targets.flat_map(|names| names.names());
@@ -80,7 +80,7 @@ pub struct CompiledKeys {
     pub include: Option<Globs>,
     /// The keys not to copy, even if included.
     pub exclude: Globs,
-    /// The new names of keys, by their old ones.
+    /// The new names of keys, by their old names.
     pub rename: BTreeMap<String, String>,
 }
 

@@ -7,7 +7,7 @@ const OPAQUE: &str = "Opaque";
 
 struct SecretType {
     name: &'static str,
-    /// The required keys: all of them, or with `any_will_do` one of them.
+    /// The required keys: all keys, or with `any_will_do` one of the keys.
     required: &'static [&'static str],
     any_will_do: bool,
     /// Other keys that such Secrets often have.

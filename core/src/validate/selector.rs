@@ -87,7 +87,7 @@ impl Requirement {
     fn is_met(&self, value: Option<&str>) -> bool {
         match &self.operator {
             Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-            // As in Kubernetes: NotIn holds where the label is absent.
+            // As in Kubernetes: NotIn is true if the label is absent.
             Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|one| one == value)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),

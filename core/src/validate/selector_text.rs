@@ -1,4 +1,4 @@
-//! Label selectors in one line of text, as `kubectl -l` takes them.
+//! Label selectors in one line of text, in the syntax of `kubectl -l`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 

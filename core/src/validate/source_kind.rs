@@ -16,8 +16,7 @@ const FIELD: &str = "spec.source.kind";
 /// Returns the kind of a rule's sources: a built-in [`Kind`], or a custom resource that is `granted` to
 /// rules.
 ///
-/// # Errors
-/// Rules do not copy objects of that kind, or not in this installation. The problem names the alternative.
+/// Rules do not copy objects of the kind, or not in this installation. The problem names the alternative.
 pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>) -> Result<Kind, Problem> {
     let (kind, version) = (&*source.kind, source.api_version.as_deref());
     let group = version.map(group);

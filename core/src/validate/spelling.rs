@@ -1,6 +1,7 @@
 //! Suggests what a misspelt word was meant to be.
 
-/// The closest of these words, if it is close at all: another case, a plural, or one or two typing errors.
+/// The closest of these words, if it is close at all: different upper or lower case, a plural, or one or two
+/// typing errors.
 pub fn meant<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     // The text is longer than any known word: skip the slow comparison.
     if written.len() > LONGEST {

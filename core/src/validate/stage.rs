@@ -10,7 +10,7 @@ use crate::api::{Pace, Problem, Span};
 pub struct CompiledStage {
     /// The maximum number of concurrent restarts; `None`: no limit.
     pub max_concurrent: Option<usize>,
-    /// How long a restarted workload must stay ready before the next one follows.
+    /// How long a restarted workload must stay ready before the next workload follows.
     pub soak: Duration,
     order: Vec<Selector>,
 }

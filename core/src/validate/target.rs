@@ -16,7 +16,7 @@ pub struct CompiledTarget {
 }
 
 impl CompiledTarget {
-    /// Compiles a list of terms; `at` is its field.
+    /// Compiles a list of terms; `at` is the list's field.
     pub(super) fn compile(at: &str, terms: &[TargetTerm], problems: &mut Vec<Problem>) -> Vec<Self> {
         let compiled = terms.iter().enumerate().map(|(index, term)| {
             let at = format!("{at}[{index}]");

@@ -53,14 +53,15 @@ const REFUSED_GROUPS: [(&str, &str); 8] = [
 const READ_BY_ALL: &str =
     "everybody who may read the template would read its values: have a CopyratorRule copy one";
 
-/// Returns the reason why templates never render objects of a kind; `None` if they may. (`template::served`
-/// refuses Secrets.)
+/// Returns the reason why templates never render objects of a kind; `None` for a kind that templates may
+/// render. (`template::served` refuses Secrets.)
 pub(in crate::validate) fn never_rendered(api_version: &str, kind: &str) -> Option<&'static str> {
     let by_group = REFUSED_GROUPS.iter().find(|(refused, _)| *refused == group(api_version));
     by_group.or_else(|| REFUSED.iter().find(|(refused, _)| *refused == kind)).map(|(_, why)| *why)
 }
 
-/// Returns the reason why templates are never rendered for objects of a kind; `None` if they may be.
+/// Returns the reason why templates are never rendered for objects of a kind; `None` for a kind that is
+/// allowed.
 pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static str> {
     match (group(api_version), kind) {
         ("", "Secret") => {

@@ -99,8 +99,8 @@ impl ClusterArgs {
     }
 }
 
-/// Refuses an empty value, which mostly comes from a variable that somebody forgot to set. kubectl ignores
-/// it, and then asks with other rights than meant.
+/// Refuses an empty value, which mostly comes from a variable that somebody forgot to set. kubectl ignores an
+/// empty value, and asks with other rights than meant.
 fn something() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }
@@ -112,8 +112,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Refuses an address without a scheme. kubectl takes it for http, which shows the credentials to everybody
-/// on the way.
+/// Refuses an address without a scheme. kubectl reads such an address as http, which shows the credentials to
+/// everybody on the network path.
 fn address(text: &str) -> Result<http::Uri, String> {
     let uri: http::Uri = text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     match (uri.scheme_str(), uri.authority()) {
@@ -151,7 +151,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The namespace, if the command is about one.
+    /// The namespace, if the command is about one namespace.
     pub(crate) fn one(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

@@ -15,7 +15,7 @@ pub(crate) struct CopyKinds {
 }
 
 impl CopyKinds {
-    /// The values of a flag of another struct.
+    /// The values of a flag that belongs to a different struct.
     pub(crate) fn of(copy_kinds: Vec<String>) -> Self {
         Self { copy_kinds }
     }

@@ -1,5 +1,5 @@
-//! Reads files of manifests into documents with their positions. A message about a document never quotes it,
-//! since it may be a Secret.
+//! Reads files of manifests into documents with their positions. A message about a document never quotes the
+//! document, which may be a Secret.
 
 use std::{
     io::Read as _,
@@ -15,9 +15,9 @@ pub(crate) struct Document {
     pub place: String,
     /// The file, as the user named it.
     pub file: String,
-    /// The line where it begins, from 1; for an item of a List, where the List begins.
+    /// The line where the document begins, from 1; for an item of a List, where the List begins.
     pub line: u64,
-    /// Which document of its file it is, from 1; items of a List share theirs.
+    /// The document's number in its file, from 1; items of a List share one number.
     pub number: usize,
     /// The document, parsed as YAML or JSON.
     pub value: Value,
@@ -114,7 +114,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestErr
 }
 
 /// The documents of a stream, each with the number of its first line. `---` at the beginning of a line always
-/// separates two: YAML allows it nowhere else.
+/// separates two documents: YAML allows `---` nowhere else.
 fn chunks(text: &str) -> Vec<(u64, String)> {
     let mut chunks = vec![(1, String::new())];
     for (index, line) in text.lines().enumerate() {

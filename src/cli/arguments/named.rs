@@ -15,7 +15,7 @@ pub(crate) enum Sort {
     Workload(WorkloadKind),
     Rule,
     Template,
-    /// A kind that has no name here; the cluster may know it ([`Named::known_in`]).
+    /// A kind without a built-in name; the cluster may know the kind ([`Named::known_in`]).
     Further,
 }
 
@@ -47,7 +47,8 @@ impl Named {
         }
     }
 
-    /// The same where the kind is one that templates are granted, if it had no name here.
+    /// This object, with its kind looked up among the kinds that templates are granted, if the kind has no
+    /// built-in name.
     pub(crate) fn known_in(&self, world: &World) -> Self {
         let granted = world.settings().copy_kinds.iter().copied();
         let known = granted.filter(|_| self.sort == Sort::Further).find(|kind| is_named(*kind, &self.word));

@@ -77,7 +77,7 @@ pub(crate) fn names<K: AsRef<str>, N: AsRef<str>>(objects: impl IntoIterator<Ite
     lines.concat()
 }
 
-/// The resource as kubectl takes it. Pods that a monitor selects itself are shown by the monitor.
+/// The resource in kubectl's notation. Pods that a monitor selects itself are shown by the monitor.
 fn resource(kind: &str) -> String {
     let group = match kind {
         "CopyratorRule" | "ConfigMonitor" | "ConfigPolicy" | "CopyratorTemplate" => ".copyrator.dev",

@@ -69,8 +69,8 @@ impl Cluster {
     }
 
     /// Returns the webhook's model of the cluster. If no file gives the labels of the namespace `unknown`,
-    /// the model omits policies that depend on them: that namespace gets only the label that the API server
-    /// itself sets.
+    /// the model omits policies that depend on its labels: the namespace `unknown` gets only the label that
+    /// the API server itself sets.
     pub(super) fn world(&self, unknown: Option<&str>) -> World {
         let mut world = World::default();
         for (name, labels) in &self.namespaces {

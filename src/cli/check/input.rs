@@ -32,7 +32,7 @@ pub(super) struct Input {
 pub(super) struct Item {
     /// The file, as the user named it.
     pub file: String,
-    /// Where its document begins, from 1.
+    /// Where the object's document begins, from 1.
     pub line: u64,
     /// Which document of the file it is, from 1.
     pub document: usize,
@@ -40,9 +40,9 @@ pub(super) struct Item {
     /// document, and differ only in this index.
     pub position: usize,
     pub kind: &'static str,
-    /// Its namespace; empty for kinds that have none.
+    /// The object's namespace; empty for kinds without namespaces.
     pub namespace: String,
-    /// Its name; empty where one will be generated.
+    /// The object's name; empty if the API server will generate one.
     pub name: String,
     /// The object as the file has it.
     pub value: Value,
@@ -51,7 +51,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// The kind, if policies can cover objects of it.
+    /// The kind, if policies can cover its objects.
     pub(super) fn policed(&self) -> Option<PolicyKind> {
         match self.kind {
             "ConfigMap" => Some(PolicyKind::ConfigMap),

@@ -59,7 +59,8 @@ impl Given {
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
         let Some(template) = compiled else {
-            // The webhook's code has just compiled this template: if it does not compile here, report that.
+            // The webhook's code has just compiled this template: report a template that does not compile in
+            // this function.
             return vec![Finding::refused(
                 "rendering",
                 None,

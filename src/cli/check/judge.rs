@@ -64,8 +64,8 @@ fn left_out(skipped: &BTreeMap<String, usize>) -> Vec<String> {
     }
 }
 
-/// The kind of custom resource that a rule copies, treated as granted, since no file says what the chart
-/// grants. The plural is a guess; the check does not judge it.
+/// The kind of custom resource that a rule copies, treated as granted, since no file shows the chart's
+/// grants. The plural is a guess, which the check does not judge.
 fn copied_kind(item: &Item, kinds: &GrantedKinds) -> Option<TemplateKind> {
     let source = item.value.pointer("/spec/source").filter(|_| item.kind == "CopyratorRule")?;
     let (version, kind) = (source["apiVersion"].as_str()?, source["kind"].as_str()?);

@@ -18,7 +18,7 @@ pub(super) fn table(report: &Report, all: bool) -> String {
     text
 }
 
-/// A rendered object as a YAML document, with a comment that says where it comes from.
+/// A rendered object as a YAML document, with a comment that names its template and instance.
 fn document(one: &Rendered) -> String {
     let title = format!("# {} of template {}, for {}", one.id, one.template, one.instance);
     match &one.becomes {

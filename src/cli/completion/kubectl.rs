@@ -1,5 +1,5 @@
-//! `kubectl_complete-copyrator`: kubectl runs it with the words after `kubectl copyrator`, of which the last
-//! may be empty. It prints one proposal per line, and then a directive.
+//! `kubectl_complete-copyrator`: kubectl runs this program with the words after `kubectl copyrator`, of which
+//! the last may be empty. The program prints one proposal per line, and a directive as the last line.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -22,11 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most names to propose: more are of no use.
 const NAMES: u32 = 500;
 
-/// The directive for kubectl: propose these and no files.
+/// The directive for kubectl: propose the printed words and no files.
 const ONLY_THESE: u8 = 4;
 const FILES: u8 = 0;
 
-/// Proposes the last of these words, which follow the program's name; `program` describes its command line.
+/// Proposes the last of these words, which follow the program's name; `program` describes the program's
+/// command line.
 pub(in crate::cli) fn through_kubectl(program: Command, words: Vec<OsString>) -> Exit {
     let proposals = if asks_for_namespace(&words) { namespaces(&words) } else { of_command(program, &words) };
     let directive = if proposals.is_empty() { FILES } else { ONLY_THESE };
@@ -43,7 +44,7 @@ fn of_command(mut program: Command, words: &[OsString]) -> Vec<String> {
     let line = |candidate: clap_complete::CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy().into_owned();
         match candidate.get_help() {
-            // One line: kubectl shows what follows the tab beside the proposal.
+            // Only one line: kubectl shows the text after the tab beside the proposal.
             Some(help) => format!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
             None => value,
         }
@@ -70,7 +71,7 @@ fn namespaces(words: &[OsString]) -> Vec<String> {
     names
 }
 
-/// The cluster that the words so far name; `None` where they cannot be parsed.
+/// The cluster that the words so far name; `None` for words that cannot be parsed.
 fn target(words: &[OsString]) -> Option<Target> {
     let command = ClusterArgs::augment_args(Command::new("copyrator").no_binary_name(true));
     let said: Vec<String> = command

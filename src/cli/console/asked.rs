@@ -36,7 +36,7 @@ pub(super) struct Asked {
     pub after: Option<String>,
     /// `dryRun`: whether a write is judged, and not stored.
     pub dry_run: bool,
-    /// Whether `Cache-Control` asks for a new survey, as browsers do on a reload.
+    /// Whether `Cache-Control` requests a new survey, as browsers do on a reload.
     pub is_anew: bool,
     /// The names of the parameters in the query.
     pub given: BTreeSet<String>,
@@ -91,7 +91,7 @@ impl Asked {
     /// Returns the parameters with these namespaces, which commas or spaces separate.
     ///
     /// # Errors
-    /// A name is not the name of a namespace, or there are too many.
+    /// A name is not the name of a namespace, or the list is too long.
     pub(super) fn with_namespaces(self, names: &str) -> Result<Self, Problem> {
         let wrong = |message: String| Problem::new(StatusCode::BAD_REQUEST, message);
         let names = names.split([',', ' ']).map(str::to_owned).collect();

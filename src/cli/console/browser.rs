@@ -9,7 +9,7 @@ use std::{
 
 use tokio::process::Command;
 
-/// Programs that open a file in the browser. The first that exists is used.
+/// Programs that open a file in the browser. The first program that exists is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 /// A file that redirects to the page. Only its owner can read it, and dropping this value removes it.

@@ -47,7 +47,8 @@ impl Callers {
     /// Returns the seat of the caller who sent this request.
     ///
     /// # Errors
-    /// 401: the request has no valid credentials. Others: they cannot be checked, or no seat is free.
+    /// 401: the request has no valid credentials. Other codes: the credentials cannot be checked, or no seat
+    /// is free.
     pub(super) async fn seat(&self, head: &Parts) -> Result<Arc<Seat>, Problem> {
         let brought = Brought::of(head, self.session());
         let found = match self {

@@ -28,17 +28,17 @@ use super::{
 const BODY: usize = 7 << 20;
 /// The maximum number of concurrent requests, over all callers.
 const ALL_AT_ONCE: usize = 32;
-/// The size of a small body. Only one larger body, or body of unknown size, is handled at a time; others get
-/// 429. In memory, a body takes many times its bytes.
+/// The size of a small body. Only one larger body, or body of unknown size, is handled at a time; further
+/// large bodies get 429. In memory, a body needs many times its bytes.
 const SMALL: u64 = 256 << 10;
 /// How long the client may take to send a body.
 const SENT_WITHIN: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The deadline on paths that need no session, such as login. Their requests take no permits, since they are
-/// small.
+/// The deadline on paths that need no session, such as login. Requests to these paths need no permits, since
+/// they are small.
 const STRANGERS_DEADLINE: Duration = Duration::from_secs(15);
-/// The message for a body of another type.
+/// The message for a body of a wrong type.
 const OTHER_TYPE: &str =
     "write the body as JSON or YAML, with Content-Type: application/json or application/yaml";
 /// Content Security Policy: no foreign sources, no inline code, no framing.
@@ -139,7 +139,7 @@ pub(super) fn behind(door: Arc<Door>, routes: Router) -> Router {
     }))
 }
 
-/// Nests the routes below a path. Other paths get a 404 that names it.
+/// Nests the routes below a path. Other paths get a 404 that names the path.
 fn below(base: &str, routes: Router) -> Router {
     if base.is_empty() {
         return routes;
@@ -154,7 +154,7 @@ fn below(base: &str, routes: Router) -> Router {
 /// Reads the whole body.
 ///
 /// # Errors
-/// The body is of another type, too large or too slow, or the client broke off.
+/// The body has a wrong type, is too large or too slow, or the client broke off.
 pub(super) async fn whole(request: Request) -> Result<Bytes, Problem> {
     at_most(BODY, request).await
 }

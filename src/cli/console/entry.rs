@@ -21,7 +21,7 @@ const BYTES: usize = 16;
 #[error("the operating system has no random bytes for the tokens of this run")]
 pub(in crate::cli) struct NoRandomness;
 
-/// The secrets of one run. They have no `Debug`, so they cannot reach a formatter.
+/// The secrets of one run. `Entry` has no `Debug`, so its secrets cannot reach a formatter.
 pub(super) struct Entry {
     bearer: String,
     cookie: String,
@@ -42,7 +42,7 @@ pub(super) struct Printed {
 }
 
 impl Entry {
-    /// Creates new secrets, and returns those to print.
+    /// Creates new secrets, and returns the secrets to print.
     ///
     /// # Errors
     /// The operating system has no random bytes.

@@ -1,8 +1,8 @@
-//! Checks of a request's Host and origin, before authentication. Pure.
+//! Pure checks of a request's Host and origin, before authentication.
 //!
-//! A page of another site can make a browser send requests here, and a name that resolves to loopback (DNS
-//! rebinding) can make them look as if they came from their own site. So the Host must be a configured one,
-//! and a browser must say that the request came from our own page or the address bar.
+//! A page of a foreign site can make a browser send requests to the console, and a name that resolves to
+//! loopback (DNS rebinding) can make such requests look as if they came from their own site. So the Host must
+//! be a configured one, and a browser must say that the request came from our own page or the address bar.
 
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ pub(super) enum Refused {
     Site,
 }
 
-/// A host that requests may name: a name or address, and a port. Without a port, it allows any.
+/// A host that requests may name: a name or address, and a port. A host without a port allows any port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct AllowedHost {
     host: String,
@@ -114,7 +114,7 @@ impl Guard {
         let host = one(headers, header::HOST.as_str()).ok().flatten()?;
         let named = AllowedHost::parse(host)?;
         let is_allowed = self.hosts.iter().any(|ours| ours.allows(&named));
-        // A request line may name the host, too, as proxies send it: both must agree.
+        // A request line may name the host, too, as proxies send it: request line and header must agree.
         (is_allowed && uri.authority().is_none_or(|authority| *authority == *host)).then_some(host)
     }
 
@@ -125,7 +125,7 @@ impl Guard {
     }
 }
 
-/// Whether a path needs no session. These paths show nothing of the cluster.
+/// Whether a path needs no session. Pages below such a path show nothing of the cluster.
 pub(super) fn is_open(path: &str) -> bool {
     path == "/login" || path == "/logout" || path.starts_with("/assets/")
 }
@@ -135,7 +135,7 @@ pub(super) fn is_write(method: &Method) -> bool {
     !method.is_safe() && method != "POST"
 }
 
-/// The value of a header; `Err` if the header is there more than once, or is not text.
+/// The value of a header; `Err` if the request has the header more than once, or the value is not text.
 fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ()> {
     let mut all = headers.get_all(name).iter();
     let first = all.next().map(|value| value.to_str().map_err(drop)).transpose()?;

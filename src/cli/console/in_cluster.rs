@@ -136,7 +136,7 @@ fn sweep(tasks: &mut Tasks, seats: Arc<Seats>) {
     });
 }
 
-/// TLS with the mounted certificate, if there is one.
+/// TLS with the mounted certificate, if one is mounted.
 fn mounted(
     tasks: &mut Tasks,
     config: &Config,

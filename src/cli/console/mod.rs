@@ -1,6 +1,6 @@
-//! The console: the commands' answers over HTTP and on web pages, with the caller's own rights. It is
-//! `copyrator console` on the caller's machine, on loopback, and `copyrator serve --roles=console` in the
-//! cluster.
+//! The console: the commands' answers over HTTP and on web pages, with the caller's own rights. `copyrator
+//! console` runs the console on the caller's machine, on loopback, and `copyrator serve --roles=console` in
+//! the cluster.
 
 mod api;
 mod asked;
@@ -205,8 +205,8 @@ fn routes(door: Arc<Door>) -> Router {
     behind(door.clone(), inside.merge(login::routes(door)))
 }
 
-/// The host that browsers send: a `.localhost` name of this run if it resolves to this address, else the
-/// address. A name of its own separates its cookies from those of other runs and ports.
+/// The host that browsers send: a `.localhost` name of this run if the name resolves to this address, else
+/// the address. A name of its own separates the cookies of this run from the cookies of other runs and ports.
 async fn host(address: SocketAddr, name: &str) -> String {
     let name = format!("{name}.localhost:{}", address.port());
     let leads_here = match tokio::net::lookup_host(name.clone()).await {

@@ -1,5 +1,5 @@
-//! Pagination of rows. A page begins after the last row of the previous page, so rows that come or go
-//! meanwhile shift nothing.
+//! Pagination of rows. A page begins after the last row of the previous page, so rows that appear or
+//! disappear meanwhile shift nothing.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;

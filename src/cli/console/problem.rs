@@ -49,7 +49,7 @@ impl Problem {
         Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
     }
 
-    /// A failed request to the API server: its answer unchanged, or why there is none.
+    /// A failed request to the API server: its answer unchanged, or why no answer came.
     pub(super) fn asking(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::answered(&status),
@@ -65,7 +65,8 @@ impl Problem {
         }
     }
 
-    /// An error with its causes. If the API server's answer is among them, its status code is used.
+    /// An error with its causes. If a cause is the API server's answer, the status code of the answer is
+    /// used.
     pub(super) fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = Some(error);
         let mut code = StatusCode::BAD_GATEWAY;

@@ -18,7 +18,7 @@ const MOST: usize = 1_000;
 pub(super) struct Refused(Mutex<BTreeMap<TokenId, Instant>>);
 
 impl Refused {
-    /// Remembers a refusal. If there are too many, it replaces the oldest.
+    /// Remembers a refusal. If too many are remembered, the new refusal replaces the oldest.
     pub(super) fn note(&self, id: TokenId, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED);

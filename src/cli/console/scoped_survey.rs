@@ -20,7 +20,7 @@ use crate::{
 /// A survey of the cluster as the caller sees it, and the namespace that the request is about.
 #[derive(Clone)]
 pub(super) struct ScopedSurvey {
-    /// The namespace; `None`: all that Copyrator looks at.
+    /// The namespace; `None`: all namespaces that Copyrator reads.
     pub namespace: Option<Arc<str>>,
     pub survey: Arc<CachedSurvey>,
     pub read_scope: ReadScope,
@@ -33,8 +33,8 @@ pub(super) struct RequestedSurveys {
     pub notes: Vec<String>,
 }
 
-/// Surveys the namespaces that the request or the command line names. Without any, it surveys all, or the
-/// context's own if the caller may not list all.
+/// Surveys the namespaces that the request or the command line names. Without such names, surveys all
+/// namespaces, or the context's own if the caller may not list all.
 ///
 /// # Errors
 /// A survey failed.
@@ -90,7 +90,7 @@ async fn scoped_survey(
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }
     let turn = turn(seat).await?;
-    // The previous request may have taken this survey.
+    // The previous request may have made this survey.
     if let Some(survey) = fresh() {
         return Ok(ScopedSurvey { namespace, survey, read_scope });
     }

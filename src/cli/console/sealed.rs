@@ -1,5 +1,5 @@
 //! The session cookie of a caller in the cluster: the token and its expiry, encrypted with a key that only
-//! this process has. So the console stores no sessions, and the cookie is of no use elsewhere.
+//! this process has. So the console stores no sessions, and the cookie is useless elsewhere.
 
 use std::time::{Duration, SystemTime};
 
@@ -51,8 +51,8 @@ impl Seal {
         Ok(Self { key: LessSafeKey::new(key), random })
     }
 
-    /// Creates a cookie for this token. Each has a random nonce; a key is good for some 4,000,000,000 of
-    /// them, and a process makes few.
+    /// Creates a cookie for this token. Each cookie has a random nonce; a key suffices for some 4,000,000,000
+    /// cookies, and a process makes few.
     ///
     /// # Errors
     /// The token has expired, or is too long.
@@ -76,7 +76,7 @@ impl Seal {
         }
     }
 
-    /// The token of a cookie; `None` if another process made the cookie, or it has expired.
+    /// The token of a cookie; `None` if the cookie is from a different process, or has expired.
     pub(super) fn open(&self, value: &str, now: SystemTime) -> Option<Token> {
         let mut sealed = URL_SAFE_NO_PAD.decode(value).ok()?;
         let (nonce, text) = sealed.split_at_mut_checked(NONCE_LEN)?;

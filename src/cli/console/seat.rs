@@ -43,7 +43,7 @@ pub(super) struct Seat {
     pub surveys: StdMutex<Surveys>,
     /// Permits for open streams of events, one each.
     pub streams: Arc<Semaphore>,
-    /// Cancelled when the console or the seat ends; streams end with it.
+    /// Cancelled when the console or the seat ends; this also ends the seat's streams.
     pub ended: CancellationToken,
 }
 
@@ -66,7 +66,7 @@ impl Seat {
         }
     }
 
-    /// A seat for a run on the caller's machine. There, `--namespaces` names the namespaces to show, as `-n`
+    /// A seat for a run on the caller's machine, where `--namespaces` names the namespaces to show, as `-n`
     /// does for commands.
     pub(super) fn of_run(clients: (Client, AsCaller), mut installed: Installed, cluster: String) -> Self {
         let named = std::mem::take(&mut installed.namespaces);

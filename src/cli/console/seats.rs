@@ -25,14 +25,14 @@ use crate::{
 
 /// The maximum number of seats.
 const SEATS: usize = 20;
-/// How long a seat is kept after its last use. It holds the client with the token, and cached surveys.
+/// How long a seat is kept after its last use. A seat holds the client with the token, and cached surveys.
 const KEPT: Duration = Duration::from_secs(60);
 /// How many unknown tokens the API server checks at once.
 const ASKED_AT_ONCE: usize = 8;
-/// How long an unknown token waits for its check, so that a caller with invalid tokens does not keep others
-/// out.
+/// How long an unknown token waits for its check, so that a caller with invalid tokens does not keep other
+/// callers out.
 const TURN: Duration = Duration::from_secs(5);
-/// How many surveys are taken at once, over all callers. A survey is as large as what its caller may see.
+/// How many surveys run at once, over all callers. A survey is as large as what its caller may see.
 const SURVEYS_AT_ONCE: usize = 2;
 /// The message for a token that the API server does not accept.
 const NOT_TAKEN: &str =
@@ -42,7 +42,7 @@ const NO_HOME: &str = "default";
 /// The cluster in words.
 const HERE: &str = "this cluster";
 
-/// All seats, and what new ones are made from.
+/// All seats, and what new seats are made from.
 pub(super) struct Seats {
     server: ApiServer,
     installed: Installed,
@@ -51,7 +51,7 @@ pub(super) struct Seats {
     refused: Arc<Refused>,
     asking: Semaphore,
     room: Room,
-    /// Cancelled when the console ends; streams end with it.
+    /// Cancelled when the console ends, which also ends all streams.
     ended: CancellationToken,
 }
 
@@ -62,8 +62,8 @@ struct OccupiedSeat {
     last: Instant,
 }
 
-/// The user, or all ServiceAccounts of a namespace, for which seats are counted together. A user who may create
-/// tokens there can get any number of them, for accounts of their own making.
+/// The user, or all ServiceAccounts of a namespace, for which seats are counted together. A user who may
+/// create tokens in a namespace can get any number of them, for accounts of their own making.
 type Holder = Arc<str>;
 
 /// The user that the API server takes a token for.
@@ -74,7 +74,8 @@ struct Known {
 }
 
 impl Known {
-    /// Derives both from the user's name, which is empty if the API server does not tell it.
+    /// Derives holder and default namespace from the user's name, which is empty if the API server does not
+    /// report the name.
     fn of(user: &str) -> Self {
         let account = user.strip_prefix("system:serviceaccount:");
         match account.and_then(|account| account.split_once(':')) {
@@ -112,7 +113,7 @@ impl Seats {
     /// The seat of the caller with this token.
     ///
     /// # Errors
-    /// 401: the API server does not accept the token. 503: too many callers have a seat, or ask for one.
+    /// 401: the API server does not accept the token. 503: too many callers have a seat, or request a seat.
     pub(super) async fn of(&self, token: &Token) -> Result<Arc<Seat>, Problem> {
         let id = token.id();
         if self.refused.holds(&id, Instant::now()) {
@@ -143,7 +144,7 @@ impl Seats {
         let Ok(_turn) = tokio::time::timeout(TURN, self.asking.acquire()).await else {
             return Err(crowded("many unknown tokens are being asked about"));
         };
-        // Another request may have found it refused meanwhile.
+        // A concurrent request may have found the token refused meanwhile.
         if self.refused.holds(&token.id(), Instant::now()) {
             return Err(not_taken());
         }
@@ -176,8 +177,9 @@ impl Seats {
         })
     }
 
-    /// Stores a seat. If all are taken, it evicts the seat that was idle for longest. If all are in use, it
-    /// evicts one of the holder with the most seats, if that holder has at least two more than the newcomer.
+    /// Stores a seat. If no place is free, evicts the seat that was idle for longest. If all seats are in
+    /// use, evicts a seat of the holder with the most seats, if that holder has at least two more than the
+    /// newcomer.
     fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
         let mut occupied = self.occupied();
         if let Some(other) = occupied.values().find(|one| one.holder == holder) {

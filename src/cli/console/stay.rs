@@ -11,7 +11,7 @@ use tokio::{
 
 use super::problem::Problem;
 
-/// The stay of one request. Dropping its last clone releases the permits.
+/// The stay of one request. Dropping the last clone releases the permits.
 #[derive(Clone)]
 pub(super) struct Stay(Arc<TimedPermits>);
 

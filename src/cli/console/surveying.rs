@@ -72,7 +72,7 @@ pub(super) async fn take(
             taken = taken => Some(taken),
         }
     };
-    // The survey keeps its turn until it ends, even if its request is gone.
+    // The survey keeps its turn until it ends, even if the request is gone.
     let looked = spawn_blocking(move || {
         let taken = runtime.block_on(look);
         taken.map(|taken| taken.map(|survey| (survey, turn)))

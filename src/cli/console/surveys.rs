@@ -26,7 +26,7 @@ const ROOM: usize = 256 << 10;
 /// The bytes that an object takes, or the plan of a copy (measured: some 2,000 for a copy and its plan).
 const EACH: usize = 1000;
 
-/// Limits over all callers: how many surveys are taken at once, and how much memory kept ones use.
+/// Limits over all callers: how many surveys run at once, and how much memory kept surveys use.
 #[derive(Clone)]
 pub(super) struct Room {
     pub(super) at_once: Arc<Semaphore>,
@@ -39,15 +39,15 @@ impl Room {
     }
 }
 
-/// A survey, and until when it answers requests. If there is no room for it, it answers only the request that
-/// took it.
+/// A survey, and until when it answers requests. Without room in the cache, a survey answers only the request
+/// that made it.
 pub(super) struct CachedSurvey {
     survey: Survey,
     /// When the survey began.
     pub(super) begun: Instant,
-    /// Until when it may answer requests.
+    /// Until when the survey may answer requests.
     until: Instant,
-    /// Its share of the memory limit, if it is kept.
+    /// The survey's share of the memory limit, if the survey is kept.
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,8 +59,7 @@ impl Deref for CachedSurvey {
     }
 }
 
-/// Surveys by the namespace that the caller's rights are limited to; `None`: everything that Copyrator looks
-/// at.
+/// Surveys by the namespace that the caller's rights are limited to; `None`: everything that Copyrator reads.
 #[derive(Default)]
 pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<CachedSurvey>>);
 
@@ -85,8 +84,8 @@ impl Surveys {
         self.0.retain(|_, cached| now < cached.until);
     }
 
-    /// Keeps a survey that began at a time and is complete now, unless there is no room for it. If the caller
-    /// has too many, it replaces the oldest.
+    /// Keeps a survey that began at a time and is complete now, unless the cache has no room for it. If the
+    /// caller has too many surveys, the new survey replaces the oldest.
     pub(super) fn keep(
         &mut self,
         end: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! The token that a caller brings. It goes only to the API server and into a sealed cookie.
+//! The token that a caller brings. The token is sent only to the API server and in a sealed cookie.
 
 use std::time::{Duration, SystemTime};
 

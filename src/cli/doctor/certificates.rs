@@ -91,8 +91,8 @@ fn held(facts: &Facts, install: &Install<'_>, ca: &Rotation, object: &str, found
     }
 }
 
-/// Whether the hands-off annotation, on one or both of our webhook configurations, keeps the next CA from the
-/// hooks. If so, reports it.
+/// Whether the hands-off annotation, on one or two of our webhook configurations, keeps the next CA from the
+/// hooks. If so, reports the annotation.
 fn left_alone(facts: &Facts, object: &str, found: &mut Findings) -> bool {
     let ours = facts.hooks.iter().flatten().filter(|one| one["metadata"]["name"] == crate::hooks::NAME);
     let kinds: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Compares our CustomResourceDefinitions and admission policies with those that this build knows.
+//! Compares our CustomResourceDefinitions and admission policies with the versions that this build knows.
 
 use serde_json::Value;
 
@@ -117,7 +117,7 @@ fn fix(facts: &Facts, install: &Install<'_>) -> String {
 enum SchemaDiff {
     /// A field is missing: its path.
     Lacks(String),
-    /// Another difference: its path.
+    /// A different kind of difference: its path.
     At(String),
 }
 
@@ -156,7 +156,7 @@ fn lacks(live: &Value, wanted: &Value, at: String) -> Option<String> {
     wanted.get("items").and_then(|wanted| lacks(&live["items"], wanted, format!("{at}[]")))
 }
 
-/// The path of the first difference. Values that the API server fills in do not count.
+/// The path of the first difference. Values that the API server fills in are ignored.
 fn difference(live: &Value, wanted: &Value, at: String) -> Option<String> {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{cli::operator::Install, crds::KubeVersion};
 
-/// The checks that do not apply to an install without rights over the cluster, which looks at some namespaces
-/// only.
+/// The checks that do not apply to an install without rights over the cluster, which reads only some
+/// namespaces.
 const OF_THE_CLUSTER: [Id; 8] = [
     Id::CaMissing,
     Id::CaExpiring,
@@ -23,7 +23,7 @@ const OF_THE_CLUSTER: [Id; 8] = [
     Id::WebhookDown,
 ];
 
-/// All findings, the worst first, without the ignored ones.
+/// All findings, the worst first, without ignored findings.
 pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
     let deployments = facts.deployments.as_deref().unwrap_or_default();
     let install = Install::new(&facts.namespace, deployments).with_kinds(&facts.kinds);
@@ -47,8 +47,8 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // Without an install, missing objects need no report. But hooks that it left behind may still
-        // refuse writes.
+        // Without an install, missing objects need no report. But hooks that a removed install left behind
+        // may still refuse writes.
         hooks::answered(facts, &install, false, &mut found);
     }
     let mut found = found.0;

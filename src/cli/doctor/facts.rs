@@ -1,4 +1,4 @@
-//! The facts that the checks look at, read once.
+//! The facts that the checks examine, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,8 @@ pub(super) type Readable<T> = Result<T, Unread>;
 pub(super) struct Unread {
     /// The verb of the missing right.
     pub(super) verb: &'static str,
-    /// The resource as `kubectl auth can-i` takes it: `leases.coordination.k8s.io/copyrator-reconciler`.
+    /// The resource in the notation of `kubectl auth can-i`:
+    /// `leases.coordination.k8s.io/copyrator-reconciler`.
     pub(super) resource: String,
     /// The namespace; `None`: the whole cluster.
     pub(super) namespace: Option<String>,
@@ -67,7 +68,7 @@ impl Unread {
 #[derive(Clone, Debug)]
 pub(super) struct Right {
     pub(super) question: Question,
-    /// The role that gives it; `None`: the account should not have it.
+    /// The role that gives the right; `None`: the account should not have the right.
     pub(super) role: Option<String>,
 }
 
@@ -99,11 +100,11 @@ pub(super) struct LeaseFacts {
 pub(super) struct HeldCopies {
     /// The name of the CustomResourceDefinition, of rules or of templates.
     pub(super) of: &'static str,
-    /// That definition as it is now.
+    /// The current definition.
     pub(super) definition: Definition,
     /// The number of objects by the missing rule or template.
     pub(super) rules: BTreeMap<NamespacedName, usize>,
-    /// The kinds that were checked: those that the API server serves.
+    /// The kinds that were checked: the kinds that the API server serves.
     pub(super) kinds: BTreeSet<Kind>,
 }
 
@@ -113,9 +114,9 @@ pub(super) struct OwnedByInstances {
     pub(super) template: NamespacedName,
     /// The name of the CustomResourceDefinition of its instances.
     pub(super) definition: String,
-    /// The number of its instances, according to its status.
+    /// The number of the template's instances, according to its status.
     pub(super) instances: i64,
-    /// How many of its objects are in order, according to its status.
+    /// How many of the template's objects are in order, according to its status.
     pub(super) objects: i64,
 }
 
@@ -129,11 +130,11 @@ pub(super) struct Pair {
 /// A ConfigPolicy that has no effect, and why. (Other checks find problems of the hooks.)
 #[derive(Clone, Debug)]
 pub(super) struct InertPolicy {
-    /// Its name.
+    /// The policy's name.
     pub(super) name: String,
-    /// Whether its `failurePolicy` is `Fail`.
+    /// Whether the policy's `failurePolicy` is `Fail`.
     pub(super) is_strict: bool,
-    /// Why it has no effect.
+    /// Why the policy has no effect.
     pub(super) why: String,
 }
 
@@ -147,7 +148,7 @@ pub(super) struct UnreadFacts {
     pub(super) lists: BTreeMap<String, String>,
 }
 
-/// All facts about the cluster that the checks look at.
+/// All facts about the cluster that the checks examine.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// The namespace that Copyrator is installed in.
@@ -184,8 +185,8 @@ pub(super) struct Facts {
     pub(super) owner: Readable<Option<ClusterRole>>,
     /// Held orphaned objects, per existing definition.
     pub(super) held: Readable<Vec<HeldCopies>>,
-    /// Objects with the labels of a copy whose marks belong to another object; empty if they could not be
-    /// read.
+    /// Objects with the labels of a copy whose marks belong to a different object; empty if the objects could
+    /// not be read.
     pub(super) stray: Vec<ObjectKey>,
     /// Objects whose annotations have no effect, since the label that enables them is missing.
     pub(super) unlabelled: Readable<Vec<ObjectKey>>,

@@ -86,7 +86,7 @@ pub(in crate::cli) struct Finding {
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
-    /// Whether there is a finding with this id.
+    /// Whether a finding has this id.
     pub(super) fn has(&self, id: Id) -> bool {
         self.0.iter().any(|finding| finding.id == id)
     }

@@ -12,7 +12,7 @@ use crate::hooks::NAME;
 struct Foreign<'v> {
     kind: &'v str,
     configuration: &'v str,
-    /// Its index in its configuration.
+    /// The webhook's index in its configuration.
     index: usize,
     name: &'v str,
     sees: String,
@@ -28,7 +28,7 @@ pub(super) fn services(configurations: &[Value]) -> Vec<(String, String)> {
     services
 }
 
-/// Reports foreign webhooks; as errors those whose Service has no ready endpoint now.
+/// Reports foreign webhooks; as errors if the webhook's Service has no ready endpoint now.
 pub(super) fn check(facts: &Facts, found: &mut Findings) {
     let configurations = match &facts.hooks {
         Ok(configurations) => configurations,

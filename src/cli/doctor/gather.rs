@@ -1,4 +1,4 @@
-//! Reads the facts. If the caller may not read one, that is noted, and the others are still read.
+//! Reads the facts. A fact that the caller may not read is noted, and all other facts are still read.
 
 use std::collections::BTreeMap;
 
@@ -213,7 +213,8 @@ async fn admission(client: &Client, server: &Readable<KubeVersion>) -> Vec<Pair>
     pairs
 }
 
-/// Sends a dry run of a rule, unless the caller may not write rules: then a refusal would come from RBAC.
+/// Sends a dry run of a rule, unless the caller may not write rules: in that case a refusal would come from
+/// RBAC.
 async fn canary(client: &Client, namespace: &str) -> Readable<Result<(), String>> {
     let resource = "copyratorrules.copyrator.dev";
     let unread = |failure| Unread {

@@ -1,6 +1,6 @@
 //! Counts orphaned objects that stay, because their rules or templates may have been deleted with the
-//! CustomResourceDefinition, and finds objects whose marks belong to another object. It reads page by page,
-//! without content, and without the key that proves marks.
+//! CustomResourceDefinition, and finds objects whose marks belong to a different object. Objects are read
+//! page by page, without content, and without the key that proves marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     }
 }
 
-/// Reports objects with the labels of a copy whose marks belong to another object.
+/// Reports objects with the labels of a copy whose marks belong to a different object.
 pub(super) fn stray(facts: &Facts, found: &mut Findings) {
     for object in facts.stray.iter().take(MOST_NAMED) {
         let and_more = match facts.stray.len().saturating_sub(MOST_NAMED) {
@@ -93,7 +93,7 @@ struct There {
     names: BTreeSet<NamespacedName>,
 }
 
-/// Held objects per definition, and objects whose marks belong to another object.
+/// Held objects per definition, and objects whose marks belong to a different object.
 #[derive(Default)]
 pub(super) struct Marked {
     pub(super) held: Vec<HeldCopies>,
@@ -101,7 +101,7 @@ pub(super) struct Marked {
 }
 
 /// Counts objects of ConfigMaps, Secrets and these kinds, for each definition that exists. A missing
-/// definition is another finding.
+/// definition is a finding of its own.
 pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Marked> {
     let mut there: Vec<There> = Vec::new();
     there.extend(
@@ -169,7 +169,7 @@ where
     let copies = ListParams::default().labels(RULE_LABEL);
     pages(&Api::all(client.clone()), None, copies, |copy: Slim<K>| {
         count_one(&copy.facts, there);
-        // Other kinds do not count: controllers copy labels and annotations onto their objects.
+        // Objects of other kinds are skipped: controllers copy labels and annotations onto their objects.
         if K::KIND.is_whole() && copy.facts.has_labels_of_copies() && copy.facts.marks.is_none() {
             let meta = copy.meta();
             let text = |value: &Option<String>| value.clone().unwrap_or_default();

@@ -31,7 +31,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
     };
     let ours = |kind: &str| hooks.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == NAME);
     let (validating, mutating) = (ours(VALIDATING), ours(MUTATING));
-    // The annotation on one of the two counts for both.
+    // The annotation on one of the two configurations has an effect on both configurations.
     let left_alone = [validating, mutating].into_iter().flatten().any(is_off);
     let is_empty = left_alone && validating.is_some_and(|live| webhooks(live).is_empty());
     for (kind, live) in [(VALIDATING, validating), (MUTATING, mutating)] {
@@ -46,7 +46,7 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         trusted(facts, install, kind, live, found);
     }
     drifted(facts, install, validating, mutating, left_alone, found);
-    // Without the hook or the definition, the API server calls no webhook; that is another finding.
+    // Without the hook or the definition, the API server calls no webhook; this has a finding of its own.
     let is_uncalled = validating.is_none() || found.has(Id::CrdMissing);
     if !is_uncalled {
         answered(facts, install, is_empty, found);
@@ -64,7 +64,7 @@ pub(super) fn hands_on(kind: &str) -> String {
 }
 
 /// Reports a configuration with the hands-off annotation. `is_empty` is about the validating configuration.
-/// The mutating one may be empty without defaults, if the API server stamps authors.
+/// The mutating configuration may be empty without defaults, if the API server stamps authors.
 fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
     if !is_off(live) {
         return;
@@ -113,8 +113,8 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
 }
 
-/// The command that makes the reconciler write the configuration again. The hands-off annotation is another
-/// finding.
+/// The command that makes the reconciler write the configuration again. The hands-off annotation has a
+/// finding of its own.
 fn renew(kind: &str) -> String {
     format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
@@ -193,9 +193,9 @@ fn differing(live: &Value, wanted: &Value) -> String {
     if words.is_empty() { "its labels or its owner were changed".into() } else { words.join(", ") }
 }
 
-/// The configuration without caBundles, which other checks look at, and without the hooks for warnings. Which
-/// of these exist depends on every rule, monitor and workload of the cluster, and no write fails because of
-/// them.
+/// The configuration without caBundles, which other checks examine, and without the hooks for warnings. Which
+/// hooks for warnings exist depends on every rule, monitor and workload of the cluster, and no write fails
+/// because of such a hook.
 fn bare(live: &Value) -> Value {
     let mut bare = live.clone();
     if let Some(hooks) = bare["webhooks"].as_array_mut() {

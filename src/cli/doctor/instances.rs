@@ -1,5 +1,5 @@
-//! Templates whose objects are deleted with the definition of their instances' kind. This is no fault: a note
-//! warns before somebody deletes the definition.
+//! Templates whose objects are deleted with the definition of their instances' kind. Such a template is no
+//! fault: a note warns before somebody deletes the definition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, api::ListParams};
@@ -13,7 +13,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// A note for each template whose objects are deleted with the definition of another kind.
+/// A note for each template whose objects are deleted with the definition of their instances' kind.
 pub(super) fn notes(all: &[OwnedByInstances]) -> Vec<String> {
     let counted = |number: i64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
     let note = |it: &OwnedByInstances| {

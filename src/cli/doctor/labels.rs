@@ -45,8 +45,8 @@ pub(super) fn check(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Finds unlabelled objects in the namespaces that Copyrator looks at, except system namespaces: their
-/// objects belong to Kubernetes and other operators, and users do not label them.
+/// Finds unlabelled objects in the namespaces that Copyrator reads, except system namespaces: objects in
+/// system namespaces belong to Kubernetes and other operators, and users do not label them.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<Vec<ObjectKey>> {
     let mut unlabelled = Vec::new();
     let (places, system) = (install.namespaces(), install.system_namespaces());

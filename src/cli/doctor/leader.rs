@@ -19,8 +19,8 @@ use crate::{
 /// How often the Lease is read while it looks stale.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the Lease. Unless it is clear that one of our pods renews it, this waits for as long as another
-/// candidate would before it takes over.
+/// Reads the Lease. Unless it is clear that one of our pods renews the Lease, waits for as long as another
+/// candidate would before taking over.
 pub(super) async fn look(
     client: &Client,
     namespace: &str,
@@ -40,7 +40,7 @@ pub(super) async fn look(
         "looking for up to {} s whether the Lease {namespace}/{LEASE} is renewed",
         terms.lease.as_secs() + 1
     ));
-    // As in leader election, a new resourceVersion with the same content does not count as a renewal.
+    // As in leader election, a new resourceVersion with the same content is not a renewal.
     let mut seen = first.and_then(|lease| lease.spec);
     for _ in 0..=terms.lease.as_secs() {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,4 @@
-//! Checks our processes: they are installed and ready, one of them leads, and the key that proves marks
+//! Checks our processes: they are installed and ready, one process leads, and the key that proves marks
 //! exists.
 
 use k8s_openapi::api::apps::v1::Deployment;

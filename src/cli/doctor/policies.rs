@@ -18,7 +18,7 @@ use crate::{
     validate::CompiledPolicy,
 };
 
-/// The policies that are understood, and those that are not.
+/// The policies that are understood, and the policies that are not.
 pub(super) fn sorted(all: Vec<AsWritten<ConfigPolicy>>) -> (Vec<ConfigPolicy>, Vec<InertPolicy>) {
     let (mut understood, mut inert) = (Vec::new(), Vec::new());
     for policy in all {
@@ -27,7 +27,7 @@ pub(super) fn sorted(all: Vec<AsWritten<ConfigPolicy>>) -> (Vec<ConfigPolicy>, V
                 inert.extend(invalid(&policy));
                 understood.push(policy);
             }
-            // Assume `Fail`: its `failurePolicy` may be part of what is not understood.
+            // Assume `Fail`: the policy's `failurePolicy` may be part of what is not understood.
             Err((name, why)) => inert.push(InertPolicy { name, is_strict: true, why }),
         }
     }
@@ -82,7 +82,8 @@ pub(super) async fn look(client: &Client, hooks: &Readable<Vec<Value>>) -> Reada
     Ok(by_user(&policies.collect::<Vec<_>>(), hooks.as_deref().unwrap_or_default()))
 }
 
-/// The kinds and names of those that see ConfigMaps or Secrets, and mention the user who writes them.
+/// The kinds and names of the policies and hooks that see ConfigMaps or Secrets, and mention the user who
+/// writes them.
 fn by_user(policies: &[Value], hooks: &[Value]) -> Vec<String> {
     let ours: Vec<Value> = manifests().into_iter().map(|one| one["metadata"]["name"].clone()).collect();
     let name = |one: &Value| one["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -119,7 +120,7 @@ fn mentions_user(expressions: &Value) -> bool {
     all.any(|expression| ["userInfo", "authorizer"].iter().any(|word| expression.contains(word)))
 }
 
-/// A note about foreign policies: for a copy, they see our account, not the author of its rule.
+/// A note about foreign policies: for a copy, foreign policies see our account, not the author of the rule.
 pub(super) fn notes(by_user: &Readable<Vec<String>>) -> Vec<String> {
     let text = match by_user {
         Ok(all) if all.is_empty() => return Vec::new(),

@@ -27,7 +27,7 @@ where
 }
 
 /// Reads all objects page by page, keeping only what `each` keeps. If the continue token expires, the list
-/// continues with the objects as they are then.
+/// continues with the current objects.
 pub(super) async fn pages<K>(
     api: &Api<Decoded<K>>,
     namespace: Option<&str>,
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// One object, if it exists.
+/// One object, if the object exists.
 pub(super) async fn get<K>(api: Api<K>, namespace: Option<&str>, name: &str) -> Readable<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

@@ -21,8 +21,8 @@ use crate::{
 /// All rights at once.
 const EVERYTHING: (&str, &str, &str) = ("*", "*", "*");
 
-/// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have those that the
-/// chart gives.
+/// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have the rights
+/// that the chart gives.
 const HARMFUL: [(&str, &str, &str); 7] = [
     EVERYTHING,
     ("get", "", "secrets"),
@@ -55,14 +55,14 @@ pub(super) fn rights(install: &Install<'_>) -> Vec<Right> {
     rights
 }
 
-/// Our accounts. Where Copyrator looks at some namespaces only, there is no webhook.
+/// Our accounts. If Copyrator reads only some namespaces, no webhook exists.
 fn accounts(install: &Install<'_>) -> BTreeSet<String> {
     let webhook = (!install.is_namespaced()).then_some(Role::Webhook);
     [Role::Reconciler].into_iter().chain(webhook).map(|role| install.account(role)).collect()
 }
 
-/// Asks the API server which of these rights our accounts have. If Copyrator looks at some namespaces only,
-/// it asks in each of them, which needs no cluster-wide right.
+/// Asks the API server which of these rights our accounts have. If Copyrator reads only some namespaces, asks
+/// in each of these namespaces, which needs no cluster-wide right.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Vec<(Right, Readable<bool>)> {
     let rights = rights(install);
     let mut answers = Vec::new();
@@ -93,7 +93,7 @@ fn unasked(place: Option<&str>, error: &AskError) -> Unread {
     }
 }
 
-/// Finds the rights that our accounts lack, and harmful ones that they do not need.
+/// Finds the rights that our accounts lack, and harmful rights that they do not need.
 pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) {
     let mut wrong: BTreeMap<(&Subject, Option<&str>), Vec<&Question>> = BTreeMap::new();
     for (right, allowed) in &facts.rights {

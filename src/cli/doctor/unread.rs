@@ -116,7 +116,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Keeps only objects of our own kinds, and those that cannot be read.
+    /// Keeps only objects of our own kinds, and objects that cannot be read.
     fn all<W: Watched>(&mut self, listed: Result<Vec<Decoded<W>>, ListError>) -> Readable<()> {
         let unread = |failure| Unread {
             verb: "list",

@@ -70,11 +70,11 @@ pub(in crate::cli) struct Listed {
     metadata: Page,
 }
 
-/// An object; of one that cannot be read, its metadata.
+/// An object; only the metadata of an object that cannot be read.
 #[derive(Debug)]
 struct Item {
     object: Value,
-    /// Why it cannot be read.
+    /// Why the object cannot be read.
     unread: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Item {
 #[derive(Clone, Debug, Deserialize)]
 struct Column {
     name: String,
-    /// A column with priority 0 is always shown, the others with `wide`.
+    /// A column with priority 0 is always shown, all other columns with `wide`.
     #[serde(default)]
     priority: i32,
 }
@@ -194,7 +194,7 @@ impl Listed {
         json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
     }
 
-    /// The API server's columns; `wide` adds the less important ones. Empty without rows.
+    /// The API server's columns; `wide` adds less important columns. Empty without rows.
     pub(in crate::cli) fn table(&self, wide: bool, with_namespace: bool) -> String {
         if self.rows.is_empty() {
             return String::new();

@@ -51,9 +51,9 @@ struct Looked {
     kind: &'static str,
     plural: &'static str,
     in_namespaces: bool,
-    /// Whether objects are read whole: custom resources and workloads say what they ask for in their specs.
+    /// Whether objects are read whole: custom resources and workloads have their declarations in their specs.
     whole: bool,
-    /// The tool that it belongs to, if little is lost when it may not be read.
+    /// The tool that the kind belongs to, if little is lost when the kind may not be read.
     optional: Option<Tool>,
 }
 
@@ -103,7 +103,8 @@ const KINDS: [Looked; 23] = [
     },
     policy(Tool::Kyverno, "kyverno.io", "ClusterPolicy", "clusterpolicies"),
     Looked { in_namespaces: true, ..policy(Tool::Kyverno, "kyverno.io", "Policy", "policies") },
-    // They count for ClusterPolicies in whatever namespace they are. Here and below, both versions may be served, or one.
+    // Exceptions apply to ClusterPolicies from any namespace. For exceptions and the kinds below, the API
+    // server may serve one or two versions.
     exception("v2beta1"),
     exception("v2"),
     Looked { version: "v1alpha1", ..generating("GeneratingPolicy", "generatingpolicies") },
@@ -134,7 +135,7 @@ const KINDS: [Looked; 23] = [
     Looked { version: "v1alpha1", ..restarted("argoproj.io", "Rollout", "rollouts") },
 ];
 
-/// What a cluster holds for an import.
+/// The objects in a cluster that an import needs.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) input: ImportInput,
@@ -146,7 +147,7 @@ pub(super) struct Read {
 struct Listing<'a> {
     client: &'a Client,
     resource: &'a ApiResource,
-    /// The only namespace to look at.
+    /// The only namespace to read.
     place: Option<&'a str>,
     first: &'a ListParams,
 }
@@ -195,7 +196,7 @@ pub(super) async fn read(
     Ok(found)
 }
 
-/// Reads the labels of namespaces. Without them a few consents cannot be judged, and are reported.
+/// Reads the labels of namespaces. Without the labels a few consents cannot be judged, and are reported.
 async fn labels(client: &Client, namespace: Option<&str>, found: &mut Read) {
     let resource =
         &ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Namespace"), "namespaces");
@@ -213,7 +214,7 @@ async fn labels(client: &Client, namespace: Option<&str>, found: &mut Read) {
     }
 }
 
-/// The relevant part of an object's metadata. The rest, which may contain whole Secrets
+/// The relevant part of an object's metadata. The remaining metadata, which may contain whole Secrets
 /// (`last-applied-configuration`), is dropped page by page.
 fn document(resource: &ApiResource, object: &PartialObjectMeta<DynamicObject>) -> Value {
     let annotations = object.annotations().iter().filter(|(key, _)| is_of_interest(key));

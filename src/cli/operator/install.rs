@@ -48,7 +48,8 @@ impl<'f> Install<'f> {
         Self { namespace, deployments, granted: GrantedKinds::default() }
     }
 
-    /// The same, where kinds that are known at run time only have their places among these.
+    /// This install, in which kinds that are known only at run time have their places among the `granted`
+    /// kinds.
     pub(crate) fn with_kinds(self, granted: &GrantedKinds) -> Self {
         Self { granted: granted.clone(), ..self }
     }
@@ -102,14 +103,15 @@ impl<'f> Install<'f> {
         value.replace("$(POD_NAMESPACE)", self.namespace)
     }
 
-    /// The only namespaces that Copyrator looks at; empty: all.
+    /// The only namespaces that Copyrator reads; empty: all.
     pub(crate) fn namespaces(&self) -> BTreeSet<String> {
         let said = self.reconciling().map(|it| all_told(it, "namespaces")).unwrap_or_default();
         let names = said.iter().flat_map(|names| names.split(',')).map(str::trim);
         names.filter(|name| !name.is_empty()).map(|name| self.expanded(name)).collect()
     }
 
-    /// The settings on which plans depend. A value that cannot be read counts as not given: `serve` does not start with it either.
+    /// The settings on which plans depend. A value that cannot be read is treated as not given: `serve` does
+    /// not start with such a value either.
     pub(super) fn settings(&self) -> ServeSettings {
         let grace = self.told("deletion-grace");
         ServeSettings {
@@ -145,12 +147,13 @@ impl<'f> Install<'f> {
         self.reconciling().is_some_and(is_elsewhere)
     }
 
-    /// Whether Copyrator looks at some namespaces only.
+    /// Whether Copyrator reads only some namespaces.
     pub(crate) fn is_namespaced(&self) -> bool {
         !self.namespaces().is_empty()
     }
 
-    /// Whether the definitions of our own kinds are read, and copies held that have outlived one.
+    /// Whether the definitions of our own kinds are read, so that copies whose definition was created again
+    /// are held.
     pub(crate) fn reads_definitions(&self) -> bool {
         !self.is_namespaced() || self.told("read-definitions").is_some_and(|told| told == "true")
     }
@@ -160,7 +163,7 @@ impl<'f> Install<'f> {
         (!self.deployments.is_empty()).then(|| self.told("tls-dir").is_none())
     }
 
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations that declare copies or restarts have an effect.
     pub(crate) fn reads_annotations(&self) -> bool {
         self.told("annotations").is_none_or(|told| told == "true")
     }

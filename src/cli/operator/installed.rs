@@ -31,7 +31,7 @@ pub(crate) struct InstalledArgs {
     /// The only namespaces that it looks at; without it, those of its Deployment.
     #[arg(long, env = "COPYRATOR_NAMESPACES", value_delimiter = ',', value_name = "NS,…")]
     namespaces: Vec<String>,
-    // The flags from here on are for those who may not read the Deployment, which says the same.
+    // The flags below are for users who may not read the Deployment, which has the same values.
     #[arg(long, env = "COPYRATOR_DELETION_GRACE", hide = true)]
     deletion_grace: Option<String>,
     #[arg(long, env = "COPYRATOR_SYSTEM_NAMESPACES", value_delimiter = ',', hide = true)]
@@ -55,14 +55,14 @@ pub(crate) struct InstalledArgs {
 /// The kinds that the operator works with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    /// Those that are copied beside ConfigMaps and Secrets.
+    /// The kinds that are copied beside ConfigMaps and Secrets.
     pub(crate) copied: BTreeSet<Kind>,
-    /// Those whose objects templates are rendered for.
+    /// The kinds whose objects templates are rendered for.
     pub(crate) templates: BTreeSet<TemplateKind>,
 }
 
 impl Kinds {
-    /// The same without custom resources and templates, as a Copyrator has them that looks at some namespaces only.
+    /// These kinds without custom resources and templates, for a Copyrator that reads only some namespaces.
     pub(super) fn of_rules_in_some_namespaces(mut self) -> Self {
         self.copied.retain(|kind| kind.is_copied() && !matches!(kind, Kind::Granted(_)));
         Self { templates: BTreeSet::new(), ..self }
@@ -116,7 +116,7 @@ impl InstalledArgs {
 }
 
 impl Installed {
-    /// The install as a serving process knows it by its own settings.
+    /// The install as described by the settings of a serving process.
     pub(crate) fn of(config: &Config) -> Self {
         let settings = ServeSettings {
             grace: Some(config.deletion_grace),
@@ -137,12 +137,12 @@ impl Installed {
         }
     }
 
-    /// The same, where the Deployment says what the command line does not.
+    /// These settings, completed by the Deployment's where the command line has no value.
     pub(super) fn with(&self, install: &Install<'_>) -> Self {
         Self { settings: self.settings.clone().or(install.settings()), ..self.clone() }
     }
 
-    /// The accounts of other namespaces whose own rights count.
+    /// The trusted accounts of other namespaces, which may write objects with their own rights.
     pub(crate) fn trusted(&self) -> TrustedWriters {
         self.settings.trusted.clone().unwrap_or_default()
     }
@@ -153,8 +153,8 @@ impl Installed {
         format!("system:serviceaccount:{}:{account}", self.namespace)
     }
 
-    /// An empty world with these settings, where these kinds are copied beside ConfigMaps and Secrets, and templates
-    /// rendered for objects of those.
+    /// An empty world with these settings, with the kinds that are copied beside ConfigMaps and Secrets, and
+    /// the kinds for whose objects templates are rendered.
     pub(crate) fn world(&self, Kinds { copied: mut copy_kinds, templates: template_kinds }: Kinds) -> World {
         copy_kinds.extend(template_kinds.iter().filter_map(|kind| kind.rendered));
         let mut stores = BTreeSet::from([

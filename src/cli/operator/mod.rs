@@ -1,5 +1,5 @@
 //! The operator in the cluster, as far as commands need to know it: its install, its settings, the namespaces
-//! that it looks at.
+//! that it reads.
 
 mod install;
 mod installed;

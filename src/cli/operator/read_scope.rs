@@ -1,4 +1,4 @@
-//! Which namespaces a command reads: those that Copyrator looks at, with the caller's own rights.
+//! Which namespaces a command reads: the namespaces that Copyrator reads, with the caller's own rights.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,15 +26,16 @@ pub(crate) enum ReadScope {
     Unknown,
     /// Only these namespaces, as the command line or the Deployment says.
     Only(BTreeSet<Arc<str>>),
-    /// Only the namespace that the command is about, since the caller's rights end there; Copyrator looks at
-    /// all.
+    /// Only the namespace that the command is about, since the caller has rights only in this namespace;
+    /// Copyrator reads all namespaces.
     One(Arc<str>),
     /// Only these, as the command line says; the Deployment says otherwise, in words.
     Overridden(BTreeSet<Arc<str>>, String),
 }
 
-/// The settings of the operator: those of the command line, else of its Deployment, else the defaults. The kinds that are copied beside
-/// ConfigMaps and Secrets, and those whose objects templates are rendered for, have no default: they are `None` where neither says.
+/// The settings of the operator: from the command line, else from its Deployment, else the defaults. The
+/// kinds that are copied beside ConfigMaps and Secrets, and the kinds whose objects templates are rendered
+/// for, have no default: they are `None` if neither command line nor Deployment names them.
 pub(crate) async fn settings(
     client: &Client,
     installed: &Installed,
@@ -73,7 +74,7 @@ impl ReadScope {
     /// The scope of the command line, or else of the Deployment.
     ///
     /// # Errors
-    /// The command line names no namespaces, and the Deployment could not be read for another reason than a
+    /// The command line names no namespaces, and the Deployment could not be read for a reason other than a
     /// refusal.
     pub(crate) async fn find(client: &Client, installed: &Installed) -> Result<Self, ListError> {
         let found = deployments(client, &installed.namespace).await;
@@ -86,10 +87,10 @@ impl ReadScope {
         Ok(Self::said(&installed.namespaces, told.ok()))
     }
 
-    /// The same, but only the given namespace if the caller may not list namespaces and rules everywhere.
+    /// This scope, or only the given namespace if the caller may not list namespaces and rules everywhere.
     ///
     /// # Errors
-    /// The API server did not say what the caller may do.
+    /// The API server did not answer what the caller may do.
     pub(crate) async fn within_rights(
         self,
         client: &Client,

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::{authority::TrustedWriters, model::Bytes};
 
-/// The settings of `copyrator serve` that plans depend on; `None` where the command line or the Deployment does not say.
+/// The settings of `copyrator serve` that plans depend on; `None` for a setting that command line and
+/// Deployment lack.
 #[derive(Clone, Default)]
 pub(super) struct ServeSettings {
     /// How long an orphaned copy is kept, for rules without deletionGrace.
@@ -13,9 +14,9 @@ pub(super) struct ServeSettings {
     pub(super) max_bytes: Option<Bytes>,
     /// The most copies of one rule.
     pub(super) max_copies: Option<usize>,
-    /// Whether copyrator.dev/ annotations count.
+    /// Whether copyrator.dev/ annotations have an effect.
     pub(super) annotations: Option<bool>,
-    /// The accounts of other namespaces whose own rights count.
+    /// The trusted accounts of other namespaces, which may write objects with their own rights.
     pub(super) trusted: Option<TrustedWriters>,
     /// Namespaces that never get copies, beside Kubernetes' own and Copyrator's.
     pub(super) system_namespaces: Option<BTreeSet<String>>,
@@ -24,7 +25,7 @@ pub(super) struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// These settings, and others where these do not say.
+    /// These settings, completed by the `other` settings.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             grace: self.grace.or(other.grace),

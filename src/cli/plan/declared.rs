@@ -144,7 +144,7 @@ fn beyond_sight(world: &World, rule: &NamespacedName, facts: &RuleFacts, row: Ru
     RuleRow { action: Some(action), reason: Some((*reason).into()), message, ..row }
 }
 
-/// The row of a template; `template` is its name among rules.
+/// The row of a template; `template` is the template's name among rules.
 pub(super) fn template_row(survey: &Survey, template: &NamespacedName) -> RuleRow {
     let world = &survey.world;
     let plain = NamespacedName::new(template.namespace.clone(), template.template().unwrap_or_default());

@@ -88,8 +88,8 @@ impl Args {
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let drawn = |_| table(&report, self.console.is_coloured());
         let text = self.output.text("Plan", &report, drawn, || report.names());
-        // An empty output could be mistaken for a failure (argo-cd#27705). The other formats say that there
-        // is nothing.
+        // An empty output could be mistaken for a failure (argo-cd#27705). All other formats say that the
+        // plan is empty.
         if self.output == Output::Name && text.is_empty() {
             self.console.note("nothing to do");
         }

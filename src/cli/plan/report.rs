@@ -75,7 +75,7 @@ pub(in crate::cli) struct Summary {
 }
 
 impl Report {
-    /// The report of a survey; for one namespace, with the rules there and the copies that land there.
+    /// The report of a survey; for one namespace, with the rules and the copies in that namespace.
     pub(in crate::cli) fn new(survey: &Survey, namespace: Option<&str>, with_current: bool) -> Self {
         let shown = survey.shown(namespace);
         let mut summary = Summary::default();
@@ -144,8 +144,8 @@ impl Report {
         output::names(copies.chain(workloads))
     }
 
-    /// Whether anything is refused or unknown. A row that is unknown only because another namespace cannot be
-    /// read does not count, unless it comes from a file.
+    /// Whether anything is refused or unknown. A row that is unknown only because a foreign namespace cannot
+    /// be read is ignored, unless the row comes from a file.
     pub(super) fn has_refusals(&self) -> bool {
         let is_refused = |course: Course, reason: Option<Reason>| match course {
             Course::Refuse => true,
@@ -185,7 +185,7 @@ impl Summary {
     }
 }
 
-/// The policies of files: refused ones, and those that judge copies and objects.
+/// The policies of files: refused policies, and policies that judge copies and objects.
 fn policy_rows(survey: &Survey) -> Vec<FileOutlook> {
     let declined = survey.declined.iter().filter(|it| it.kind == OurKind::Policy).map(|it| FileOutlook {
         course: Course::Refuse,

@@ -8,7 +8,7 @@ use crate::{
     plan::copy::{ProblemReason, let_go, places, served},
 };
 
-/// Every copy of a survey that lands in this namespace or belongs to a rule there, the worst first.
+/// Every copy of a survey that is in this namespace or belongs to a rule of the namespace, the worst first.
 pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyRow> {
     let mut rows: Vec<CopyRow> = survey.shown(namespace).into_iter().cloned().collect();
     rows.sort_by(|a, b| {
@@ -21,7 +21,7 @@ pub(crate) fn standings(survey: &Survey, namespace: Option<&str>) -> Vec<CopyRow
     rows
 }
 
-/// Notes about held copies and objects, with both remedies.
+/// Notes about held copies and objects, with the two remedies.
 pub(crate) fn held(survey: &Survey, rows: &[CopyRow]) -> Vec<String> {
     let held = rows.iter().filter(|row| row.reason == ProblemReason::Held.into());
     let of: Vec<&NamespacedName> = held.filter_map(|row| row.rule.as_ref()).collect();

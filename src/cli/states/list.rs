@@ -52,7 +52,7 @@ pub(super) type Reported<Status> = Object<Value, Status>;
 pub(super) enum Scope<'s> {
     /// The objects of a single namespace.
     One(&'s str),
-    /// A single namespace that Copyrator does not look at.
+    /// A single namespace that Copyrator does not read.
     Unserved(&'s str),
     /// The objects of all namespaces.
     All,
@@ -86,7 +86,7 @@ impl Scope<'_> {
     }
 }
 
-/// Lists the objects in these scopes. Also returns whether it left out a namespace that the caller may not
+/// Lists the objects in these scopes. Also returns whether a namespace was left out that the caller may not
 /// read.
 pub(super) async fn list<K, Status>(
     client: &Client,
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// The object. If it cannot be decoded, its metadata and a `Ready` condition that says so.
+/// The object. For an object that cannot be decoded, its metadata and a `Ready` condition with the reason.
 fn reported<Status: Clone + std::fmt::Debug + DeserializeOwned>(
     object: Decoded<Reported<Status>>,
 ) -> Reported<Status> {

@@ -38,7 +38,7 @@ pub(super) async fn read(
     let (monitors, no_monitors) =
         list::<ConfigMonitor, ConfigMonitorStatus>(client, read_scope, &scopes, labels).await?;
     rows.extend(monitors.into_iter().map(of_monitor));
-    // If Copyrator looks at some namespaces only, no policy is in force.
+    // If Copyrator reads only some namespaces, no policy is in force.
     if scopes.contains(&None) {
         let resource = ApiResource::erase::<ConfigPolicy>(&());
         let policies: Vec<Reported<ConfigPolicyStatus>> =
@@ -62,7 +62,7 @@ pub(super) async fn existing_violations(
     Ok(policies.into_iter().flat_map(of).collect())
 }
 
-/// Reads the templates. There are none if Copyrator looks at some namespaces only, or if an earlier install
+/// Reads the templates. The list is empty if Copyrator reads only some namespaces, or if an earlier install
 /// does not have the kind.
 async fn templates(
     client: &Client,
@@ -80,7 +80,7 @@ async fn templates(
     }
 }
 
-/// Reads the rules of other namespaces whose copies land in this one.
+/// Reads the rules of other namespaces that have copies in this one.
 pub(super) async fn read_rules(
     client: &Client,
     read_scope: &ReadScope,

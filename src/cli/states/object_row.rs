@@ -82,12 +82,12 @@ impl ObjectRow {
         (self.kind, &self.name)
     }
 
-    /// Its namespace; empty for a policy.
+    /// The object's namespace; empty for a policy.
     pub(in crate::cli) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Whether it is a source whose annotations declare a rule.
+    /// Whether the row is of a source whose annotations declare a rule.
     pub(in crate::cli) fn is_annotated(&self) -> bool {
         self.rule.as_ref().is_some_and(|rule| rule.annotated().is_some())
     }
@@ -172,7 +172,8 @@ pub(super) fn of_policy(policy: Reported<ConfigPolicyStatus>) -> ObjectRow {
     of_status("ConfigPolicy", &policy, summary, &status.conditions, problems.collect())
 }
 
-/// The rows of sources whose annotations declare these rules. They have no status, so it is computed here.
+/// The rows of sources whose annotations declare these rules. Such rules have no status, so their status is
+/// computed by this function.
 pub(in crate::cli) fn of_annotations(
     survey: &Survey,
     is_wanted: impl Fn(&NamespacedName) -> bool,
@@ -202,7 +203,8 @@ pub(in crate::cli) fn of_annotations(
     wanted.filter_map(row).collect()
 }
 
-/// The rows of workloads without a monitor, for machines. People find them in the table of workloads.
+/// The rows of workloads without a monitor, for machines. People find these workloads in the table of
+/// workloads.
 pub(in crate::cli) fn of_workloads(workloads: &[RestartOutlook]) -> Vec<ObjectRow> {
     let alone = workloads.iter().filter(|row| row.monitors.is_empty());
     let row = |row: &RestartOutlook| ObjectRow {

@@ -16,8 +16,8 @@ use crate::{
     plan::restart::RestartState,
 };
 
-/// Every workload of a survey that is in this namespace, or restarts for a copy of a rule there; the worst
-/// first. `None` if the caller may not see workloads.
+/// Every workload of a survey that is in this namespace, or restarts for a copy of one of the namespace's
+/// rules; the worst first. `None` if the caller may not see workloads.
 pub(crate) fn rows(survey: &Survey, namespace: Option<&str>) -> Option<Vec<RestartOutlook>> {
     let concerns = |outlook: &&RestartOutlook| {
         namespace.is_none_or(|here| outlook.of.namespace() == here || is_spread_from(outlook, here))

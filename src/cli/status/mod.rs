@@ -57,7 +57,7 @@ pub(super) struct Args {
     installed: InstalledArgs,
 }
 
-/// What the command line asks for, checked.
+/// The checked options of the command line.
 struct Options {
     labels: Option<Labels>,
     installed: Installed,

@@ -39,9 +39,9 @@ pub(in crate::cli) struct Rows {
     pub workloads: Vec<RestartOutlook>,
     /// Notes for a reader of the rest.
     pub notes: Vec<String>,
-    /// Why copies and workloads could not be read one by one; another try may succeed.
+    /// Why copies and workloads could not be read one by one; a further try may succeed.
     unseen: Option<String>,
-    /// Whether the caller may not read a namespace that Copyrator looks at.
+    /// Whether the caller may not read a namespace that Copyrator reads.
     is_partial: bool,
 }
 
@@ -60,7 +60,8 @@ impl Rows {
             || self.workloads.iter().any(RestartOutlook::is_worrying)
     }
 
-    /// What is not as declared or under way, in words, the worst first: a command that waits waits for these.
+    /// Everything that is not as declared yet, in words, the worst first: `--wait` waits until the list is
+    /// empty.
     pub(super) fn unsettled(&self) -> Vec<String> {
         // An object whose copies and workloads are named one by one is left out, unless it has a problem of
         // its own.
@@ -88,8 +89,8 @@ fn said(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
 }
 
-/// Reads every object of ours, every copy and every workload. A caller who may not read them one by one gets
-/// what the statuses say.
+/// Reads every object of ours, every copy and every workload. A caller who may not read copies and workloads
+/// gets what the statuses report.
 pub(super) async fn look(
     client: &Client,
     (installed, read_scope): (&Installed, &ReadScope),
@@ -104,7 +105,7 @@ pub(super) async fn look(
                 format!("copies and workloads are not shown one by one: {}", with_distinct_causes(&error));
             sort(&mut rows);
             let (copies, workloads) = (Vec::new(), Vec::new());
-            // A refusal will not go away, so a command that waits uses the statuses.
+            // A refusal is final, so a command that waits uses the statuses.
             let unseen = (error.exit() == Exit::Unreachable).then(|| why.clone());
             let notes = vec![why];
             return Ok(Rows { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
@@ -113,7 +114,7 @@ pub(super) async fn look(
     rows_of(client, read_scope, namespace, labels, (rows, &seen)).await
 }
 
-/// The same from a survey that was taken before, with the rows that the statuses give.
+/// The rows from a survey that was made before, with the rows that the statuses give.
 pub(in crate::cli) async fn rows_of(
     client: &Client,
     read_scope: &ReadScope,

@@ -1,5 +1,5 @@
 //! The rights of each rule and monitor, checked as the reconciler checks them. If the caller may not check
-//! them, the reconciler's last report counts.
+//! rights, the reconciler's last report is used.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,7 @@ use crate::{
 
 /// How many objects are read at once.
 pub(super) const AT_ONCE: usize = 16;
-/// The maximum number of rounds. Plans that then still need something are shown as they are.
+/// The maximum number of rounds. Plans that still need something after the last round are shown as they are.
 const ROUNDS: usize = 8;
 
 /// Plans every slot. Also returns why needed objects could not be read.
@@ -180,8 +180,8 @@ async fn granted_facts(
     Ok(found.and_then(|found| Declared::new(kind, &found.metadata)).map(|declared| declared.facts().clone()))
 }
 
-/// Reads one object. If it has changed since it was listed, its metadata is read, too, for the plan of the
-/// next round.
+/// Reads one object. If the object has changed since it was listed, its metadata is read, too, for the plan
+/// of the next round.
 async fn fetch_content(
     client: &Client,
     contents: &Contents,

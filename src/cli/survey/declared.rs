@@ -1,5 +1,5 @@
 //! Rules, templates, monitors and policies of files, as if they had just been applied. The webhook's own code
-//! judges them, with the caller as their author, and the accepted ones become part of the world.
+//! judges each object, with the caller as its author, and accepted objects become part of the world.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl OurKind {
         }
     }
 
-    /// The name of the object in the world, where a template has a name among rules.
+    /// The name of the object in the world, in which a template has a name among rules.
     pub(in crate::cli) fn in_world(self, name: &NamespacedName) -> NamespacedName {
         match self {
             Self::Template => NamespacedName::of_template(name.namespace.clone(), &name.name),
@@ -62,7 +62,7 @@ impl OurKind {
         }
     }
 
-    /// A spec as the API server would store it, with defaults; `None` where it cannot be decoded.
+    /// A spec as the API server would store it, with defaults; `None` for a spec that cannot be decoded.
     fn spec(self, written: &Value) -> Option<Value> {
         fn stored<S: DeserializeOwned + Serialize>(written: &Value) -> Option<Value> {
             serde_json::to_value(serde_json::from_value::<S>(written.clone()).ok()?).ok()
@@ -80,19 +80,19 @@ impl OurKind {
 #[derive(Debug)]
 pub(in crate::cli) struct FromFile {
     pub kind: OurKind,
-    /// Its name; a policy has no namespace.
+    /// The object's name; a policy has no namespace.
     pub name: NamespacedName,
     /// One of `Create`, `Change` and `Current`.
     pub course: Course,
     /// `FILE:LINE` of the document.
     pub place: String,
-    /// The warnings for its author.
+    /// The warnings for the author of the object.
     pub warnings: Vec<String>,
     object: Value,
 }
 
 impl FromFile {
-    /// The spec of a rule; `None` for another kind, or if the spec cannot be decoded.
+    /// The spec of a rule; `None` for any other kind, or if the spec cannot be decoded.
     pub(super) fn rule(&self) -> Option<CopyratorRuleSpec> {
         let spec = Some(&self.object["spec"]).filter(|_| self.kind == OurKind::Rule)?;
         serde_json::from_value(spec.clone()).ok()
@@ -222,7 +222,7 @@ pub(super) async fn take_in(
             Declined { kind, name, place, reason, message }
         };
         match judged {
-            // Without a webhook (Copyrator looks at some namespaces only) the API server prints no warnings.
+            // Without a webhook (Copyrator reads only some namespaces) the API server prints no warnings.
             Ok(warnings) => file.warnings = if has_webhook { warnings } else { Vec::new() },
             Err((reason, message)) => {
                 declined.push(decline(file, reason, message));
@@ -262,8 +262,8 @@ pub(super) async fn take_in(
 }
 
 /// Returns the warnings of the webhook, or why it refuses. If the caller may not check rights, the object is
-/// accepted here, and the plan says that they were not checked. Without `asks`, the plan checks the author's
-/// rights, since it knows where copies can go.
+/// accepted by this function, and the plan says that the rights were not checked. Without `asks`, the plan
+/// checks the author's rights, since the plan knows where copies can be written.
 async fn judge(
     file: &FromFile,
     known: Option<&ExistingObject>,

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The objects of one kind, and whether these are all.
+/// The objects of one kind, and whether the list is complete.
 ///
 /// # Errors
 /// The API server refused, or did not answer.

@@ -20,7 +20,8 @@ use crate::{
 /// Why an object would be refused: reason and message.
 pub(super) type Refusal = (Reason, String);
 
-/// Judges a write with the webhook's own code. Returns the policies' warnings, or why one refuses it.
+/// Judges a write with the webhook's own code. Returns the policies' warnings, or why a policy refuses the
+/// write.
 pub(super) fn judge(
     world: &World,
     object: &ObjectKey,

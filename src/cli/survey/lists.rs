@@ -42,7 +42,7 @@ use crate::{
 
 /// How many namespaces are read at once; each takes eight requests.
 const AT_ONCE: usize = 4;
-/// A hint for a command that does not know whether Copyrator looks at all namespaces.
+/// A hint for a command that does not know whether Copyrator reads all namespaces.
 const NOT_TOLD: &str = "; if Copyrator was installed for some namespaces only (chart value namespaces), name all of those \
                         with --namespaces";
 
@@ -56,13 +56,13 @@ pub(super) struct Hidden {
     pub kinds: BTreeSet<Kind>,
     /// Whether the caller may not list workloads or monitors.
     pub workloads: bool,
-    /// Whether the caller may not read a namespace that Copyrator looks at.
+    /// Whether the caller may not read a namespace that Copyrator reads.
     pub places: bool,
-    /// Notes on them, with the missing rights.
+    /// Notes on the unreadable lists, with the missing rights.
     pub notes: Vec<String>,
 }
 
-/// Reads everything that Copyrator looks at.
+/// Reads everything that Copyrator reads.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
@@ -174,13 +174,13 @@ async fn take_all(
     Ok(hidden)
 }
 
-/// Whether there are copies of deleted rules.
+/// Whether copies of deleted rules exist.
 fn has_orphans(world: &World) -> bool {
     let marks = world.copies().filter_map(|copy| world.object(copy)?.marks.as_deref());
     marks.map(|marks| &marks.rule).any(|rule| rule.annotated().is_none() && world.declaration(rule).is_none())
 }
 
-/// A note on copies of deleted rules, if there are any, for a caller who may not read definitions.
+/// A note on copies of deleted rules, if any exist, for a caller who may not read definitions.
 fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     has_orphans(world).then(|| {
         let way_out = lacks(caller, [("get", ("apiextensions.k8s.io", "customresourcedefinitions"), "")]);
@@ -191,8 +191,8 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     })
 }
 
-/// Reads the definition of rules if Copyrator does: then the marks of copies name the definition of their
-/// rules.
+/// Reads the definition of rules if Copyrator does: with a definition, the marks of copies name the
+/// definition of their rules.
 async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
     let marks = |copy| world.object(copy)?.marks.as_deref();
     if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
@@ -257,8 +257,8 @@ async fn take_places(
     Ok(hidden)
 }
 
-/// Reads the one namespace where the caller has rights. Notes the kinds that the caller may not list there,
-/// and reads the rest.
+/// Reads the one namespace in which the caller has rights. Notes the kinds that the caller may not list in
+/// that namespace, and reads all other kinds.
 async fn take_one(
     client: &Client,
     world: &mut World,
@@ -333,7 +333,7 @@ fn further(world: &World) -> Vec<Kind> {
     world.settings().copy_kinds.iter().copied().collect()
 }
 
-/// The kinds to read besides ConfigMaps and Secrets if templates are not served: those that rules copy.
+/// The kinds to read besides ConfigMaps and Secrets if templates are not served: the kinds that rules copy.
 fn of_rules(world: &World) -> Vec<Kind> {
     further(world).into_iter().filter(|kind| kind.is_copied()).collect()
 }
@@ -458,7 +458,7 @@ pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<Decoded<W>>, now: 
     }
 }
 
-/// Adds a list to the world, unless it was refused. Returns whether it was.
+/// Adds a list to the world, unless the list was refused. Returns whether it was refused.
 fn put_unless_refused<W: Watched>(
     world: &mut World,
     listed: Result<Vec<Decoded<W>>, ListError>,
@@ -473,7 +473,7 @@ fn put_unless_refused<W: Watched>(
 }
 
 /// Returns a message on the rights that the caller lacks, and who can grant them. Each right has its
-/// namespace; an empty one means all.
+/// namespace; an empty namespace means all.
 pub(super) fn lacks<'n>(
     caller: &Subject,
     rights: impl IntoIterator<Item = (&'static str, (&'static str, &'static str), &'n str)>,

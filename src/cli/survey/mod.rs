@@ -1,7 +1,7 @@
-//! A survey: the cluster, read once, with every copy and every restart planned. It writes nothing.
+//! A survey: the cluster, read once, with every copy and every restart planned, without any write.
 //!
-//! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. Then it
-//! plans and fetches what the plans need, until they need nothing more.
+//! A survey lists everything once, metadata only, into the same [`World`] that the reconciler keeps. After
+//! the lists, the survey plans and fetches what the plans need, until they need nothing more.
 
 mod authority;
 mod content;
@@ -77,7 +77,7 @@ pub(super) struct Survey {
     pub now: Timestamp,
     /// Whether the caller may not read something that could change the survey.
     pub is_partial: bool,
-    /// The rules and monitors to show, where the command has a label selector.
+    /// The rules and monitors to show, if the command has a label selector.
     selected: Option<Selected>,
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn survey(
     world.set_key(trust.key.clone());
     let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
-    // If Copyrator looks at some namespaces only, it copies no custom resource.
+    // If Copyrator reads only some namespaces, no custom resource is copied.
     if told.is_none() && read_scope.namespaces().is_none() {
         notes.extend(untold::leave_out(&mut world, &mut files.declared, &installed.namespace));
     }
@@ -232,7 +232,7 @@ impl Restarting<'_> {
         Ok((before, believed))
     }
 
-    /// Plans restarts as they are once files and copies are written.
+    /// Plans restarts for the world in which files and copies are written.
     async fn after<'p>(
         &mut self,
         client: &Client,
@@ -262,7 +262,8 @@ impl Survey {
         Self { selected, ..self }
     }
 
-    /// Adds notes about one namespace. If the caller can read that namespace, others do not matter.
+    /// Adds notes about one namespace. If the caller can read that namespace, unreadable namespaces do not
+    /// matter.
     pub(super) fn about(mut self, namespace: Option<&str>) -> Self {
         if let Some(name) = namespace.filter(|_| self.world.namespace_scope().is_none())
             && !self.world.namespaces().contains_key(name)
@@ -295,7 +296,7 @@ impl Survey {
             || outlook.causes.iter().filter_map(|cause| cause.rule.as_ref()).any(|it| self.selects_rule(it))
     }
 
-    /// The copies that land in a namespace or belong to its rules; without a namespace, all copies.
+    /// The copies that are in a namespace or belong to its rules; without a namespace, all copies.
     pub(super) fn shown(&self, namespace: Option<&str>) -> Vec<&CopyRow> {
         let is_selected = |outlook: &&CopyRow| match &outlook.rule {
             Some(rule) => self.selects_rule(rule),

@@ -33,7 +33,7 @@ use crate::{
 const PLANNED: &str = "planned";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A ConfigMap or Secret of a file. It has no `Debug`, so it cannot reach a formatter.
+/// A ConfigMap or Secret of a file. `ObjectFile` has no `Debug`, so its content cannot reach a formatter.
 pub(in crate::cli) struct ObjectFile {
     object: ObjectKey,
     place: String,
@@ -66,7 +66,7 @@ pub(in crate::cli) fn objects_in(
     (objects, others)
 }
 
-/// Applies the files to the world, as the user `caller`. Returns them with their resulting content.
+/// Applies the files to the world, as the user `caller`. Returns the files with their resulting content.
 pub(super) async fn apply(
     client: &Client,
     world: &mut World,
@@ -249,8 +249,8 @@ fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value
     Some(merged)
 }
 
-/// The keys that an earlier `kubectl apply` wrote, according to its annotation or to managedFields: those
-/// that the file lacks are removed.
+/// The keys that an earlier `kubectl apply` wrote, according to its annotation or to managedFields: keys that
+/// the file lacks are removed.
 fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String> {
     let mut keys: BTreeSet<String> =
         as_map(&last[section]).into_iter().flatten().map(|(key, _)| key).collect();
@@ -265,7 +265,7 @@ fn applied_before(live: &Value, last: &Value, section: &str) -> BTreeSet<String>
     keys
 }
 
-/// A map, empty where there is none; `None` where the value is something else.
+/// A map, empty for an absent value; `None` for a value of a different type.
 fn as_map(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Null => Some(Map::new()),

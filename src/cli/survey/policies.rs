@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The content of files that are not applied yet. It has no `Debug`, so it cannot reach a formatter.
+/// The content of files that are not applied yet. `Content` has no `Debug`, so it cannot reach a formatter.
 pub(super) type FileContents = BTreeMap<ObjectKey, Content>;
 
 /// Reads the policies, if Copyrator judges by them. Returns a note if the caller may not read them.
@@ -66,8 +66,8 @@ pub(super) fn writes<'a>(
     })
 }
 
-/// Judges every copy that `account` would write, in one namespace or all, and plans the refused ones again.
-/// Stores in `unread` why one could not be judged.
+/// Judges every copy that `account` would write, in one namespace or all, and plans refused copies again.
+/// Stores in `unread` why a copy could not be judged.
 pub(super) async fn judge(
     client: &Client,
     world: &mut World,
@@ -147,7 +147,8 @@ async fn refusal(
     Ok(refusal.unwrap_or_else(|error| Some(error.to_string())))
 }
 
-/// Whether a copy lands in this namespace or belongs to a rule of it; always true without a namespace.
+/// Whether a copy is in this namespace or belongs to a rule of the namespace; always true without a
+/// namespace.
 pub(super) fn concerns(namespace: Option<&str>, slot: &ObjectKey, rule: Option<&NamespacedName>) -> bool {
     namespace.is_none_or(|name| *slot.namespace == *name || rule.is_some_and(|rule| *rule.namespace == *name))
 }

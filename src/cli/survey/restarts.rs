@@ -21,7 +21,7 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// The maximum number of rounds. Plans that then still need something are shown as they are.
+/// The maximum number of rounds. Plans that still need something after the last round are shown as they are.
 const ROUNDS: usize = 8;
 
 /// The workloads that a monitor or annotation is about, or that use one of these objects.
@@ -152,7 +152,7 @@ pub(super) async fn copy_rows(
     Ok(all)
 }
 
-/// The needs of plans, except those that could not be read before.
+/// The needs of plans, except needs that could not be read before.
 fn lacks(now: &[Need], then: &[Need], unread: &BTreeMap<Need, String>) -> BTreeSet<Need> {
     now.iter().chain(then).filter(|need| !unread.contains_key(need)).cloned().collect()
 }
@@ -193,7 +193,7 @@ async fn fetch(
                 let seen = pods::of_workload(client, key, &facts, now).await;
                 seen.map(|seen| world.set_pods(key, seen)).err()
             }
-            // No restart plan needs these.
+            // No restart plan needs rights or examinations.
             Need::Right(..) | Need::Drift(_) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());

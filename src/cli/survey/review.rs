@@ -10,7 +10,7 @@ use crate::{
     authority::Subject,
 };
 
-/// The review of a write by `caller`; an update if there is an `old` object.
+/// The review of a write by `caller`; an update if an `old` object is given.
 pub(super) fn review<'a>(
     kind: GroupVersionKind<'a>,
     (namespace, name): (&'a str, &'a str),

@@ -1,5 +1,5 @@
 //! The rules, monitors and annotated sources with the selected labels. Plans do not use the labels of rules
-//! and monitors, so these are listed separately.
+//! and monitors, so the labels are listed separately.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ impl SelectError {
 }
 
 impl Selected {
-    /// Lists the objects with the labels, if there is a selector.
+    /// Lists the objects with the labels, if a selector is given.
     pub(crate) async fn find_if(
         client: &Client,
         read_scope: &ReadScope,
@@ -69,7 +69,7 @@ impl Selected {
         Ok(Self { rules, monitors, selector: labels.selector })
     }
 
-    /// Whether a rule has the labels; for an annotated source, its own labels count.
+    /// Whether a rule has the labels; for an annotated source, its own labels are compared.
     pub(crate) fn has_rule(&self, world: &World, rule: &NamespacedName) -> bool {
         let Some(source) = rule.annotated() else { return self.rules.contains(rule) };
         let facts = world.object(&source);

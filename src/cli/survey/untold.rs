@@ -12,7 +12,7 @@ use crate::{
     validate::{CompiledRule, SpecFault},
 };
 
-/// The kinds to read: all, or none where a refused list would hide a whole namespace.
+/// The kinds to read: all, or none if a refused list would hide a whole namespace.
 pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
     let each =
         Kind::ALL.into_iter().filter(|kind| kind.data().is_none() && read_scope.namespaces().is_none());
@@ -20,8 +20,8 @@ pub(super) fn kinds(read_scope: &ReadScope) -> BTreeSet<Kind> {
 }
 
 /// Removes rules of the cluster and of files whose only fault is that their kinds are not granted, and
-/// returns a note about them. `namespace` is Copyrator's own. Their copies are unknown, too, since only
-/// granted kinds are listed.
+/// returns a note about these rules. `namespace` is Copyrator's own. The copies of these rules are unknown,
+/// too, since only granted kinds are listed.
 pub(super) fn leave_out(world: &mut World, files: &mut Vec<FromFile>, namespace: &str) -> Option<String> {
     let is_untold = |problems: &Vec<Problem>| {
         problems.iter().all(|problem| SpecFault::of(problem) == Some(SpecFault::KindNotGranted))

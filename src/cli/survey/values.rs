@@ -15,7 +15,7 @@ use crate::{
     plan::copy::{CopyWrite, SlotPlan},
 };
 
-/// The changed fields of an object, and whether there are more.
+/// The changed fields of an object, and whether the list is incomplete.
 type Changes = (Vec<FieldChange>, bool);
 
 /// Adds the changes of fields to the rows of objects that are changed, in one namespace or all. Returns a note if the API server refuses
@@ -47,7 +47,7 @@ pub(super) async fn compare(
         }
     }
     for outlook in outlooks {
-        // A slot has a row for each rule that wants it, but only one of these rules writes it.
+        // A slot has a row for each rule that claims the slot, but only one of these rules writes it.
         if let Some(difference) = &mut outlook.difference
             && let Some((values, has_more)) = found.remove(&outlook.slot)
         {

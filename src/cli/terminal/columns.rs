@@ -5,17 +5,18 @@ use crate::validate::printable;
 /// A longer line is cut.
 const LONGEST_LINE: usize = 4096;
 
-/// One line, whatever others have written into it (a status, a file): control characters are escaped.
+/// One line, whatever other writers have put into the text (a status, a file): control characters are
+/// escaped.
 pub(crate) fn line(text: &str) -> String {
     printable(text, LONGEST_LINE)
 }
 
-/// Pads every cell to the width of its column; the last one of a line is not padded.
+/// Pads every cell to the width of its column, except the last cell of a line.
 pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     aligned_all(lines)
 }
 
-/// The same for lines of any length; all must have as many cells as the first.
+/// Aligns lines of any length, as the function above; all lines must have as many cells as the first.
 pub(crate) fn aligned_all<L: AsRef<[String]>>(lines: &[L]) -> Vec<String> {
     let columns = lines.first().map_or(0, |line| line.as_ref().len());
     let width = |column: usize| {

@@ -62,7 +62,8 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "copyrator: {}", harmless(text));
 }
 
-/// The text without what a terminal would obey, but for line ends, tabs and colours: others may have written parts of it.
+/// The text without control sequences for a terminal, except line ends, tabs and colours: other people may
+/// have written parts of the text.
 fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -79,7 +80,7 @@ fn harmless(text: &str) -> String {
     out + &printable(rest, usize::MAX)
 }
 
-/// How long the colour is that the text begins with; 0 where that is something else.
+/// The length of the colour sequence at the beginning of the text; 0 without a colour sequence.
 fn colour_length(text: &str) -> usize {
     let Some((code, _)) = text.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')) else {
         return 0;
@@ -94,7 +95,7 @@ pub(crate) fn fail(error: &dyn std::error::Error, exit: Exit) -> Exit {
     exit
 }
 
-/// An error with those of its causes that the text before does not contain already.
+/// An error with all causes that the text before does not contain already.
 pub(crate) fn with_distinct_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,11 +1,11 @@
-//! Keyed digests for people, shortened. They reveal nothing of the content: a reader without the key can only
-//! compare them.
+//! Keyed digests for people, shortened. Digests reveal nothing of the content: a reader without the key can
+//! only compare them.
 
-/// How many characters of a digest are shown, unless two different ones would then look the same.
+/// How many characters of a digest are shown, unless two different digests would look the same.
 const SHORT: usize = 8;
 
 /// Two records, `<key id>.<digest>.<scope>`, for comparison: the first characters of the digests; with the
-/// scope if only that differs, with the key's id if another key made one of them. `-` for none.
+/// scope if only the scope differs, with the key's id if the keys differ. `-` for a missing record.
 pub(crate) fn side_by_side(running: Option<&str>, wanted: Option<&str>) -> (String, String) {
     let (one, other) = (running.map(parts), wanted.map(parts));
     let (Some(one), Some(other)) = (one, other) else {

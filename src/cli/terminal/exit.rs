@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Exit code 0: done, without findings.
     Done,
-    /// Exit code 1: there are findings, or something failed.
+    /// Exit code 1: the result has findings, or something failed.
     Findings,
     /// Exit code 2: the arguments are wrong.
     Usage,

@@ -2,7 +2,8 @@
 
 use kube::core::Status;
 
-/// The API server's message. A proxy before it may answer without any: then the status code is all there is.
+/// The API server's message. A proxy in front of the API server may answer without a message: in that case
+/// only the status code is known.
 pub(crate) fn words(status: &Status) -> String {
     match status.message.trim() {
         "" => format!("the answer is HTTP {} without a word, maybe a proxy's: try again", status.code),

@@ -1,4 +1,4 @@
-//! Trees for people: a line for each object, and numbered notes below all of them.
+//! Trees for people: a line for each object, and numbered notes below all lines.
 
 use super::grow::{Forest, Node};
 use crate::cli::terminal::line;

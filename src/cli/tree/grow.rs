@@ -1,4 +1,4 @@
-//! Builds trees: source, copies, workloads. Pure: it reads plans and facts, and decides nothing.
+//! Builds trees: source, copies, workloads. This pure module reads plans and facts, and decides nothing.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Seen<'s> {
     pub world: &'s World,
     /// The planned action on each copy to show.
     pub outlooks: Vec<&'s CopyRow>,
-    /// The state of each workload; empty where the caller may not read them.
+    /// The state of each workload; empty if the caller may not read workloads.
     pub restarts: &'s [RestartOutlook],
     pub now: Timestamp,
 }
@@ -104,7 +104,7 @@ impl Forest {
         all
     }
 
-    /// Merges the trees of another namespace into these. Trees of the same root become one.
+    /// Merges the trees of a second namespace into these. Trees of the same root become one.
     pub(in crate::cli) fn and(mut self, other: Self) -> Self {
         let numbers: BTreeMap<usize, usize> =
             other.notes.iter().map(|note| (note.number, self.note(&note.reason, &note.message))).collect();
@@ -255,9 +255,9 @@ fn declared(name: &NamespacedName) -> Node {
 /// Where the content of an object comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Origin {
-    /// It is a copy of this source.
+    /// The object is a copy of this source.
     Object(ObjectKey),
-    /// This template declares it.
+    /// This template declares the object.
     Template(NamespacedName),
 }
 
@@ -302,7 +302,8 @@ fn plant_all(seen: &Seen<'_>, is_shown: impl Fn(&CopyRow) -> bool) -> Forest {
     forest
 }
 
-/// The tree of one object, or of its source if it is a copy; `None` where it does not exist.
+/// The tree of one object, or of its source if the object is a copy; `None` for an object that does not
+/// exist.
 pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     let itself = Origin::Object(object.clone());
     let is_source = |outlook: &CopyRow| origin_of(seen.world, outlook).as_ref() == Some(&itself);
@@ -320,7 +321,7 @@ pub(super) fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Forest> {
     Some(forest)
 }
 
-/// The trees of a rule's sources, or of a template; `None` where the rule or template does not exist.
+/// The trees of a rule's sources, or of a template; `None` if the rule or template does not exist.
 pub(super) fn of_rule(seen: &Seen<'_>, rule: &NamespacedName) -> Option<Forest> {
     let mut forest = plant_all(seen, |outlook| outlook.rule.as_ref() == Some(rule));
     if !forest.roots.is_empty() {

@@ -119,7 +119,7 @@ pub(super) fn forest(
     }
 }
 
-/// The object that the user named does not exist, or Copyrator does not look at its namespace.
+/// The object that the user named does not exist, or Copyrator does not read its namespace.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no {kind} {namespace}/{name}{why}")]
 pub(super) struct NotFound {

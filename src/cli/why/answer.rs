@@ -1,4 +1,4 @@
-//! Why an object exists, and what depends on it, from plans and facts. Pure: it decides nothing.
+//! Why an object exists, and what depends on it, from plans and facts. This pure module decides nothing.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -223,7 +223,8 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     })
 }
 
-/// The rules or templates that make an object, or would; the one that it belongs to first.
+/// The rules or templates that make an object, or would; the rule or template that the object belongs to
+/// first.
 fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     let of_it = seen.outlooks.iter().filter(|outlook| outlook.slot == *object);
     let mut made_by: Vec<Made> = of_it.map(|outlook| made(seen.world, outlook)).collect();
@@ -231,7 +232,7 @@ fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     made_by
 }
 
-/// Who may edit the object, and where that is best done; `None` if Copyrator did not make it.
+/// Who may edit the object, and the best place to edit it; `None` for an object that Copyrator did not make.
 fn edit(made_by: &[Made], kind: Kind) -> Option<String> {
     let made = made_by.first().filter(|made| made.digest.is_some())?;
     let origin = made.source.as_ref()?;
@@ -259,8 +260,8 @@ fn made(world: &World, outlook: &CopyRow) -> Made {
     let rule = outlook.rule.as_ref();
     let marks = world.object(&outlook.slot).and_then(|facts| facts.marks.as_deref());
     let is_its = |rule: &NamespacedName| marks.is_some_and(|marks| marks.rule == *rule);
-    // An object that blocks the slot is not a copy of this rule. A source that lost the slot to another one
-    // (`DuplicateName`) has no copy there.
+    // An object that blocks the slot is not a copy of this rule. A source that lost the slot to a second
+    // source (`DuplicateName`) has no copy in the slot.
     let has_it = rule.is_some_and(is_its) && outlook.reason != ProblemReason::DuplicateName.into();
     let digest = marks.filter(|_| has_it).map(|marks| marks.digest.to_string());
     let declared = rule.and_then(|rule| world.declaration(rule));

@@ -36,7 +36,7 @@ pub(in crate::cli) struct RuleWhy {
     pub problems: Vec<Problem>,
 }
 
-/// Explains a rule or template; `None` if it does not exist.
+/// Explains a rule or template; `None` if the rule or template does not exist.
 pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
     let declared = survey.world.declaration(rule)?;
     let (_, generation) = declared.version();

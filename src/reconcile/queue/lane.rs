@@ -1,24 +1,24 @@
 //! The lanes of the queue.
 
 /// How urgent a key is, or for which scarce place it waits. A waiting key stays in its lane unless it is
-/// requested in a lane that comes earlier here.
+/// requested in a lane that comes earlier in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
-    /// A rendering that reads pods. Few of them run at once, since the pods that they read are in memory
-    /// together.
+    /// A rendering that reads pods. Few such renderings run at once, since the pods that they read are in
+    /// memory together.
     Pods,
     /// A rendering whose tenant has used up its budget for expressions. The tenant's line waits until the
     /// budget has refilled.
     OverBudget,
-    /// A change, looked at before the sweep.
+    /// A change, handled before the sweep.
     Change,
-    /// A regular look at everything, after all changes.
+    /// A regular check of everything, after all changes.
     Sweep,
-    /// The status of a rule or monitor, in whatever lane it was requested. Planning it looks at all copies or
-    /// workloads, and takes a processor for that. Statuses run one after the other, so that no other key
-    /// waits for them.
+    /// The status of a rule or monitor, in whatever lane it was requested. Planning a status examines all
+    /// copies or workloads, and occupies a processor for that long. Statuses run one after the other, so that
+    /// no other key waits for them.
     Status,
 }
 
@@ -36,8 +36,8 @@ impl Lane {
     ];
 
     /// Returns the order of the lanes. New namespaces always come first. Keys that wait for a scarce place
-    /// come before changes unless the last key was one of them, so that neither keeps the other waiting. A
-    /// late status comes before both.
+    /// come before changes unless the last key had waited for a scarce place, so that neither lane keeps the
+    /// other waiting. A late status comes before scarce places and changes.
     pub(super) fn in_order(was_scarce: bool, is_late: bool) -> [Self; LANES] {
         let mut order =
             [Self::NewNamespace, Self::Pods, Self::OverBudget, Self::Change, Self::Status, Self::Sweep];

@@ -21,10 +21,10 @@ pub(super) struct Lines {
     /// All keys, by number: in the order in which they entered.
     keys: BTreeMap<u64, Key>,
     lines: BTreeMap<Tenant, Line>,
-    /// Tenants in the order of their turns: by cost, and then by the number of their first key.
+    /// Tenants in the order of their turns: by cost, and at equal cost by the number of their first key.
     turns: BTreeSet<(Duration, u64, Tenant)>,
-    /// Cost of the tenant with the last turn. A tenant that enters anew begins with this cost: it comes
-    /// before all tenants that had a turn since, and gains nothing from its absence.
+    /// Cost of the tenant with the last turn. A tenant that enters again begins with this cost: such a tenant
+    /// comes before all tenants that had a turn since, and gains nothing from its absence.
     begun: Duration,
 }
 
@@ -48,7 +48,8 @@ impl Lines {
         self.keys.remove(&number)
     }
 
-    /// Takes the first key of the tenant whose turn is next, among those for which `may` is true.
+    /// Removes and returns the first key of the tenant whose turn is next, among tenants for which `may` is
+    /// true.
     pub(super) fn next(&mut self, may: impl Fn(&Tenant) -> bool) -> Option<Key> {
         let (cost, number, tenant) = self.turns.iter().find(|(.., tenant)| may(tenant))?.clone();
         self.begun = self.begun.max(cost);

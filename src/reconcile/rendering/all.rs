@@ -24,7 +24,7 @@ pub(crate) async fn render_everything(client: &Client, world: &mut World) -> Vec
             }
             let there = existing.of(world, &template, &instance, lacking);
             unread.extend(existing.read(client, there).await);
-            // The caller may lack rights that the operator has: count unread objects as absent.
+            // The caller may lack rights that the operator has: treat unread objects as absent.
             existing.forgive();
         };
         world.set_rendered(&template, &instance, Some(set));

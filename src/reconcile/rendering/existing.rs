@@ -1,5 +1,5 @@
-//! Objects that a template has made, read for its expressions. They last as long as one rendering, and reach
-//! no formatter.
+//! Objects that a template has made, read for its expressions. The objects last as long as one rendering, and
+//! reach no formatter.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +33,8 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    /// Returns the lacking objects that exist, with UIDs. The others count as absent from here on: they do
-    /// not exist yet, or are not the template's.
+    /// Returns the lacking objects that exist, with UIDs. All other lacking objects are treated as absent:
+    /// they do not exist yet, or are not the template's.
     pub(super) fn of(
         &mut self,
         world: &World,
@@ -52,7 +52,7 @@ impl Existing {
         there
     }
 
-    /// Reads these objects by name and UID, and the requested pods of the workloads among them. Returns the
+    /// Reads these objects by name and UID, and the requested pods of workloads in the list. Returns the
     /// errors of failed reads.
     pub(super) async fn read(
         &mut self,

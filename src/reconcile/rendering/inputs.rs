@@ -24,7 +24,7 @@ pub(super) struct Inputs {
     pub(super) compiled: Arc<CompiledTemplate>,
     namespace: Arc<str>,
     pub(super) facts: NamespaceFacts,
-    /// The object that the template is rendered for; `None` if it is rendered for a namespace.
+    /// The object that the template is rendered for; `None` for a template that is rendered for a namespace.
     pub(super) object: Option<InstanceFacts>,
     /// The kinds of the template's objects, in their order.
     kinds: Vec<Kind>,
@@ -34,7 +34,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns the inputs; `None` if the template declares nothing there, or may not.
+    /// Returns the inputs; `None` if the template declares nothing for the instance, or may not.
     pub(super) fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
@@ -177,7 +177,7 @@ impl Inputs {
         }
     }
 
-    /// Returns a rendered object in the form of one that was read from the API server, with its fingerprint.
+    /// Returns a rendered object in the form of an object read from the API server, with its fingerprint.
     fn object(
         &self,
         (position, declared, kind): (u8, &CompiledObject, Kind),

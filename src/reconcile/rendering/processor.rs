@@ -1,5 +1,6 @@
-//! Processors for expressions. A tenant evaluates one rendering at a time, and all tenants together use half of the processors, so that the
-//! expressions of one tenant leave processors to the others and to everything else.
+//! Processors for expressions. A tenant evaluates one rendering at a time, and all tenants together use half
+//! of the processors, so that the expressions of one tenant leave processors to other tenants and to
+//! everything else.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,7 @@ impl Processor {
     ) -> (Option<T>, Duration) {
         let turn = self.turn(tenant);
         let _turn = turn.lock().await;
-        // At most one rendering of each tenant waits here, so that tenants have turns.
+        // At most one rendering of each tenant waits for a place, so that tenants have turns.
         let _place = self.places.acquire().await;
         let begun = Instant::now();
         let result = spawn_blocking(work).await.ok();

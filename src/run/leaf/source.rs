@@ -26,9 +26,9 @@ pub(in crate::run) enum LeafSource {
 pub(in crate::run) enum Carriers {
     /// The bundles have not been read, for this reason.
     Unread(String),
-    /// This process may not read the bundles, or a hook has none.
+    /// This process may not read the bundles, or a hook has no bundle.
     Unknowable,
-    /// The bundles by hook; empty if there is no hook.
+    /// The bundles by hook; empty without any hook.
     Hooks(Vec<Carrier>),
 }
 
@@ -37,7 +37,7 @@ pub(in crate::run) enum Carriers {
 pub(in crate::run) struct Carrier {
     /// Name of the hook.
     pub(super) hook: String,
-    /// The certificates in its `caBundle`.
+    /// The certificates in the hook's `caBundle`.
     pub(super) bundle: Vec<Certificate>,
 }
 

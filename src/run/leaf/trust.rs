@@ -18,9 +18,9 @@ pub(super) struct Trust {
     propagation: Duration,
     /// Whether this process also writes the hooks, once it leads.
     writes_hooks: bool,
-    /// The bundles by which callers trust the leaf in use, each once; empty before there is one.
+    /// The bundles by which callers trust the leaf in use, each once; empty before a leaf exists.
     settled: Vec<Vec<Certificate>>,
-    /// When the first look at the hooks was; `None` before it.
+    /// When the first look at the hooks was; `None` before the first look.
     first_look: Option<SystemTime>,
     /// The leaf whose CA all hooks carried at the last look.
     carried: Option<Certificate>,
@@ -33,7 +33,7 @@ impl Trust {
         Self { name, propagation, writes_hooks, settled: Vec::new(), first_look: None, carried: None }
     }
 
-    /// Whether callers are known to trust this leaf; then no bundles need to be read.
+    /// Whether callers are known to trust this leaf, so that no bundles need to be read.
     pub(super) fn is_settled(&self, mounted: &Mounted, now: SystemTime) -> bool {
         !self.settled.is_empty()
             && self.settled.iter().all(|bundle| self.accepts(bundle, mounted, now).is_ok())
@@ -97,7 +97,7 @@ impl Trust {
             ));
         }
         // At the first look the hooks have probably had the CA for long. Later, the reconciler may have
-        // written it a moment ago, and an API server needs a moment to hear of that.
+        // written the CA a moment ago, and an API server needs a moment to notice.
         let leaf = mounted.chain.first();
         if is_first || was_carried.as_ref() == leaf {
             let mut bundles: Vec<_> = hooks.iter().map(|hook| hook.bundle.clone()).collect();
@@ -108,7 +108,7 @@ impl Trust {
         Err("the hooks carry the CA of the mounted tls.crt: it counts from the next look on".into())
     }
 
-    /// Names the hooks whose callers would refuse the leaf; `None` if there is none.
+    /// Names the hooks whose callers would refuse the leaf; `None` without such hooks.
     fn lacking(&self, hooks: &[Carrier], mounted: &Mounted, now: SystemTime) -> Option<String> {
         let is_lacking = |it: &&Carrier| self.accepts(&it.bundle, mounted, now).is_err();
         let mut names = hooks.iter().filter(is_lacking).map(|it| it.hook.as_str());

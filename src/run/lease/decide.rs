@@ -1,9 +1,9 @@
 //! The decision when a candidate may lead: a pure function, with the clock as an argument.
 //!
-//! Another candidate's lease has expired when *we* have not seen it change for its duration; we never compare
-//! timestamps of others with our clock. Our knowledge may be outdated, but every write carries the resource
-//! version that we saw. The API server then refuses the write, and we read the Lease again: a wrong guess
-//! costs a request, and never makes a second leader.
+//! A candidate considers a foreign lease expired when the candidate itself has not seen the lease change for
+//! its duration; foreign timestamps are never compared with our clock. Our knowledge may be outdated, but
+//! every write carries the resource version that we saw. With an old version the API server refuses the
+//! write, and we read the Lease again: a wrong guess costs a request, and never makes a second leader.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Default for LeaseTimings {
 /// The candidate's own state, according to its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// While leading: when the last successful write was *begun*. Other candidates count from a later time.
+    /// While leading: when the last successful write was *begun*. Other candidates measure from a later time.
     pub renewed: Option<Instant>,
     /// No call before this time: the pause after a failed call.
     pub not_before: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct State {
 pub(crate) enum ObservedLease {
     /// No Lease exists, since this time (`None` if it had no holder that may still lead).
     Absent(Option<Instant>),
-    /// This Lease, unchanged since this time.
+    /// The Lease as last read, unchanged since this time.
     Present(Box<Lease>, Instant),
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn next(
 }
 
 impl ObservedLease {
-    /// Returns the knowledge after reading the Lease at `now`. Another version with the same spec (such as a
-    /// new label) does not count as a change; otherwise writes by others could prolong a dead holder's lease.
+    /// Returns the knowledge after reading the Lease at `now`. A new version with the same spec (such as a
+    /// new label) is not treated as a change; otherwise foreign writes could prolong a dead holder's lease.
     #[must_use]
     pub(crate) fn after(&self, read: Option<Lease>, now: Instant) -> Self {
         match (read, self) {
@@ -124,7 +124,7 @@ impl ObservedLease {
     }
 
     /// Whether an `event` of the watch is older than our knowledge, for example if our own write was answered
-    /// before its event arrived. Versions that are not numbers count as newer.
+    /// before its event arrived. Versions that are not numbers are treated as newer.
     pub(crate) fn is_newer_than(&self, event: &Lease) -> bool {
         let Self::Present(known, _) = self else { return false };
         version(known).zip(version(event)).is_some_and(|(known, event)| event < known)

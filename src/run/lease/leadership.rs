@@ -15,7 +15,7 @@ pub(crate) struct Leadership {
     pub valid_until: Instant,
 }
 
-/// The error of a check: another replica may be the leader, so do not write.
+/// The error of a check: a different replica may be the leader, so do not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the leader")]
 pub(crate) struct NotLeader;
@@ -45,14 +45,14 @@ impl Leader {
         (sender, Self(receiver))
     }
 
-    /// Returns the token if it is valid now. Check it immediately before every write; a write must not take
-    /// longer than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
+    /// Returns the token if it is valid now. Check the token immediately before every write; a write must not
+    /// last longer than [`WRITE_TIMEOUT`](crate::act::leader::WRITE_TIMEOUT).
     ///
     /// # Errors
     /// [`NotLeader`].
     pub(crate) fn check(&self) -> Result<Leadership, NotLeader> {
-        // Keep the borrow until the clock is read. Otherwise the elector could renew the token in between,
-        // and this would return `NotLeader` although no term has ended.
+        // Keep the borrow until the clock is read. Without the borrow, the elector could renew the token in
+        // between, and this function would return `NotLeader` although no term has ended.
         let token = self.0.borrow();
         token.as_ref().ok_or(NotLeader)?.check()?;
         token.ok_or(NotLeader)
@@ -71,8 +71,8 @@ impl Leader {
         }
     }
 
-    /// Waits until the term of this token has ended, by resignation or expiry. A right that is valid again by
-    /// then belongs to another term, since a check in between would have failed.
+    /// Waits until the term of this token has ended, by resignation or expiry. A right that is valid again
+    /// afterwards belongs to a new term, since a check in between would have failed.
     pub(crate) async fn lost(&self, of: Leadership) {
         let mut receiver = self.0.clone();
         while let Some(token) = self.check().ok().filter(|token| token.term == of.term) {

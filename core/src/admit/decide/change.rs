@@ -428,7 +428,7 @@ impl Change {
         });
         let left = (self.left.most > 0).then(|| {
             let (left, stay) = (nouns.of(self.left), self.left.stay());
-            format!("copyrator: {left} {stay} (because data would be lost, or because of deletionPolicy)")
+            format!("copyrator: {left} {stay} (to keep data, or by deletionPolicy)")
         });
         deleted.into_iter().chain(left).collect()
     }

@@ -118,7 +118,7 @@ pub(super) fn of_deletion(review: &Review<'_>, parties: &Parties) -> Verdict {
     if stays.most > 0 {
         let why = match spec.deletion_policy {
             DeletionPolicy::Retain => "(deletionPolicy: Retain)",
-            DeletionPolicy::Delete => "(because data would be lost, or because of deletionPolicy)",
+            DeletionPolicy::Delete => "(to keep data, or by deletionPolicy)",
         };
         verdict.warn(format!("{} {} {why}", of(stays), stays.stay()));
     }

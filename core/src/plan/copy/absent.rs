@@ -1,4 +1,4 @@
-//! What a rule names and what does not exist: sources and target namespaces.
+//! Sources and target namespaces that a rule names and that do not exist.
 
 use super::{inert::source_namespaces, targets::targets};
 use crate::{
@@ -25,8 +25,8 @@ pub(super) fn absent_sources(
     named.filter(|key| world.object(key).is_none()).collect()
 }
 
-/// The target namespaces that a rule names literally and that do not exist. Empty where the process looks at
-/// some namespaces only: a namespace outside may exist.
+/// The target namespaces that a rule names literally and that do not exist. Empty if the process reads only
+/// some namespaces: a namespace that it does not read may exist.
 pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> Vec<&'w str> {
     let named =
         compiled.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
@@ -36,8 +36,8 @@ pub(super) fn absent_targets<'w>(world: &World, compiled: &'w CompiledRule) -> V
         .collect()
 }
 
-/// What a rule does not do yet for lack of namespaces, in words. `None` where the process looks at some
-/// namespaces only: others may exist.
+/// What a rule does not do yet for lack of namespaces, in words. Empty if the process reads only some
+/// namespaces, since namespaces that it does not read may exist.
 pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Vec<String> {
     if world.namespace_scope().is_some() {
         return Vec::new();
@@ -58,8 +58,8 @@ pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &C
     named.into_iter().chain(nowhere).collect()
 }
 
-/// Which of the literally named sources do not exist, in words; `None` where all do, or this process does not
-/// watch objects of that kind.
+/// Which of the literally named sources do not exist, in words; `None` if all exist, or if this process does
+/// not watch objects of the kind.
 pub(crate) fn lacking_sources(
     world: &World,
     rule: &NamespacedName,
@@ -76,7 +76,7 @@ pub(crate) fn sees_sources(world: &World, rule: &NamespacedName, compiled: &Comp
         && source_namespaces(rule, compiled).all(|namespace| world.knows(compiled.kind, namespace))
 }
 
-/// Whether a rule's targets are these namespaces and can never be others.
+/// Whether a rule's targets are always exactly these namespaces.
 pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
     !namespaces.is_empty()
         && compiled.targets.iter().all(|term| {
@@ -85,7 +85,7 @@ pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
         })
 }
 
-/// Says that some sources were not found; `None` where the list is empty.
+/// Says that some sources were not found; `None` for an empty list.
 pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     let noun = if sources.len() == 1 { "source" } else { "sources" };
     let has_secrets = sources.iter().any(|source| source.kind == Kind::Secret);
@@ -94,13 +94,13 @@ pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     listed(sources).map(|names| format!("{noun} {names} not found{types}"))
 }
 
-/// Says that some namespaces do not exist; `None` where the list is empty.
+/// Says that some namespaces do not exist; `None` for an empty list.
 pub(super) fn namespaces_absent(namespaces: &[&str]) -> Option<String> {
     let (noun, verb) = if namespaces.len() == 1 { ("namespace", "does") } else { ("namespaces", "do") };
     listed(namespaces).map(|names| format!("{noun} {names} {verb} not exist"))
 }
 
-/// The first names in words, and how many more there are; `None` where there is no name.
+/// The first names in words, and how many more follow; `None` for an empty list.
 pub(super) fn listed(names: &[impl ToString]) -> Option<String> {
     let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
     let more = match names.len().saturating_sub(NAMED) {

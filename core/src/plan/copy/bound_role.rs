@@ -1,5 +1,6 @@
-//! A copy of a RoleBinding gives the rights of its ClusterRole in the copy's namespace, so the identity of the rule must be allowed to
-//! `bind` that role there. Which role it is, the source says, and a source of another namespace is not the author's own.
+//! A copy of a RoleBinding gives the rights of its ClusterRole in the copy's namespace, so the rule's
+//! identity must be allowed to `bind` that role in that namespace. The source names the role, and a source in
+//! a foreign namespace is not written by the rule's author.
 
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// What there is instead of the write, where a copy of a RoleBinding may not be written, or where that is not known yet. A template
-/// names its role literally, and was asked about it when it was written.
+/// The plan that replaces the write if a copy of a RoleBinding may not be written, or if the answer is not
+/// known yet. A template names its role literally, and the API server was asked about the role when the
+/// template was written.
 pub(super) fn unbound(
     world: &World,
     slot: &ObjectKey,

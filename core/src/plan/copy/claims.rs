@@ -31,9 +31,10 @@ pub struct Claim<'w> {
     pub rule: &'w NamespacedName,
     /// What the claim is for.
     pub wants: Wants<'w>,
-    /// The object that the rule wants to copy there; of a template, its name among rules.
+    /// The object that the rule wants to copy to the slot; for a template, the template's name among rules.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, up to a limit; none where the rule says which of them it prefers.
+    /// Further objects that the rule would copy to the same slot, up to a limit; none if the rule says which
+    /// source it prefers.
     pub duplicates: Vec<ObjectKey>,
 }
 
@@ -55,13 +56,13 @@ pub enum Wants<'w> {
         compiled: &'w CompiledTemplate,
         /// What was rendered for the slot that is claimed.
         object: &'w RenderedObject,
-        /// The owner that it is to have.
+        /// The owner that the object is to have.
         owner: Option<Arc<Owner>>,
     },
 }
 
 impl Claim<'_> {
-    /// Why the rule or template writes nothing at present; `None` where it may write.
+    /// Why the rule or template writes nothing at present; `None` for a rule or template that may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
         match &self.wants {
             Wants::Copy { facts, .. } => inert(world, self.rule, facts),
@@ -69,7 +70,7 @@ impl Claim<'_> {
         }
     }
 
-    /// What the API server said about this generation of the rule or template.
+    /// The API server's answer about this generation of the rule or template.
     pub(super) fn authority<'w>(&self, world: &'w World) -> Option<&'w Authority> {
         match &self.wants {
             Wants::Copy { facts, .. } => authority(world, self.rule, facts),
@@ -93,7 +94,8 @@ impl Claim<'_> {
         }
     }
 
-    /// What happens to the object when it is no longer wanted, and whether that is of this object alone.
+    /// What happens to the object when it is no longer wanted, and whether this policy is for the one object
+    /// alone.
     pub(super) fn on_removal(&self, default_grace: Duration) -> (OnRemoval, bool) {
         let (deletion, own, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
@@ -113,7 +115,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The fingerprint of what the object is made from; `None` where it has to be fetched.
+    /// The fingerprint of what the object is made from; `None` if the content has to be fetched.
     pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
         match &self.wants {
             Wants::Copy { .. } => world.fingerprint(&self.source),
@@ -122,9 +124,9 @@ impl Claim<'_> {
     }
 }
 
-/// Whether this process leaves a rule or template alone: it serves another rule only, it cannot read its
-/// namespace, it does not look at templates, or annotations are switched off. The authors of these annotations did not decide the latter, so
-/// their copies stay.
+/// Whether this process leaves a rule or template alone: it serves only one other rule, cannot read the
+/// namespace, does not read templates, or ignores annotations. Annotations are switched off without their
+/// authors' decision, so the copies of annotated sources stay.
 pub(crate) fn is_anothers(world: &World, rule: &NamespacedName) -> bool {
     world.settings().only_rule.as_ref().is_some_and(|only| only != rule)
         || !world.sees(&rule.namespace)
@@ -146,8 +148,8 @@ fn each_claim<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item =
     of_rules(world, slot).chain(of_templates(world, slot))
 }
 
-/// A template claims what it was rendered to as it is now: once, for the instance that an object there was made for, else
-/// for the first of those that want the place.
+/// A template claims each slot of its current rendering once: for the instance that the existing object was
+/// made for, else for the first instance that wants the slot.
 fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = Claim<'w>> {
     let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     let mut claims: Vec<Claim<'w>> = Vec::new();
@@ -254,7 +256,8 @@ pub fn sources_of<'w>(
     source_namespaces(rule, compiled).flat_map(move |namespace| sources_in(world, rule, compiled, namespace))
 }
 
-/// The same in one namespace. Where the rule names its sources, only those are looked up.
+/// The sources of the rule in one namespace. If the rule names its sources, only the named objects are looked
+/// up.
 fn sources_in<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
@@ -280,7 +283,7 @@ pub(super) fn objects_meant<'w>(
     world.objects_beginning(compiled.kind, namespace, prefix)
 }
 
-/// The names in one namespace whose copies this rule would give this name; `None` where there is none.
+/// The names in one namespace whose copies this rule would give this name; `None` if no name can match.
 fn names_given<'n>(compiled: &CompiledRule, namespace: &str, copy: &'n str) -> Option<Gives<'n>> {
     let is_meant = |gives: &Gives<'_>| match gives {
         Gives::One(name) => compiled.names.as_ref().is_none_or(|names| names.matches(name)),
@@ -334,8 +337,8 @@ pub fn is_copied(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     })
 }
 
-/// What digests and certificates rest on is never copied, no matter who may read it: with it, marks and
-/// grants could be forged. (Our namespace is never a target anyway.)
+/// The Secrets of our keys and certificates are never copied, no matter who may read them: with such a copy,
+/// marks and grants could be forged. (Our namespace is never a target anyway.)
 fn is_secret_of_ours(world: &World, key: &ObjectKey) -> bool {
     key.kind == Kind::Secret
         && *key.namespace == *world.settings().own_namespace
@@ -359,9 +362,9 @@ pub fn is_copy(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> bool {
     }
 }
 
-/// What an object's marks prove; `None` where it has none, or the key is not known yet. If the marks name
-/// another key, only the labels can be believed, since the admission policy for copies guards those, while
-/// everybody can write annotations on their own objects.
+/// What an object's marks prove; `None` for an object without marks, or while the key is not known. If the
+/// marks name a different key, only the labels can be believed: the admission policy for copies guards the
+/// labels, while everybody can write annotations on their own objects.
 pub(super) fn proof(world: &World, key: &ObjectKey, facts: &ObjectFacts) -> Option<Proof> {
     let (marks, digest_key) = (facts.marks.as_deref()?, world.key()?);
     let label = |name: &str| facts.labels.get(name).map(str::to_owned);

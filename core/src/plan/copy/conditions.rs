@@ -21,12 +21,13 @@ pub(super) struct Conditions {
     pub(super) authorized: Option<Said>,
     pub(super) is_stalled: bool,
     pub(super) reconciling: Option<Said>,
-    /// Reason and message; `None` where nothing is wrong.
+    /// Reason and message; `None` if nothing is wrong.
     pub(super) degraded: Option<(String, String)>,
 }
 
-/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. What is wrong with the spec,
-/// `refused`, comes first: then nothing is done, and nothing hinders it. `located` puts the place before a problem's message.
+/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. Errors in
+/// the spec (`refused`) come first: while the spec has errors, nothing is written. `located` puts the place
+/// before a problem's message.
 pub(super) fn begun<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     authority: Option<&Authority>,
@@ -60,9 +61,9 @@ pub(super) fn begun<S, C>(
     (status, degraded)
 }
 
-/// Keeps the proof that this very spec was allowed, and since when; a new one where there is no valid proof
-/// yet. A refusal takes nothing back: the rights to write, and that the writer may impersonate an account, stay
-/// settled. What others wrote into the status proves nothing.
+/// Keeps the proof that this exact spec was allowed, and since when; makes a new proof if no valid one
+/// exists. A refusal does not withdraw the rights that were proven: to write, and to let the writer
+/// impersonate an account. Values that other writers put into the status prove nothing.
 pub(super) fn grant<S: BoundSpec, C>(
     status: &mut CopyratorRuleStatus,
     facts: &Declared<S, C, CopyratorRuleStatus>,
@@ -73,13 +74,14 @@ pub(super) fn grant<S: BoundSpec, C>(
     status.authorized_generation = Some(facts.generation);
     if !facts.is_granted(key, bounds) {
         status.authorized_proof = Some(facts.grant(key, bounds));
-        // Without fractions of a second, as it is stored: messages about it must be the same after it is read
-        // back.
+        // Without fractions of a second, as the time is stored: messages about the time must be the same
+        // after it is read back.
         status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
     }
 }
 
-/// What the API server answered about the identity; `allowed` says that it has the rights.
+/// What the API server answered about the identity; `allowed` gives the message for an identity with the
+/// rights.
 pub(super) fn authorized(
     authority: Option<&Authority>,
     allowed: impl FnOnce(&str) -> String,
@@ -115,8 +117,8 @@ pub(super) fn set_not_ready(
     set_condition(&mut status.conditions, "Ready", ready, generation, &Time(now));
 }
 
-/// What is under way: copies or objects (`nouns`, one and more) that are being written, and those that wait for what they
-/// are made from to stop changing.
+/// The work under way: copies or objects (`nouns`, one and more) that are being written, and copies or
+/// objects that wait until what they are made from stops changing.
 pub(super) fn being_written(count: &Count, one: &str, more: &str) -> String {
     let (copies, braked, until) = (count.pending() - count.braked, count.braked, count.until);
     let written = match copies {

@@ -31,12 +31,13 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// Plans one slot: how it stands, and the one write to make.
+/// Plans one slot: its state, and the one write to make.
 pub fn plan_slot(world: &World, slot: &ObjectKey, now: Timestamp) -> SlotPlan {
     plan_claimed(world, slot, &claims_on(world, slot), &mut CopyCache::default(), now)
 }
 
-/// Plans these slots. What copies have in common is worked out once, so many take less than each by itself.
+/// Plans these slots. The part that copies have in common is computed once, so planning many slots together
+/// is cheaper.
 pub fn plan_slots<'s>(
     world: &World,
     slots: impl IntoIterator<Item = &'s ObjectKey>,
@@ -59,8 +60,8 @@ pub(super) fn plan_claimed(
     plan_as(world, slot, world.object(slot), claims, alike, now)
 }
 
-/// What would be written if the object differed from what is declared: what a dry run asks about. `None` where nothing would be
-/// written now.
+/// The write that would be made if the object differed from its declaration, for a dry run. `None` if nothing
+/// would be written now.
 pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
     let mut facts = world.object(slot)?.clone();
     facts.set_drift(Drift::Certain);
@@ -114,14 +115,15 @@ fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAct
     let is_there = world.declaration(rule).is_some() && !is_anothers(world, rule);
     let stays = facts.deletion.is_none()
         && world.namespaces().get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
-    // The rule may be gone with its definition, and the list that tells so under way: of another namespace's rules, the new definition
-    // may be known already.
+    // A missing rule may have been deleted with its definition, and the list that shows this may be under
+    // way. For rules of another namespace, the new definition may be known already.
     let is_sure = !world.is_in_doubt();
     let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays && is_sure)?;
     Some(CopyAction::Vouch(Version::of(facts), definition.uid.clone()))
 }
 
-/// The definition under which the rule of a copy that is written was seen; in doubt, the one that the copy names already.
+/// The definition under which the rule of a written copy was seen; in doubt, the definition that the copy
+/// already names.
 fn seen_under(world: &World, rule: &NamespacedName, existing: Option<&ObjectFacts>) -> Option<Box<str>> {
     let before = existing.and_then(|facts| facts.marks.as_deref()?.definition.clone());
     let now = world.definition_of(rule).filter(|_| rule.annotated().is_none());
@@ -140,8 +142,9 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
     is_anothers(world, rule).then_some((rule, SlotState::Kept))
 }
 
-/// An object stays with its template while that is not rendered here as it is now: it does not act at present, was changed a
-/// moment ago, or an expression has no value. Otherwise another claim would get the place in between.
+/// An object stays with its template while the template's current version is not rendered in the slot: the
+/// template does not act at present, was changed a moment ago, or has an expression without a value.
+/// Otherwise a second claim would get the slot in between.
 fn unrendered<'r>(
     world: &World,
     rule: &'r NamespacedName,
@@ -163,8 +166,8 @@ fn plan_wanted(
 ) -> SlotPlan {
     let plan = |state| SlotPlan::rest(Some(claim.rule), state);
     if let Some(why) = claim.inert(world) {
-        // An orphaned copy of another rule waits for the API server's answer about this rule. If this rule is suspended before the
-        // answer comes, no event asks for the slot again.
+        // An orphaned copy of a different rule waits for the API server's answer about this rule. If this
+        // rule is suspended before the answer arrives, no event plans the slot again.
         let marks = existing.and_then(|facts| facts.marks.as_deref()).filter(|_| proof == Some(Proof::Ours));
         let waits = marks.filter(|marks| marks.rule != *claim.rule);
         return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
@@ -263,8 +266,8 @@ fn plan_wanted(
     }
 }
 
-/// Whether the copy is an object that was there before its rule, and was adopted or will be. With `Overwrite`, an object is the
-/// rule's from the first write on.
+/// Whether the copy is an object that existed before its rule, and was adopted or will be. With `Overwrite`,
+/// an object belongs to the rule from the first write on.
 fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> bool {
     let said = facts.marks.as_deref().and_then(|marks| marks.on_removal);
     match proof.filter(|proof| *proof != Proof::Forged) {
@@ -273,8 +276,8 @@ fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> b
     }
 }
 
-/// The version of what the object is made from; `None` where the source is gone, or where its namespace is not known: what was allowed
-/// in an earlier namespace of that name is not allowed in this one.
+/// The version of what the object is made from; `None` if the source is gone, or if its namespace is not
+/// known: what was allowed in an earlier namespace of that name is not allowed in this one.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
     match &claim.wants {
         Wants::Copy { .. } => {
@@ -295,16 +298,16 @@ enum Verdict {
     Unknown(Need),
 }
 
-/// Whether a copy says which object it is. Copies of ConfigMaps and Secrets that an earlier version wrote do not. They may wait for the
-/// sweep, which reads each of them.
+/// Whether a copy names the object that it is. Copies of ConfigMaps and Secrets that an earlier version wrote
+/// do not, and may wait for the sweep, which reads each copy.
 fn names_itself(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> bool {
     let Some(marks) = facts.marks.as_deref() else { return false };
     let may_wait = slot.kind.data().is_some() && marks.rule.template().is_none();
     marks.names_itself || (may_wait && world.fingerprint(slot).is_none())
 }
 
-/// Whether an existing object is the intended copy: by its metadata where possible, by its content when in
-/// doubt, or where the content is known anyway.
+/// Whether an existing object is the intended copy: judged by its metadata if possible, and by its content
+/// when in doubt, or if the content is known anyway.
 fn judge(
     world: &World,
     slot: &ObjectKey,
@@ -336,8 +339,9 @@ fn judge(
         };
     }
     let anew = print.is_some_and(|print| intent.needs_replacing(slot.kind, print));
-    // A tenant may edit managedFields, and an apply prunes only what these call ours. Of a kind without data everything is
-    // read before each write: a field that is left behind could keep a NetworkPolicy open.
+    // A tenant may edit managedFields, and an apply prunes only fields that managedFields call ours. For a
+    // kind without data everything is read before each write: a field that is left behind could keep a
+    // NetworkPolicy open.
     if untouched && !same_marks && slot.kind.data().is_some() {
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
@@ -360,8 +364,9 @@ fn judge(
     }
 }
 
-/// Of an object that a template declares and that somebody may have changed, the API server tells whether it differs. Of a kind
-/// that is kept whole, the fields that are not declared have to be known first: they are taken off.
+/// For an object that a template declares and that somebody may have changed, the API server tells whether
+/// the object differs. For a kind that is kept whole, the undeclared fields have to be known first, since the
+/// write removes these fields.
 fn judge_declared(
     slot: &ObjectKey,
     is_examined_first: bool,
@@ -393,7 +398,7 @@ fn judge_foreign(
              or set conflictPolicy",
         );
     }
-    // If two sources overwrote each other, both would be copies of nothing, and be deleted.
+    // If two sources overwrote each other, each would be a copy of nothing, and be deleted.
     // A tenant must not protect another tenant's object by a rule that may not read it.
     let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
     if let Some(rule) = copied_by(world, slot, facts, counts) {

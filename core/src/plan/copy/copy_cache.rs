@@ -1,6 +1,7 @@
-//! What all copies of one source by one rule have in common: everything but their places, and their marks,
-//! which are bound to those. It is computed once for many slots, and then tells cheaply that a copy is as it
-//! should be. Objects of a template are left out: each of them can have content of its own.
+//! Everything that all copies of one source by one rule have in common. Only the copies' places, and the
+//! marks that are bound to the places, differ. The common part is computed once for many slots, and shows
+//! cheaply that a copy is as it should be. Objects of a template are left out: each can have content of its
+//! own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +23,7 @@ struct Common {
 }
 
 impl CopyCache {
-    /// Remembers the intent of one slot for the others.
+    /// Remembers the intent of one slot for the other slots.
     pub(super) fn learn(&mut self, claim: &Claim<'_>, slot: &ObjectKey, intent: &Intent) {
         if claim.rule.template().is_some() {
             return;

@@ -14,21 +14,22 @@ use crate::{
     names::ObjectKey,
 };
 
-/// A rule's copies in numbers. A rule that writes nothing at present (invalid, suspended, not authorized) has
-/// none: its status gives the reason, and missing copies of it should alert nobody.
+/// The numbers of a rule's copies. All are zero for a rule that writes nothing at present (invalid,
+/// suspended, not authorized): its status gives the reason, and missing copies of the rule should alert
+/// nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many copies should exist.
     pub desired: usize,
-    /// How many of them are as they should be.
+    /// How many copies are as they should be.
     pub current: usize,
-    /// How many are blocked by a foreign object, another rule, another source or another writer.
+    /// How many copies are blocked by a foreign object, a different rule or source, or a foreign writer.
     pub conflicting: usize,
     /// How many were refused, or could not be written; and how many an earlier spec has left that may not be deleted.
     pub failed: usize,
 }
 
-/// How the objects of a rule or template stand, in numbers, and what is wrong.
+/// The states of the objects of a rule or template, in numbers, and the problems.
 #[derive(Default)]
 pub(super) struct Count {
     pub(super) sources: usize,
@@ -36,11 +37,11 @@ pub(super) struct Count {
     pub(super) current: usize,
     /// Slots that a problem blocks.
     pub(super) hindered: usize,
-    /// Those of them for which our own account lacks a right.
+    /// Slots that are blocked because our own account lacks a right.
     pub(super) forbidden: usize,
     /// Copies whose source keeps changing.
     pub(super) braked: usize,
-    /// When the last of those will be written.
+    /// When the last of the copies whose source keeps changing will be written.
     pub(super) until: Option<Timestamp>,
     /// The first source that is large for so many targets.
     pub(super) large: Option<LargeSpread>,
@@ -48,30 +49,31 @@ pub(super) struct Count {
     pub(super) leaving: usize,
     /// Literally named sources that do not exist.
     pub(super) absent_sources: Vec<ObjectKey>,
-    /// What the first of the objects is that it may be about and that cannot be read, in words.
+    /// The first unreadable object that the rule or template may need, in words.
     pub(super) unreadable: Option<String>,
     /// Which literally named target namespaces do not exist, in words.
     pub(super) absent_targets: Option<String>,
-    /// Whether the rule names no other targets.
+    /// Whether the rule names no targets except absent ones.
     pub(super) is_nowhere: bool,
     /// The first problems, up to the limit of a status.
     pub(super) problems: Vec<Problem>,
-    /// What the first object waits for that waits for others of its template.
+    /// The reason why the first object waits for other objects of its template.
     pub(super) waiting: Option<String>,
-    /// How many objects wait for others of their template.
+    /// How many objects wait for other objects of their template.
     pub(super) waiting_objects: usize,
     /// How many problems are disputes over a slot.
     pub(super) conflicting: usize,
-    /// How many problems are of another kind.
+    /// How many problems are not disputes over a slot.
     pub(super) failed: usize,
-    /// How many objects are there, and other than declared.
+    /// How many objects exist and differ from their declaration.
     pub(super) altered: usize,
-    /// The first of those, up to the limit of a status. They come after all problems.
+    /// The first objects that differ from their declaration, up to the limit of a status. A status lists
+    /// these after all problems.
     pub(super) alterations: Vec<Problem>,
 }
 
 impl Count {
-    /// Counts a problem, and keeps it while there are few.
+    /// Counts a problem, and keeps the problem while the list is short.
     pub(super) fn add(&mut self, reason: ProblemReason, problem: Problem) {
         match reason.is_conflict() {
             true => self.conflicting += 1,
@@ -95,11 +97,11 @@ impl Count {
         self.add(problem.reason, problem.into());
     }
 
-    /// Counts how a slot stands.
+    /// Counts the state of a slot.
     pub(super) fn state(&mut self, state: SlotState) {
         match state {
             SlotState::Current => self.current += 1,
-            // What is there works, and nothing is left to be done: no alert counts it.
+            // The existing object works, and nothing is left to be done: no alert counts the slot.
             SlotState::Altered(problem) => {
                 self.current += 1;
                 self.altered += 1;
@@ -127,8 +129,8 @@ impl Count {
         Tally { desired, current, conflicting, failed }
     }
 
-    /// What the first object waits for, where no object is in order and each that is still to be written waits: nothing works, and nothing
-    /// is under way.
+    /// The reason why the first object waits, if no object is in order and each object that is still to be
+    /// written waits: nothing works, and nothing is under way.
     pub(super) fn only_waits(&self) -> Option<String> {
         let is_so = self.current == 0 && self.waiting_objects == self.pending();
         self.waiting.clone().filter(|_| is_so)

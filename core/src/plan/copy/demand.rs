@@ -1,5 +1,6 @@
-//! How many slots a rule claims, and which of them other rules claim, too: computed from its sources and
-//! targets, without enumerating all pairs. And how much of a template is rendered: one that may do nothing costs nothing.
+//! How many slots a rule claims, and which of these slots other rules claim, too: computed from the rule's
+//! sources and targets, without enumerating all pairs. And how much of a template is rendered: a template
+//! that may do nothing costs nothing.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +18,11 @@ use crate::{
     validate::{CompiledRule, Globs},
 };
 
-/// How many copies a rule would have, if they are more than one rule may have; else `None`. Such a rule makes
-/// no new copies, while existing ones are kept up to date and removed as usual.
+/// How many copies a rule would have, if this number is above the limit of one rule; else `None`. A rule
+/// above the limit makes no new copies; its existing copies are kept up to date and removed as usual.
 pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<usize> {
     let most = world.settings().spread_limits.max_copies;
-    // Usually there are too few namespaces or objects for it to be worth counting.
+    // With few namespaces or objects, the copies need not be counted.
     let places = at_most(world, compiled).max(1);
     let enough = most.checked_div(places)?.saturating_add(1);
     let objects = |namespace| match compiled.names.as_ref().and_then(Globs::literals) {
@@ -45,9 +46,10 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
 /// How much of what a template selects is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Nothing: the template may do nothing at present. The key that learns that it may asks for all.
+    /// Nothing: the template may do nothing at present.
     Nothing,
-    /// That for which it has made objects, which are kept in order: it comes to more objects than one template may have.
+    /// Only the instances for which the template has made objects: all instances would need more objects than
+    /// one template may have.
     Kept,
     /// Everything.
     All,
@@ -104,8 +106,8 @@ fn others<'w>(
     })
 }
 
-/// The slots that this rule and another one claim: which rule gets them depends on what is known of this one.
-/// The cost grows with the other rules' claims, not with this one's.
+/// The slots that this rule and a second rule claim: which rule gets a slot depends on what is known of this
+/// rule. The cost grows with the second rule's claims, not with this rule's.
 pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     let Some(Ok(compiled)) = world.rules().get(rule).map(|facts| &facts.compiled) else {
         return BTreeSet::new();
@@ -122,7 +124,7 @@ pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     shared
 }
 
-/// The same for one source.
+/// The shared slots for one source of the rule.
 pub(crate) fn shared_of<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -140,7 +142,8 @@ pub(crate) fn shared_of<'w>(
     others.flat_map(|(_, theirs)| claimed_by_both(world, theirs, compiled, source)).collect()
 }
 
-/// The slots of one source that two rules copy under the same name, in the targets of both.
+/// The slots of one source that two rules copy under the same name, in targets of the first and the second
+/// rule.
 fn claimed_by_both<'w>(
     world: &'w World,
     one: &'w CompiledRule,

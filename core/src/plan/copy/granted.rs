@@ -1,4 +1,5 @@
-//! What is said where a kind is not granted, its objects are not known, or its schema has no place for what a template says.
+//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a place
+//! for what a template writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// What is said where objects of a rule's kind are not copied here, with the way out.
+/// The message, with a remedy, for a rule of a kind whose objects are not copied in this installation.
 pub(crate) fn not_granted(kind: Kind) -> String {
     format!(
         "this Copyrator writes no {kind}: have {kind} added to the chart's value copies.kinds (--copy-kinds); until then \
@@ -26,12 +27,13 @@ pub(super) fn entry(kind: &InstanceKind, plural: &str, uses: &[&str]) -> String 
     format!("{{apiVersion: {api_version}, kind: {kind}, resource: {plural}, use: [{}]}}", uses.join(", "))
 }
 
-/// What a template needs and Copyrator is not granted.
+/// The rights that a template needs and that Copyrator is not granted.
 #[derive(Default)]
 struct Lacking {
     /// Kinds of the chart's value `copies.kinds`.
     copied: BTreeSet<Kind>,
-    /// Kinds of the chart's value `templates.kinds`, and what each is needed for beside what it is granted for.
+    /// Kinds of the chart's value `templates.kinds`, and the uses that each kind is needed for and not
+    /// granted for.
     others: BTreeMap<InstanceKind, Vec<&'static str>>,
 }
 
@@ -57,7 +59,8 @@ impl Lacking {
         lacking
     }
 
-    /// The command that grants all of it, beside what is granted: a list of the chart's values is replaced as a whole.
+    /// The command that grants everything missing, beside what is granted: a list of the chart's values is
+    /// replaced as a whole.
     fn command(&self, world: &World) -> String {
         let settings = world.settings();
         let mut command = format!(
@@ -80,7 +83,8 @@ impl Lacking {
         command
     }
 
-    /// An entry of the chart's value `templates.kinds`: what the kind is granted for, and what it lacks.
+    /// An entry of the chart's value `templates.kinds`: the uses that the kind is granted for, and the
+    /// missing uses.
     fn value(&self, granted: &BTreeSet<TemplateKind>, kind: &InstanceKind) -> Value {
         let mut uses: Vec<&str> =
             granted.iter().filter(|one| one.kind == *kind).flat_map(TemplateKind::uses).collect();
@@ -91,7 +95,7 @@ impl Lacking {
                 uses.push(one);
             }
         }
-        // Its versions have one plural.
+        // All versions of a kind have one plural.
         let is_version = |one: &&TemplateKind| one.kind.group() == kind.group() && one.kind.kind == kind.kind;
         let plural =
             granted.iter().find(is_version).map_or_else(|| kind.usual_plural(), |one| one.plural.clone());
@@ -99,7 +103,7 @@ impl Lacking {
     }
 }
 
-/// Why a template's kinds are not granted, with the way out; `None` where they are.
+/// Why a template's kinds are not granted, with the remedy; `None` if all are granted.
 pub(crate) fn not_granted_to(world: &World, compiled: &CompiledTemplate) -> Option<String> {
     let lacking = Lacking::of(world, compiled);
     let of_others = |word: &str| {

@@ -1,6 +1,7 @@
-//! Judges a copy, or an object that a template declares, by the policies that cover it, as it will be and where it will be, before it is written: with the labels and
-//! annotations that others put on it, which our write leaves there. The webhook exempts our own writes. Judging only the source would not do: it may have another name, kind or
-//! namespace, which the policies do not cover.
+//! Judges a copy, or an object that a template declares, by the policies that cover the object, before the
+//! write. The object is judged as it will be after the write, with the labels and annotations of other
+//! writers, which our write leaves alone. The webhook exempts our own writes. Judging only the source is not
+//! enough: its name, kind or namespace may be one that the policies do not cover.
 
 use std::{
     collections::BTreeMap,
@@ -37,12 +38,12 @@ pub struct Guards {
 struct Guard {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
-    /// Whether it also covers the object that exists now.
+    /// Whether the policy also covers the object that exists now.
     before: bool,
 }
 
 impl Guards {
-    /// The policies that cover what `account` is about to write; `None` where there are none.
+    /// The policies that cover what `account` is about to write; `None` if no policy does.
     pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
         if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;
@@ -52,7 +53,8 @@ impl Guards {
         let namespace = world.namespaces().get(&slot.namespace).map(|facts| &facts.labels);
         let object = |labels| Candidate::of_metadata(kind, &slot.namespace, &slot.name, labels);
         let existing = write.replaces.as_ref().and_then(|_| world.object(slot));
-        // Whether a selector finds an object of which labels are not kept is not known: then the policy judges it.
+        // If some labels of the object are not kept, it is unknown whether a selector matches: in this case
+        // the policy judges the object.
         let is_cut = existing.is_some_and(|facts| facts.labels.is_cut());
         let new = object(write.labels_after(existing));
         let old = existing.map(|facts| {
@@ -69,7 +71,8 @@ impl Guards {
                 covers != Some(false)
             };
             let before = old.as_ref().is_some_and(covers);
-            // As for every writer: the label by which a policy finds the object does not go with the value.
+            // As for every writer: removing the label by which a policy finds the object does not avoid the
+            // policy.
             (policy.actions().contains(&Action::Deny) && (before || covers(&new))).then(|| Guard {
                 name: name.clone(),
                 policy: policy.clone(),
@@ -85,11 +88,11 @@ impl Guards {
         })
     }
 
-    /// Why the copy must not become `new`, if a policy refuses it; both are JSON. A fault that exists already
-    /// and that the write leaves alone is accepted, as for every writer.
+    /// Why the copy must not become `new`, if a policy refuses the change; `new` and the existing object are
+    /// JSON. A fault that exists already and that the write leaves alone is accepted, as for every writer.
     ///
     /// # Errors
-    /// One of the objects cannot be read.
+    /// The existing object or `new` cannot be read.
     pub fn refusal(
         &self,
         new: &str,

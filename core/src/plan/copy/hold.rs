@@ -1,5 +1,5 @@
-//! Delays a due write where the last attempt was refused recently, or another writer keeps changing the same
-//! object. Without it, two writers who each correct one object would answer each other for ever.
+//! Delays a due write if the last attempt was refused recently, or if another writer keeps changing the same
+//! object. Without the delay, two writers who each correct one object would answer each other for ever.
 
 use std::time::Duration;
 
@@ -20,25 +20,27 @@ use crate::{
 
 /// How often what may not be done is asked about again, and a refused write is tried again where many are.
 pub const AGAIN: Duration = Duration::from_secs(300);
-/// The first wait of a write that an admission policy, a webhook or a quota refused. The wait grows with the time since then.
+/// The first wait of a write that an admission policy, a webhook or a quota refused. The wait grows with the
+/// time since the first refusal.
 const FIRST_TRY: Duration = Duration::from_secs(1);
-/// What the wait grows to where few writes are refused. Nothing tells that a quota is raised or a policy goes: no right is needed
-/// for trying again.
+/// The longest wait while few writes are refused. No event reports that a quota was raised or a policy
+/// deleted, and trying again needs no right.
 const FEW: Duration = Duration::from_secs(30);
 /// The time between two tries of all refused writes that one namespace's rules and templates declare.
 const APART: Duration = Duration::from_millis(500);
-/// So many refused writes have the longest wait.
+/// With this many refused writes, each has the longest wait.
 const MANY: usize = 600;
-/// What the wait grows to where nothing but another object, text or definition makes a write pass: a sweep has the same time.
+/// The longest wait of a write that succeeds only after a change of another object, text or definition: the
+/// interval of the sweep.
 const LATER: Duration = Duration::from_secs(3600);
 /// This many writes of one content to one slot within [`CALM`] mean that another writer keeps undoing ours.
 const REPAIRS: u32 = 10;
-/// After this long without a repair, the count begins anew.
+/// After this long without a repair, the count begins again.
 pub(super) const CALM: SignedDuration = SignedDuration::from_secs(60);
-/// Time between two creations of a copy that somebody keeps deleting. It is short, since meanwhile anybody
-/// may create another object there.
+/// Time between two creations of a copy that somebody keeps deleting. The time is short, since meanwhile
+/// anybody may create a foreign object in the slot.
 const MADE_AGAIN: Duration = Duration::from_secs(1);
-/// First wait for a slot that another writer changes, too; it doubles.
+/// First wait for a slot that another writer changes, too; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
@@ -67,25 +69,25 @@ pub(super) fn held(
     Some((contested(slot, existing), until))
 }
 
-/// Until when what is there is not changed again, if it was changed too often.
+/// Until when the existing object is not changed again, if it was changed too often.
 pub(super) fn contested_until(repairs: &Repairs, now: Timestamp) -> Option<Timestamp> {
     let until = repairs.not_before?;
     (now < until && until <= at_after(now, LONGEST_WAIT)).then_some(until)
 }
 
-/// Whether what is there was changed too often.
+/// Whether the existing object was changed too often.
 pub(super) fn is_fought(repairs: &Repairs) -> bool {
     repairs.not_before.is_some()
 }
 
-/// Why a write has failed, and whether the object has to be made anew.
+/// Why a write has failed, and whether the object has to be created again.
 pub(super) struct Failure {
     pub(super) replace: bool,
     pub(super) reason: WriteFault,
     pub(super) message: String,
 }
 
-/// The record of a failed write, after the record of the one before it.
+/// The record of a failed write, after the record of the previous write.
 pub(super) fn attempted(
     world: &World,
     slot: &ObjectKey,
@@ -117,7 +119,7 @@ pub(super) fn attempted(
     }
 }
 
-/// How long a write waits that has been refused for so long, if nothing changes before; and what the waits grow to.
+/// How long a write waits after being refused for this long, if nothing changes before; and the longest wait.
 fn pace(
     world: &World,
     rule: &NamespacedName,
@@ -128,9 +130,9 @@ fn pace(
         // The queue's own backoff is enough.
         WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
         WriteFault::TooLarge => (LATER, LATER),
-        // A mutating policy of somebody else may have made it invalid, and go.
+        // A foreign mutating policy may have made the object invalid, and may be deleted.
         WriteFault::Unfit | WriteFault::Mistyped => (refused_for.clamp(AGAIN, LATER), LATER),
-        // It is tried at once when the policies change.
+        // The write is tried at once when the policies change.
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
         WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict => {
             let is_theirs = |attempt: &Attempt| {
@@ -164,7 +166,7 @@ pub(super) fn last_attempt<'w>(
     (last.version.as_deref() == version && last.digest.as_ref() == Some(&intent.marks.digest)).then_some(last)
 }
 
-/// The problem that the last attempt ended with, and when the next one is.
+/// The problem that the last attempt ended with, and the time of the next attempt.
 pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -> CopyProblem {
     let said = &last.message;
     let message = match (last.reason, last.every) {
@@ -184,8 +186,8 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
     CopyProblem::fault(slot, last.reason, message + &predecessor)
 }
 
-/// Names the object that the same rule or template has left beside the refused one: it may hold what the refused one is to have, such as
-/// a port or the room in a quota.
+/// Names the object that the same rule or template has left beside the refused object: the old object may
+/// hold what the refused object needs, such as a port or the room in a quota.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
     let may_hold = last.reason.lacks_room() && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;
@@ -203,8 +205,8 @@ fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String
     ))
 }
 
-/// The repairs of a slot, with one more write of this content, which created the copy or changed what was
-/// there.
+/// The repairs of a slot, with one more write of this content, which created the copy or changed the existing
+/// object.
 pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: Timestamp) -> Repairs {
     let recent = before.filter(|repairs| repairs.digest == digest && !is_over(repairs, now));
     let before = recent.unwrap_or_else(|| Repairs::none(digest, now));
@@ -217,7 +219,8 @@ pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: T
     Repairs { count, not_before, ..before }
 }
 
-/// From when on it is calm if nothing is written: when counting began, or when a write that was delayed may be made.
+/// The time from which the slot is calm if nothing is written: when counting began, or when a delayed write
+/// may be made.
 pub(super) fn calm_from(repairs: &Repairs) -> Timestamp {
     repairs.not_before.unwrap_or(repairs.since)
 }

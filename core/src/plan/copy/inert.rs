@@ -7,24 +7,26 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// Why a rule writes nothing at present. Its existing copies stay as they are.
+/// Why a rule writes nothing at present. The rule's existing copies stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inert {
     /// The rule's spec is invalid.
     Invalid,
-    /// Objects of its kind are not copied here, or those that it is rendered for not read.
+    /// Objects of the rule's kind are not copied in this installation, or the template's instances are not
+    /// read.
     NotGranted,
-    /// Objects that it is rendered for, declares or copies are not known: they are not served, or could not be listed.
+    /// Objects that the template is rendered for, declares or copies are not known: their kind is not served,
+    /// or the list failed.
     NotListed,
     /// The rule has `suspend: true`.
     Suspended,
-    /// A namespace of its sources cannot be read, so its sources are not known.
+    /// A namespace of the rule's sources cannot be read, so the sources are not known.
     Unseen,
-    /// Its identity lacks a right that the rule declares, or the API server has not been asked yet.
+    /// The rule's identity lacks a right that the rule declares, or the API server has not been asked yet.
     Unauthorized,
 }
 
-/// Why a rule writes nothing at present; `None` where it may write.
+/// Why a rule writes nothing at present; `None` for a rule that may write.
 pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
@@ -39,7 +41,7 @@ pub fn inert(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<
     }
 }
 
-/// Why a template writes nothing at present; `None` where it may write.
+/// Why a template writes nothing at present; `None` for a template that may write.
 pub fn inert_template(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> Option<Inert> {
     match &facts.compiled {
         Err(_) => Some(Inert::Invalid),
@@ -68,7 +70,8 @@ pub fn unseen_source<'w>(
     source_namespaces(rule, compiled).find(|namespace| !world.sees(namespace))
 }
 
-/// What the API server said about this very generation of a rule; `None` where it has not been asked.
+/// The API server's answer about this exact generation of a rule; `None` if the API server has not been
+/// asked.
 pub fn authority<'w, S, C, T>(
     world: &'w World,
     rule: &NamespacedName,

@@ -1,4 +1,4 @@
-//! What a copy should be, from its source's fingerprint and its rule's shape. It holds no content.
+//! What a copy should be, from its source's fingerprint and its rule's shape, without the content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     validate::{CompiledKeys, CompiledRule},
 };
 
-/// The path of the role that a RoleBinding names. The API server refuses every change of it.
+/// The path of the role that a RoleBinding names. The API server refuses every change of this field.
 const ROLE_REF: &str = "/roleRef";
 
 /// What a copy should be.
@@ -41,7 +41,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// What a claim makes of its source in this slot.
+    /// The copy that a claim makes of its source in this slot.
     pub(super) fn new(
         world: &World,
         claim: &Claim<'_>,
@@ -144,8 +144,8 @@ impl Intent {
         self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 
-    /// The keys of an existing object that this one lacks. They are nulled before the apply, which alone
-    /// would leave keys that another manager owns (server-side apply, KEP-555).
+    /// The keys of an existing object that this intent lacks. These keys are nulled before the apply: the
+    /// apply alone would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
         let Some(data) = kind.data() else {
             let surplus: BTreeSet<&str> = print.keys.keys().filter_map(|leaf| self.unwanted(leaf)).collect();
@@ -160,8 +160,8 @@ impl Intent {
         surplus.map(|(key, print)| field(kind, key, print)).collect()
     }
 
-    /// The shortest path to a leaf of an existing object that leads to nothing wanted: a map that would be left
-    /// empty goes as a whole, since an empty selector selects everything.
+    /// The shortest path to a leaf of an existing object that leads to nothing wanted: a map that would be
+    /// left empty is removed as a whole, since an empty selector selects everything.
     fn unwanted<'l>(&self, leaf: &'l str) -> Option<&'l str> {
         let ends = leaf.match_indices('/').map(|(at, _)| at).skip(1).chain([leaf.len()]);
         ends.map(|end| &leaf[..end]).find(|path| !self.content.keys().any(|wanted| is_within(wanted, path)))

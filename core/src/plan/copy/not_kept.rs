@@ -1,5 +1,6 @@
-//! The declared fields that the API server does not keep: a mutating webhook or policy changes them, or the stored version of the kind
-//! does not have them. Another write would end the same way, so the status names the fields, and nothing is written again.
+//! The declared fields that the API server does not keep: a mutating webhook or policy changes the fields, or
+//! the stored version of the kind does not have them. A second write would end the same way, so the status
+//! names the fields, and nothing is written again.
 
 use std::collections::HashMap;
 
@@ -15,17 +16,18 @@ use crate::{
     paths::{inside, item_name, of_item, scalar},
 };
 
-/// What the paths of labels begin with.
+/// The beginning of the paths of labels.
 const LABELS: &str = "metadata.labels";
-/// How many fields are looked for. A message names all but the last, and says that there are others.
+/// How many fields are looked for. If all are found, a message leaves out the last and says that the list is
+/// not complete.
 const MOST: usize = 9;
 /// Fields of an object's metadata that a write does not decide.
 const NOT_DECLARED: [&str; 7] =
     ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "managedFields", "generation"];
 
 /// Returns the paths of the fields of `declared` that `stored` does not have with these values, such as
-/// `spec.template.spec.containers[web].image`: the first `MOST`. Fields and items that the API server adds do not count. A value that
-/// may be the declared one in another form counts as kept (`may_be_same`).
+/// `spec.template.spec.containers[web].image`: the first `MOST`. Fields and items that the API server adds
+/// are ignored. A value that may be the declared value in another form is treated as kept (`may_be_same`).
 pub fn not_kept(declared: &Value, stored: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", declared, stored, &mut found);
@@ -49,8 +51,8 @@ fn compare(path: &str, declared: &Value, stored: &Value, found: &mut Vec<String>
     }
 }
 
-/// Compares lists: scalars in their order, with others between them or not; other items by name, else place by place. Each item is
-/// compared with one other, so that the work grows with the size of the object only.
+/// Compares lists: scalars in their order, ignoring added scalars; other items by name, else by position.
+/// Each item is compared with only one stored item, so that the work grows with the size of the object only.
 fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut Vec<String>) {
     let by_key: HashMap<String, &Value> =
         stored.iter().rev().filter_map(|item| Some((key(item)?, item))).collect();
@@ -75,8 +77,9 @@ fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut V
     }
 }
 
-/// Whether the stored value may be the declared one in a form of the API server's own: quantities (`700m` for `0.7`), durations
-/// (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two texts that begin as numbers are not told apart.
+/// Whether the stored value may be the declared value in a form of the API server's own: quantities (`700m`
+/// for `0.7`), durations (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two
+/// texts that begin as numbers are treated as the same.
 fn may_be_same(declared: &Value, stored: &Value) -> bool {
     let is_unset = declared.is_null() || declared == "";
     if is_unset || declared == stored || (stored.is_null() && is_empty(declared)) {

@@ -6,9 +6,10 @@ use crate::{
     names::{NamespacedName, ObjectKey},
 };
 
-/// The first rule that copies this object, now or once it may write. If a copy overwrote such a source while
-/// its rule is suspended or not yet authorized, the source would be lost. An invalid rule could mean
-/// anything, so it counts as copying everything where its sources are. A valid rule counts where `counts` says so.
+/// The first rule that copies this object, now or once the rule may write. If a copy overwrote such a source
+/// while its rule is suspended or not yet authorized, the source would be lost. An invalid rule could mean
+/// anything, so it is treated as copying everything in the namespaces of its sources. A valid rule is
+/// considered only if `counts` allows it.
 pub(super) fn copied_by<'w>(
     world: &'w World,
     key: &ObjectKey,

@@ -9,8 +9,8 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// The source that is copied into this slot: the one that the rule prefers, else the one that the copy was made of, else
-/// the oldest, else the alphabetically first.
+/// The source that is copied into this slot: the source that the rule prefers, else the source that the copy
+/// was made of, else the oldest, else the alphabetically first.
 pub(super) fn preferred<'w>(
     world: &World,
     rule: &NamespacedName,

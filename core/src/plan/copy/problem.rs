@@ -14,7 +14,7 @@ pub struct CopyProblem {
     pub slot: ObjectKey,
     /// The kind of problem.
     pub reason: ProblemReason,
-    /// What is wrong, and what to do about it. Never a Secret's value.
+    /// The problem and its remedy, without values of Secrets.
     pub message: String,
 }
 
@@ -23,9 +23,9 @@ pub struct CopyProblem {
 pub enum ProblemReason {
     /// A read or a write failed, or is known to be refused.
     Fault(WriteFault),
-    /// Another rule has the slot.
+    /// The slot belongs to a different rule.
     OtherRule,
-    /// Another source of the same rule has the slot.
+    /// The slot belongs to a different source of the same rule.
     DuplicateName,
     /// Another writer changes or deletes the copy again and again.
     Contested,
@@ -35,7 +35,7 @@ pub enum ProblemReason {
     TooMany,
     /// An orphaned copy stays: its rule may have been deleted together with the CustomResourceDefinition.
     Held,
-    /// An expression of a template has no value, or what it gives cannot be an object.
+    /// An expression of a template has no value, or a value that cannot be used in an object.
     RenderFailed,
     /// Expressions wait: the namespace that pays for them has used up its processor time.
     OverBudget,
@@ -43,7 +43,7 @@ pub enum ProblemReason {
     FieldOwned,
     /// Templates drive each other to ever new values of a status.
     Unstable,
-    /// The API server does not keep what was written: the object is there, and other than declared.
+    /// The API server does not keep what was written: the object exists, and differs from its declaration.
     NotKept,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
@@ -75,7 +75,8 @@ impl ProblemReason {
         Self::Unreadable,
     ];
 
-    /// The kind of a problem that a status lists; `None` of a problem that is of no copy, or of another version.
+    /// The kind of a problem that a status lists; `None` for a problem that concerns no copy, or that another
+    /// version wrote.
     pub fn of(problem: &Problem) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == problem.reason)
     }
@@ -100,7 +101,7 @@ impl ProblemReason {
         }
     }
 
-    /// Whether somebody else claims or writes the slot; every other problem counts as a failure.
+    /// Whether somebody else claims or writes the slot; every other problem is a failure.
     pub(super) fn is_conflict(self) -> bool {
         match self {
             Self::Fault(WriteFault::Conflict)
@@ -143,14 +144,14 @@ impl CopyProblem {
         Self::new(slot, ProblemReason::Fault(fault), message)
     }
 
-    /// The copy in this slot belongs to another rule.
+    /// The copy in this slot belongs to a different rule.
     pub(crate) fn served_by_another(slot: &ObjectKey, other: Option<&NamespacedName>) -> Self {
         let other = other.map_or_else(|| "another rule".to_owned(), NamespacedName::said);
         let message = format!("{other} is served first here; exclude the namespace in one of the two");
         Self::new(slot, ProblemReason::OtherRule, message)
     }
 
-    /// The rule would copy another object to this slot, too.
+    /// The rule would copy a second object to this slot, too.
     pub(crate) fn duplicate(slot: &ObjectKey, claim: &Claim<'_>, other: &ObjectKey) -> Self {
         let message = match claim.rule.template() {
             None => format!(

@@ -1,5 +1,5 @@
-//! What is remembered of a slot once its plan has been carried out, or its object examined. What follows from that is written here
-//! into [`crate::model::Memory`]; what follows from an event is written in `model/`.
+//! What is remembered of a slot once its plan has been carried out, or its object examined. This file writes
+//! these results into [`crate::model::Memory`]; the effects of events are written in `model/`.
 
 use jiff::Timestamp;
 
@@ -14,18 +14,20 @@ use crate::{
     names::ObjectKey,
 };
 
-/// What became of the action of a slot's plan.
+/// The outcome of the action of a slot's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// It is done, or nothing is left to do; and what the API server has made of it, where that was read back.
+    /// The write succeeded, or nothing is left to do; with the object that the API server has made, if it was
+    /// read back.
     Done(Option<Made>),
-    /// An update cannot do it, only deleting and recreating the object; what the API server said, without values.
+    /// An update is not possible, only deleting and recreating the object; with the API server's message,
+    /// without values.
     NeedsReplacing(String),
-    /// It was refused, and is tried again at the time of the [`Attempt`].
+    /// The write was refused, and is tried again at the time of the [`Attempt`].
     Refused(WriteFault, String),
-    /// It failed and may soon succeed: the queue tries it again.
+    /// The write failed and may soon succeed: the queue tries it again.
     Failed(WriteFault, String),
-    /// It was not done: what it was decided on is not so any more.
+    /// The write was not made: the facts behind the decision have changed.
     Outdated,
 }
 
@@ -34,12 +36,12 @@ pub enum Acted {
 pub struct Made {
     /// The paths of the fields that it does not keep, in most cases none.
     pub not_kept: Vec<String>,
-    /// Stands for the object that is there now, as [`Compared::object`] does.
+    /// Hash of the existing object, as in [`Compared::object`].
     pub object: u64,
 }
 
-/// Remembers what the action of a slot's plan came to, for the next plan and for the rule's status. Returns whether that is
-/// news: it is not where the same refusal has come again.
+/// Remembers the outcome of a slot's action, for the next plan and for the rule's status. Returns whether the
+/// outcome is new: a repeated refusal is not.
 pub fn settle_slot(
     world: &mut World,
     slot: &ObjectKey,
@@ -48,7 +50,8 @@ pub fn settle_slot(
     now: Timestamp,
 ) -> bool {
     if acted == Acted::Outdated {
-        // What the last attempt came to still counts, and so does the grace of an object that could not be marked.
+        // The result of the last attempt is still valid, and so is the grace of an object that could not be
+        // marked.
         return true;
     }
     let last = forget_attempt(world, slot);
@@ -74,14 +77,14 @@ pub fn settle_slot(
     !is_again
 }
 
-/// Forgets the last attempt to write to a slot, where nothing is to be written any more.
+/// Forgets the last attempt to write to a slot, once nothing is to be written any more.
 pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt>> {
     world.memory_mut().at_slot(slot, SlotMemory::forget_attempt)
 }
 
 fn failed(write: &CopyWrite, acted: Acted) -> Option<Failure> {
     let (replace, reason, message) = match acted {
-        // Deleting it and making it anew was to no avail: as good as refused.
+        // Deleting the object and creating it again did not help, so the write is treated as refused.
         Acted::NeedsReplacing(message) => (!write.anew, WriteFault::Refused, message),
         Acted::Refused(reason, message) | Acted::Failed(reason, message) => (false, reason, message),
         Acted::Done(_) | Acted::Outdated => return None,
@@ -97,7 +100,7 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
         slot.written(repairs, made.map(|made| (made.not_kept, made.object)));
         spread.into_iter().for_each(|spread| slot.followed(spread));
     });
-    // If the API server had nothing to change, no event says so.
+    // If the API server had nothing to change, no event follows.
     let known = world.object(slot).filter(|facts| {
         write.replaces.as_ref().is_some_and(|version| version.resource_version == facts.resource_version)
     });
@@ -106,8 +109,9 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
     }
 }
 
-/// Remembers what an examination of a slot's object has found: a difference, unless a write is known to be to no avail, or the
-/// fields that the API server does not keep of the content of this digest. Returns whether it differs.
+/// Remembers what an examination of a slot's object has found: a difference, unless a write is known not to
+/// help, or the fields of the content of this digest that the API server does not keep. Returns whether the
+/// object differs.
 pub fn settle_examined(
     world: &mut World,
     slot: &ObjectKey,

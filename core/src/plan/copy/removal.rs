@@ -1,14 +1,14 @@
-//! Orphaned copies: they are deleted in two visible steps, only on complete knowledge, and only if the rule's
-//! identity may delete them.
+//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the
+//! rule's identity may delete the copies.
 //!
-//! The rule's current spec decides what happens to such a copy, where its identity was asked about deleting
-//! copies of this kind in this namespace. For a copy that an earlier spec has left elsewhere, the copy's own
-//! mark counts as well, the gentler of the two, and the API server is asked whether the identity may delete
-//! there. Otherwise a user who may edit a rule could delete, or release from protection, copies that others
-//! meant to stay (docs/decisions/removal.md).
+//! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the
+//! rule's identity may delete copies of this kind in this namespace. For a copy that an earlier spec has left
+//! elsewhere, the gentler of the spec and the copy's own mark decides, and the API server is asked whether
+//! the identity may delete in that namespace. Otherwise a user who may edit a rule could delete, or release
+//! from protection, copies that other users meant to stay (docs/decisions/removal.md).
 //!
-//! An object that a rule adopted was there before the rule. It is released, whatever the rule's current spec says
-//! (docs/decisions/conflicts-and-replacement.md).
+//! An object that a rule adopted existed before the rule, and is released whatever the rule's current spec
+//! says (docs/decisions/conflicts-and-replacement.md).
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) fn plan_unwanted(
                 let then = format!("the {noun} does not want it any more");
                 plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
             }
-            // A rule that is gone has no status, and one that does nothing may still want it.
+            // A deleted rule has no status, and a rule that does nothing may still want the copy.
             false => plan(SlotState::Kept),
         };
     }
@@ -83,7 +83,7 @@ pub(super) fn plan_unwanted(
         return SlotPlan { rule: Some(marks.rule.clone()), ..plan(SlotState::Inert(why)) };
     }
     let remove_after = marks.remove_after.or_else(|| unmarked_until(world, slot));
-    // A deleted rule has no identity to ask about, so the mark on the copy counts.
+    // A deleted rule has no identity to ask about, so the mark on the copy decides.
     let own_word = marks.on_removal.unwrap_or(OnRemoval::Retain);
     let Some(declared) = declared_here(world, &marks.rule, slot) else {
         if let Some(definition) = unseen_under(world, &marks.rule, facts) {
@@ -96,7 +96,8 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    // What an object says for itself is not mixed with what its template says for all: of that, the grace is left.
+    // The object's own word is not mixed with the word of its template for all objects: only the template's
+    // grace is kept.
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -112,16 +113,16 @@ pub(super) fn plan_unwanted(
     if was_asked || left.action.is_none() { left } else { allowed(world, slot, &marks.rule, left, now) }
 }
 
-/// How an object goes that nothing wants any more.
+/// How an object that nothing wants any more is removed.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As its rule or template says, or its own mark.
+    /// As the object's rule or template says, or its own mark.
     Said(OnRemoval),
-    /// It stays, and keeps its marks for this long: a label that comes back, an edit that is undone, or an instance that is made anew
-    /// finds it as it was.
+    /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back,
+    /// an edit is undone, or an instance is created again.
     Stays(Duration),
-    /// It stays for good, and keeps its marks for this long, since what it was made from is gone: a source that is made anew finds it,
-    /// and not somebody's object.
+    /// The object stays for good, and keeps its marks for this long, since its source is gone: a source that
+    /// is created again finds its own object, not a foreign one.
     Waits(Duration),
 }
 
@@ -134,7 +135,8 @@ impl Way {
     }
 }
 
-/// How an unwanted object goes, given what its rule or template says; `None` where Kubernetes deletes it.
+/// How an unwanted object is removed, given what its rule or template says; `None` if Kubernetes deletes the
+/// object.
 fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval) -> Option<Way> {
     let marks = facts.marks.as_deref()?;
     let of_object = own_word(slot.kind, marks);
@@ -150,12 +152,14 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
     match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
         Some(OfInstance::Orphaning) => Some(Way::Stays(grace)),
-        // Kubernetes deletes it, also where it would stay if its template no longer declared it.
+        // Kubernetes deletes the object, even if the object would stay once its template no longer declared
+        // it.
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
     .map(|way| match way {
-        // With another word on the copy, a mark for its removal would let it be deleted once its rule is gone.
+        // With a different word on the copy, a removal mark would allow deleting the copy once its rule is
+        // gone.
         Way::Said(OnRemoval::Retain | OnRemoval::Adopted)
             if marks.on_removal.is_none_or(stays_by) && lost_source(world, marks) =>
         {
@@ -165,8 +169,9 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     })
 }
 
-/// Whether the source of a copy is gone, and its rule is not. A deleted rule, or one that no longer targets the namespace, is a decision; a
-/// source that is deleted and created anew looks the same for a moment.
+/// Whether the source of a copy is gone, and its rule is not. A rule that was deleted, or that no longer
+/// targets the namespace, is a decision; a source that is deleted and created again looks the same for a
+/// moment.
 fn lost_source(world: &World, marks: &CopyMarks) -> bool {
     let compiled = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     compiled.is_some_and(|compiled| {
@@ -189,8 +194,8 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
-/// What holds for this object alone, whatever its template says of all of its objects: a person wrote a `deletionPolicy` for it, or it
-/// holds data.
+/// The removal policy of this object alone, whatever its template says of all objects: a person wrote a
+/// `deletionPolicy` for the object, or the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     marks.rule.template()?;
     match marks.own_removal {
@@ -200,8 +205,8 @@ fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     }
 }
 
-/// Whether the watch of such objects has failed, or of those that their template is rendered for: what was removed by what it told
-/// last may be wanted.
+/// Whether the watch of objects of this kind, or of the template's instances, has failed: an object that the
+/// last events made superfluous may still be wanted.
 fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
     let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
     let instances = template.and_then(|compiled| compiled.instance_kind());
@@ -209,15 +214,15 @@ fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
         || instances.is_some_and(|kind| world.instances_read(kind) == InstancesRead::Doubtful)
 }
 
-/// What the rule or template of an unwanted object says of such objects.
+/// The removal policy that the rule or template of an unwanted object declares.
 enum DeclaredRemoval {
-    /// What the template declares here is not known yet.
+    /// What the template declares for the slot is not known yet.
     Unknown,
     /// What happens to the object, and whether the API server was asked about deleting it when the spec was written.
     Known { word: OnRemoval, was_asked: bool },
 }
 
-/// `None` where the rule or template is gone.
+/// `None` if the rule or template is gone.
 fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<DeclaredRemoval> {
     let default = world.settings().default_grace;
     match world.declaration(name)? {
@@ -237,7 +242,7 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
     }
 }
 
-/// Plans an orphaned copy by what its mark or its rule says of it.
+/// Plans an orphaned copy as its mark or its rule says.
 fn leave(
     way: Way,
     facts: &ObjectFacts,
@@ -269,11 +274,12 @@ fn leave(
     }
 }
 
-/// What to remember where an orphaned object could not be marked; `None` where a mark may come yet.
+/// What to remember if an orphaned object could not be marked; `None` if a later attempt may succeed.
 ///
-/// RBAC refuses every change of a RoleBinding, of its annotations too, by an account that may not bind its role. The API server refuses a
-/// mark on any object whose annotations have 256 KiB already, which a user may see to. A deletion needs only the verb. So the
-/// reconciler counts the grace in memory, from the first try on, and deletes the object without a mark.
+/// RBAC refuses every change of a RoleBinding, even of its annotations, by an account that may not bind its
+/// role. The API server refuses a mark on any object whose annotations already have 256 KiB, which a user may
+/// bring about. A deletion needs only the verb. So the reconciler keeps the grace period in memory, from the
+/// first try on, and deletes the object without a mark.
 pub(super) fn unmarked(
     world: &World,
     slot: &ObjectKey,
@@ -284,7 +290,7 @@ pub(super) fn unmarked(
     let is_for_good = match reason {
         WriteFault::Forbidden => slot.kind == Kind::RoleBinding,
         WriteFault::TooLarge => true,
-        // A webhook, or a quota, may have another answer soon.
+        // A webhook, or a quota, may answer differently soon.
         WriteFault::Failed
         | WriteFault::Refused
         | WriteFault::NoRoom
@@ -308,14 +314,14 @@ pub(super) fn unmarked(
     })
 }
 
-/// When an object goes that could not be marked.
+/// When an object that could not be marked is deleted.
 fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
     let last = world.memory().slot(slot).attempt()?;
     last.digest.is_none().then_some(last.retry_at)
 }
 
-/// The same plan if the rule's identity may delete copies of this kind there; otherwise the copy stays as it
-/// is, with its marks: without them, everybody could edit it.
+/// The same plan if the rule's identity may delete copies of this kind in the namespace; otherwise the copy
+/// stays as it is, with its marks: without the marks, everybody could edit the copy.
 fn allowed(
     world: &World,
     slot: &ObjectKey,
@@ -349,9 +355,9 @@ fn allowed(
     }
 }
 
-/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under it: the copy was
-/// written before, and nobody has vouched for it since. The time of the write only counts for copies of an
-/// earlier version of ours, since a user who writes into a copy can move it.
+/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition:
+/// the copy was written before, and nobody has vouched for the copy since. The time of the write is used only
+/// for copies of an earlier version of ours, since a user who writes into a copy can move the time.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -360,7 +366,7 @@ pub(super) fn unseen_under<'w>(
     world.definition_of(rule).filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
-/// The same for any definition.
+/// As [`unseen_under`], for any definition.
 pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
     let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
         Some(uid) => *uid == *definition.uid,
@@ -386,21 +392,23 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
     )
 }
 
-/// The kinds that are written here, and that the API server knows: kubectl refuses a command that names another one.
+/// The kinds that Copyrator writes and that the API server knows: kubectl refuses a command that names an
+/// unknown kind.
 pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     let kinds = world.settings().copied_kinds();
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
 }
 
-/// The namespaces that Copyrator looks at; empty where it looks at all.
+/// The namespaces that Copyrator reads; empty if it reads all namespaces.
 pub fn places(world: &World) -> Vec<&str> {
     let scope = world.namespace_scope().filter(|scope| scope.is_all());
     scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()
 }
 
-/// The shell command with which a user who may override copies releases those whose rules are missing, of one
-/// rule or of all: it notes on each copy that its rule was seen under this definition. `places` are the only namespaces that
-/// Copyrator looks at, if it does not look at all: another one may keep copies elsewhere.
+/// The shell command with which a user who may override copies releases copies whose rules are missing, of
+/// one rule or of all: the command notes on each copy that its rule was seen under this definition. `places`
+/// are the namespaces that Copyrator reads, if it does not read all: namespaces outside the list may have
+/// copies of another installation.
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
     places: &[&str],
@@ -408,7 +416,7 @@ pub fn let_go(
     definition: &str,
 ) -> String {
     let name = |kind: Kind| match kind {
-        // Another group may have the same plural.
+        // Different groups may have the same plural.
         Kind::Granted(kind) => kind.resource().qualified(),
         known => known.resource().plural.to_owned(),
     };

@@ -1,4 +1,4 @@
-//! What the API server last said of the rights of an identity.
+//! The API server's last answers about the rights of an identity.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::{
 /// How old the API server's yes may be.
 const YES_FOR: Duration = Duration::from_secs(30);
 
-/// The answer, as long as it counts.
+/// The answer, while it is valid.
 pub(super) enum Heard<'w> {
     /// The identity has the right.
     Yes,
-    /// It has not, and why.
+    /// The identity does not have the right, and why.
     No { refusal: &'w str, asked: Timestamp },
     /// The API server has to be asked, or asked again.
     Nothing,
@@ -40,9 +40,9 @@ pub(super) fn heard<'w>(
     }
 }
 
-/// Whether the API server has refused the identity of a rule or template what that declares. A rule that is suspended or invalid besides
-/// is refused all the same: its author could otherwise keep a place, or protect an object, by writing `suspend: true`. That the API
-/// server was not asked is no refusal.
+/// Whether the API server has refused the identity of a rule or template the declared rights. A suspended or
+/// invalid rule can be refused, too: its author could otherwise keep a place, or protect an object, by
+/// writing `suspend: true`. A question that was not asked is no refusal.
 pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
     let authority = match world.declaration(rule) {
         Some(Declaration::Rule(facts)) => authority(world, rule, facts),

@@ -33,16 +33,16 @@ use crate::{
     plan::{Need, Reason},
 };
 
-/// What there is to say of a rule.
+/// The report about a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleReport {
     /// The status that the rule should have.
     pub status: CopyratorRuleStatus,
     /// Reason and message of `Ready`.
     pub ready: (Reason, String),
-    /// Its copies in numbers.
+    /// The numbers of the rule's copies.
     pub tally: Tally,
-    /// The first of its sources that is large for so many targets.
+    /// The rule's first source that is large for so many targets.
     pub large: Option<LargeSpread>,
 }
 
@@ -51,9 +51,9 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     rule_report(world, rule, now).map(|report| report.status)
 }
 
-/// What there is to say of a rule. `None` where the rule is gone, or where it
-/// has a status and something must be asked or read again first: after a restart of ours nothing has changed
-/// for its users. The task that asks or reads plans the status again afterwards. So while objects that something needs are not listed.
+/// The report about a rule. `None` if the rule does not exist, or if the rule has a status and something must
+/// be asked or read again first: after a restart of ours nothing has changed for the rule's users. The task
+/// that asks or reads plans the status again afterwards. The same holds while needed objects are not listed.
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
     let outdates = unread_lists_of(world, rule, facts);
@@ -70,7 +70,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a rule declares is not told either what the rule would find.
+    // An author without the rights that a rule declares does not learn either what the rule would find.
     let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
     if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
         let too_many = too_many(world, rule, compiled);
@@ -154,7 +154,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     Some(RuleReport { status, ready, tally, large })
 }
 
-/// The lists that a rule hangs on and that have failed for long.
+/// The lists that a rule needs and that have failed for long.
 fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> Option<(Reason, String)> {
     let kinds = facts.compiled.as_ref().map(|compiled| [compiled.kind, compiled.shape.kind]);
     let reaches = |place: &str| {
@@ -167,7 +167,8 @@ fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> O
     unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None, reaches)
 }
 
-/// The report of a rule or template about which nothing is known now: the status as it is, and that it may be out of date.
+/// The report of a rule or template about which nothing is known now: the present status, with a note that it
+/// may be out of date.
 pub(super) fn outdated<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     said: (Reason, String),
@@ -178,7 +179,7 @@ pub(super) fn outdated<S, C>(
     RuleReport { status, ready: said, tally: Tally::default(), large: None }
 }
 
-/// Why what is needed could not be read the last time, if it could not.
+/// Why a needed object could not be read the last time, if the read failed.
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),
@@ -186,7 +187,7 @@ pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFaul
     }
 }
 
-/// Whether a status says that its rule would have too many copies, which is its first problem then.
+/// Whether a status says that its rule would have too many copies; such a status lists this problem first.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     status.problems.first().and_then(ProblemReason::of) == Some(ProblemReason::TooMany)
 }
@@ -278,10 +279,10 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
     }
 }
 
-/// Reason and message where nothing is under way. `AllCopied` only if there is a source and every copy
-/// exists. `Ready` is `False` where a rule copies nothing because its named sources do not exist, or because each
-/// copy has a problem; sources that a glob or selector may match later are as declared, and so is a namespace that
-/// does not exist yet.
+/// Reason and message if nothing is under way. `AllCopied` only if the rule has a source and every copy
+/// exists. `Ready` is `False` if a rule copies nothing because its named sources do not exist, or because
+/// each copy has a problem. Sources that a glob or selector may match later are as declared, and so is a
+/// namespace that does not exist yet.
 fn settled(
     facts: &RuleFacts,
     status: &CopyratorRuleStatus,

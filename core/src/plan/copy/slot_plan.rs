@@ -1,4 +1,4 @@
-//! The plan of one slot: how it stands, and the one write to make.
+//! The plan of one slot: its state, and the one write to make.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
 pub struct SlotPlan {
     /// The state of the slot before the action.
     pub state: SlotState,
-    /// The rule that the slot belongs to; `None` where it belongs to none.
+    /// The rule that the slot belongs to; `None` for a slot of no rule.
     pub rule: Option<NamespacedName>,
     /// The one write to make.
     pub action: Option<CopyAction>,
@@ -27,7 +27,7 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// A slot of this rule that stands so, where nothing is to be done now.
+    /// The plan for a slot of this rule in this state, if nothing is to be done now.
     pub(super) fn rest(rule: Option<&NamespacedName>, state: SlotState) -> Self {
         Self { state, rule: rule.cloned(), action: None, needs: Vec::new(), recheck: None }
     }
@@ -38,9 +38,10 @@ impl SlotPlan {
 pub enum SlotState {
     /// No rule claims the slot, and it has no copy of ours.
     Nothing,
-    /// The copy is as its rule wants it.
+    /// The copy is as its rule declares.
     Current,
-    /// The copy is what the API server makes of what its rule wants: the problem names the fields that it does not keep.
+    /// The copy is as the API server changed it: the problem names the declared fields that the API server
+    /// does not keep.
     Altered(CopyProblem),
     /// The copy is missing or outdated, and about to be written.
     Outdated,
@@ -60,9 +61,9 @@ pub enum SlotState {
 /// UID and resource version of the object that a decision was based on, for preconditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `metadata.uid`: a write does not meet another object of the same name.
+    /// `metadata.uid`: a write does not change a new object of the same name.
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: a write fails where the object was written since.
+    /// `metadata.resourceVersion`: a write fails if the object was written since.
     pub resource_version: Box<str>,
 }
 
@@ -80,11 +81,12 @@ pub enum CopyAction {
     Write(Box<CopyWrite>),
     /// Note on an orphaned copy when it will be deleted.
     MarkRemoval(Version, Timestamp),
-    /// Note on an object when our marks will go, and that the object stays, also where its template is gone by then.
+    /// Note on an object when our marks will be removed, and that the object stays, even if its template is
+    /// gone by that time.
     MarkStaying(Version, Timestamp),
     /// Remove that note: a rule claims the copy again.
     Unmark(Version),
-    /// Note on the copy the definition under which its rule exists; the copy names another one.
+    /// Note on the copy the definition under which its rule exists; the copy names a different definition.
     Vouch(Version, Box<str>),
     /// Delete the orphaned copy.
     Delete(Version),
@@ -93,7 +95,7 @@ pub enum CopyAction {
 }
 
 impl CopyAction {
-    /// Whether the action takes something away. Such actions wait while a CRD of ours is being deleted, since
+    /// Whether the action removes something. Such actions wait while a CRD of ours is being deleted, since
     /// `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
         matches!(self, Self::MarkRemoval(..) | Self::MarkStaying(..) | Self::Delete(_) | Self::Release(_))
@@ -107,34 +109,35 @@ pub struct CopyWrite {
     pub source: ObjectKey,
     /// The version of the source that the intent was made from.
     pub source_version: Version,
-    /// The object itself, where a template declares it and nothing is copied.
+    /// The object itself, if a template declares it and nothing is copied.
     pub rendered: Option<Body>,
     /// The keys, metadata and marks that the copy is to have.
     pub intent: Intent,
-    /// The version of the existing object; `None` where the write must create it.
+    /// The version of the existing object; `None` for a write that must create the object.
     pub replaces: Option<Version>,
     /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,
-    /// Where an object of this name was refused for lack of room: the object that the declaration has left under another name. If that
-    /// holds the room, it goes first.
+    /// For an object that was refused for lack of room: the object that the declaration has left under its
+    /// previous name. A predecessor that holds the room is deleted first.
     pub predecessor: Option<ObjectKey>,
     /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
-    /// For a foreign object: the fields of its content that we take ownership of first, so that the apply
-    /// decides about all of them.
+    /// For a foreign object: the fields of the object's content that we take ownership of first, so that the
+    /// apply decides about all fields.
     pub take_over: Option<Vec<ForeignField>>,
     /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,
-    /// Whether the write does nothing but follow the source. Such writes are braked ([`super::spread`]).
+    /// Whether the write only follows the source. Such writes are braked ([`super::spread`]).
     pub follows: bool,
     /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
 }
 
 impl CopyWrite {
-    /// Whether a label or annotation of the object that is there now, as `label/KEY` or `annotation/KEY`, outlives this write where the
-    /// write does not set it. An object made anew keeps nothing. An apply takes off what it alone owned and leaves out; of a foreign
-    /// object it owned nothing.
+    /// Whether a label or annotation of the existing object, as `label/KEY` or `annotation/KEY`, survives
+    /// this write if the write does not set it. An object that is created again keeps nothing. An apply
+    /// removes keys that only Copyrator's apply owned and that the new apply leaves out; of a foreign object
+    /// Copyrator owned nothing.
     pub fn keeps(&self, existing: &ObjectFacts, field: &str) -> bool {
         let is_ours_alone = existing
             .ownership
@@ -143,8 +146,8 @@ impl CopyWrite {
         !self.anew && (self.take_over.is_some() || !is_ours_alone)
     }
 
-    /// The labels that the object has after this write: those that the copy is to have, and what the write leaves of those that are
-    /// there now.
+    /// The labels of the object after this write: the copy's labels, and the existing labels that the write
+    /// leaves alone.
     pub fn labels_after(&self, existing: Option<&ObjectFacts>) -> BTreeMap<String, String> {
         let now = existing.into_iter().flat_map(|facts| facts.labels.iter().map(move |label| (facts, label)));
         let kept = now.filter(|(facts, (key, _))| self.keeps(facts, &format!("label/{key}")));
@@ -154,7 +157,7 @@ impl CopyWrite {
         labels
     }
 
-    /// The same of annotations; `now` are those of what is there.
+    /// The annotations of the object after this write; `now` are the existing annotations.
     pub fn annotations_after(
         &self,
         existing: &ObjectFacts,

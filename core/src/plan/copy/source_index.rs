@@ -1,6 +1,7 @@
-//! The sources that annotations declare, and what templates are rendered for, for the webhook, which watches neither ConfigMaps, Secrets
-//! nor templates: names, and what their authors ask for, if these have the rights. It holds no content. The webhook uses it to
-//! warn what will appear in a new namespace, what goes with a label, and how far a change reaches.
+//! The sources that annotations declare, and the objects that templates are rendered for: names only, without
+//! content, and what the authors declare, if they have the rights. The index is for the webhook, which
+//! watches neither ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a
+//! new namespace, what disappears with a label, and how far a change reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +17,11 @@ use crate::{
     validate::own_deletion,
 };
 
-/// Bytes of all entries together; those beyond it are only counted.
+/// Bytes of all entries together; entries beyond this limit are only counted.
 const MOST_BYTES: usize = 500 << 10;
-/// Bytes of one source's entry; a longer one is listed without what its annotations ask for.
+/// Bytes of one source's entry; a longer entry is listed without what the source's annotations declare.
 const LONGEST_SOURCE: usize = 2 << 10;
-/// Bytes of one template's entry; a longer one is only counted, so that it takes no other's place.
+/// Bytes of one template's entry; a longer entry is only counted, so that it does not displace other entries.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 /// The ConfigMap's key with the index.
 const KEY: &str = "sources.json";
@@ -50,11 +51,11 @@ pub struct IndexedTemplate {
     pub spec: CopyratorTemplateSpec,
 }
 
-/// One source, and what its annotations ask for.
+/// One source, and the copies that its annotations declare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexedSource {
-    /// Whether it is a ConfigMap or a Secret.
+    /// Whether the source is a ConfigMap or a Secret.
     pub kind: Kind,
     /// Namespace of the source.
     pub namespace: String,
@@ -66,30 +67,30 @@ pub struct IndexedSource {
     /// The generations of the rule and of the monitor that were granted: a leader believes no other proofs.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub generations: BTreeSet<i64>,
-    /// The value of its annotation `copyrator.dev/copy-to`.
+    /// The value of the source's annotation `copyrator.dev/copy-to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to: Option<String>,
-    /// The value of its annotation `copyrator.dev/copy-to-selector`.
+    /// The value of the source's annotation `copyrator.dev/copy-to-selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_to_selector: Option<String>,
-    /// The value of its annotation `copyrator.dev/restart-pods`.
+    /// The value of the source's annotation `copyrator.dev/restart-pods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_pods: Option<String>,
 }
 
 impl IndexedSource {
-    /// Keeps the identity of the source, and nothing of what its annotations ask for.
+    /// Keeps the identity of the source, and removes what its annotations declare.
     fn without_texts(&mut self) {
         (self.copy_to, self.copy_to_selector, self.restart_pods) = (None, None, None);
     }
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the rights that they ask for, and the templates that act. A leader that has just begun does
-    /// not know all rights yet: until then it lists what the index `before` lists.
+    /// The known sources whose author has the declared rights, and the templates that act. A leader that has
+    /// just begun does not know all rights: until it does, the leader lists what the index `before` lists.
     ///
-    /// Namespaces have turns, so that the entries of one namespace cannot take the place of another's: a leader believes the proofs of
-    /// listed sources only.
+    /// Namespaces have turns, so that the entries of one namespace cannot displace those of a second: a
+    /// leader believes the proofs of listed sources only.
     pub fn of(world: &World, before: Option<&Self>) -> Self {
         let listed_before: BTreeSet<(&str, &str)> = before
             .iter()
@@ -135,7 +136,7 @@ impl SourceIndex {
         index
     }
 
-    /// What the index says was granted, by the names of the declarations.
+    /// The grants in the index, by the names of the declarations.
     pub fn grants(self) -> impl Iterator<Item = (NamespacedName, ListedGrant)> {
         self.sources.into_iter().map(|one| {
             let source = ObjectKey::new(one.kind, one.namespace, one.name);
@@ -143,7 +144,7 @@ impl SourceIndex {
         })
     }
 
-    /// Whether there is neither source nor template, listed or left out.
+    /// Whether the index has neither source nor template, listed or left out.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.templates.is_empty() && self.omitted == 0
     }
@@ -156,7 +157,7 @@ impl SourceIndex {
         Ok([(KEY.to_owned(), serde_json::to_string(self)?)].into())
     }
 
-    /// Reads the data of the ConfigMap; `None` where it is not an index of ours.
+    /// Reads the data of the ConfigMap; `None` for data that is no index of ours.
     pub fn from_data<'d>(value: impl Fn(&str) -> Option<&'d str>) -> Option<Self> {
         serde_json::from_str(value(KEY)?).ok()
     }
@@ -183,7 +184,7 @@ impl Entry {
         }
     }
 
-    /// Cuts the texts off a source whose texts are too long; returns whether they were.
+    /// Removes the texts from a source whose texts are too long; returns whether the texts were removed.
     fn cut(&mut self) -> bool {
         match self {
             Self::Source(one) if size(one) > LONGEST_SOURCE => {
@@ -207,7 +208,7 @@ fn size(entry: &impl Serialize) -> usize {
     serde_json::to_string(entry).map_or(0, |text| text.len() + 1)
 }
 
-/// The entry of a source that annotations declare, if its author has the rights that they ask for.
+/// The entry of a source that annotations declare, if its author has the rights for the declaration.
 fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     let source = name.annotated()?;
     let rule = world.rules().get(name).filter(|facts| may_copy(world, name, facts));
@@ -228,7 +229,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     })
 }
 
-/// Whether a template acts; `None` where that is not known yet.
+/// Whether a template acts; `None` while that is not known.
 fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),
@@ -249,7 +250,7 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
             true => (object.include_when.clone(), object.template["metadata"]["name"].as_str()),
             false => (object.include_when.as_ref().map(|_| "false".to_owned()), None),
         };
-        // Objects of several kinds may have one name, and all are of one kind here.
+        // Objects of several kinds may have one name, and all objects in this list are of one kind.
         let name = name.filter(|name| name.contains("${"));
         let name = name.map_or_else(|| format!("x{at}"), |name| format!("x{at}-{name}"));
         let read = compiled.into_iter().flat_map(|compiled| compiled.read_by(&object.id));
@@ -275,7 +276,8 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     }
 }
 
-/// Whether the author has the rights of the rule; where that is not known yet, whether the index listed this version of it.
+/// Whether the author has the rights of the rule; while that is unknown, whether the index listed this
+/// version of the rule.
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let known = authority(world, name, facts).map(|known| known.answer.is_ok());
     facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))

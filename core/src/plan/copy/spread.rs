@@ -1,6 +1,7 @@
-//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only copies that
-//! have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is put right at
-//! once. Each copy has a brake of its own, so that what changes in one namespace delays nothing in another.
+//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only
+//! copies that have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is
+//! corrected at once. Each copy has a brake of its own, so that changes in one namespace delay nothing in a
+//! second namespace.
 
 use std::{fmt, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
 /// The longest gap between two contents of a copy whose source keeps changing.
 const LONGEST_GAP: Duration = Duration::from_secs(300);
 
-/// Whether following its source is all that the write does.
+/// Whether the write only follows the copy's source.
 pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> bool {
     let Some(facts) = existing else { return false };
     let (Some(marks), Some(owned)) = (facts.marks.as_deref(), facts.ownership.as_deref()) else {
@@ -41,7 +42,7 @@ pub(super) fn braked(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<
     (last.at <= now && now < end(&last)).then(|| end(&last))
 }
 
-/// What is remembered of a copy that follows its source now.
+/// The record of a copy that follows its source now.
 pub(super) fn spread(world: &World, slot: &ObjectKey, now: Timestamp) -> Spread {
     next(world.memory().slot(slot).spread(), world.settings().spread_limits.min_interval, now)
 }
@@ -65,7 +66,7 @@ fn end(spread: &Spread) -> Timestamp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeSpread {
     source: ObjectKey,
-    /// What each copy carries.
+    /// The bytes that each copy carries.
     bytes: Bytes,
     /// How many namespaces get one.
     targets: usize,
@@ -86,7 +87,7 @@ impl fmt::Display for LargeSpread {
 
 /// Why nothing of this source is copied: it is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
-    // What templates declare has bounds of its own.
+    // Objects that templates declare have bounds of their own.
     let Wants::Copy { compiled, .. } = &claim.wants else { return None };
     let most = world.settings().spread_limits.max_bytes;
     let volume = beyond(world, compiled, &claim.source, print, most)?;
@@ -118,7 +119,7 @@ fn beyond(
 ) -> Option<LargeSpread> {
     let bytes = Bytes(carried_bytes(&compiled.shape.keys, print));
     let to = |targets: usize| LargeSpread { source: source.clone(), bytes, targets };
-    // Usually there are too few namespaces for it to be worth counting.
+    // With few namespaces, the targets need not be counted.
     if to(world.namespaces().len()).in_all() <= bound {
         return None;
     }

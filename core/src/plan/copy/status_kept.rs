@@ -1,5 +1,5 @@
-//! What is said where the API server does not keep the status that a template writes. The usual cause: what the chart grants and the
-//! definition of the kind disagree about where its status is.
+//! The messages about a status that a template writes and the API server does not keep. The usual cause: the
+//! chart's grant and the definition of the kind disagree about the place of the status.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
 /// How many fields a message names.
 const MOST_NAMED: usize = 8;
 
-/// What is said where the API server has no such place: a subresource that it does not serve.
+/// The message if the API server has no place for the status: a subresource that it does not serve.
 pub fn status_nowhere(kind: &TemplateKind) -> StatusFault {
     let TemplateKind { kind: named, plural, .. } = kind;
     fault(format!(
@@ -23,7 +23,8 @@ pub fn status_nowhere(kind: &TemplateKind) -> StatusFault {
     ))
 }
 
-/// What is to be told of a status that was written, of which the API server has answered that this is `stored`; `None` where that has it.
+/// The message about a written status for which the API server answered with `stored`; `None` if `stored` has
+/// the status.
 pub fn status_lost(
     kind: &TemplateKind,
     place: StatusPlace,

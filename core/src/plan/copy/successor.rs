@@ -1,6 +1,6 @@
-//! The successor of an object under another name: a rule or template that gives another name wants the same thing beside the object
-//! that it made before. The old object is deleted once the new one is there, as one of the same name is once the API server has
-//! accepted the new one.
+//! The successor of an object under a new name: after a change of the name, a rule or template wants the same
+//! content beside the object that it made before. The old object is deleted once the new one exists. An old
+//! object of the same name is deleted once the API server has accepted the new one.
 
 use std::{iter, time::Duration};
 
@@ -19,30 +19,31 @@ use crate::{
 
 /// When to look again for a successor that is about to be written.
 const SOON: Duration = Duration::from_secs(5);
-/// When to look again for one that something keeps from being written.
+/// When to look again for a successor that something keeps from being written.
 const LATER: Duration = Duration::from_secs(30);
 
 /// An object of a template that was refused for so long was declared before the edit that is in question, so that it takes no place.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A successor that is not there yet.
+/// A successor that does not exist yet.
 pub(super) struct Awaited {
     pub(super) slot: ObjectKey,
-    /// What keeps it from being written.
+    /// What keeps the successor from being written.
     pub(super) why: Option<String>,
     /// When to look again.
     pub(super) again: Duration,
 }
 
-/// The successor of an object that has been unwanted since this time, if the successor is yet to come. A successor that fits only once the
-/// object is gone is not waited for.
+/// The successor of an object that has been unwanted since this time, if the successor does not exist yet. A
+/// successor that fits only once the object is gone is not waited for.
 pub(super) fn awaited(
     world: &World,
     slot: &ObjectKey,
     marks: &CopyMarks,
     unwanted_since: Option<Timestamp>,
 ) -> Option<Awaited> {
-    // Marks do not say which object of a template takes the place of which. A right that the template takes back goes at once.
+    // Marks do not say which object of a template replaces which. A right that the template withdraws is
+    // removed at once.
     if marks.rule.template().is_some() && slot.kind == Kind::RoleBinding {
         return None;
     }
@@ -50,7 +51,8 @@ pub(super) fn awaited(
     let is_no_successor = |other: &ObjectKey| {
         let attempt = world.memory().slot(other).attempt();
         let attempt = attempt.filter(|last| last.rule.as_ref() == Some(&marks.rule));
-        // The edit by which an object of a template became unwanted has not made what was refused long before.
+        // The edit that made an object of a template unwanted has not caused a write that was refused long
+        // before.
         let is_older = |last: &Attempt| {
             let long_after = at_after(last.since, LONG);
             marks.rule.template().is_some() && unwanted_since.is_some_and(|since| long_after < since)
@@ -65,7 +67,7 @@ pub(super) fn awaited(
             && !is_no_successor(other)
     };
     let other = candidates(world, slot, marks).into_iter().find(is_wanted)?;
-    // This does not plan that place, since that plan may ask about this one in turn.
+    // The successor's slot is not planned at this point, since its plan may ask about this slot in turn.
     let refused = world.memory().slot(&other).attempt().map(|last| last.message.clone());
     let taken = world.object(&other).map(|_| "another object has that name".to_owned());
     let why = refused.or(taken);
@@ -87,7 +89,8 @@ pub(super) fn predecessor_of(world: &World, slot: &ObjectKey, claim: &Claim<'_>)
     left.find(is_left).cloned()
 }
 
-/// The places of the same kind, in the same namespace, that the object's declaration has for what the object was made from.
+/// The slots of the same kind, in the same namespace, that the object's declaration has for the object's
+/// source or instance.
 fn candidates(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Vec<ObjectKey> {
     let all: Vec<ObjectKey> = match world.declaration(&marks.rule) {
         Some(Declaration::Rule(facts)) => {

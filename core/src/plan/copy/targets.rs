@@ -1,4 +1,4 @@
-//! Which namespaces get a rule's copies, and why the others do not.
+//! Which namespaces get a rule's copies, and why the other namespaces do not.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -23,7 +23,7 @@ pub enum Declines {
     Refuses,
 }
 
-/// Why a namespace gets no copies; `None` where it may get some.
+/// Why a namespace gets no copies; `None` for a namespace that may get some.
 pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Declines> {
     if facts.terminating {
         Some(Declines::Terminating)
@@ -54,7 +54,7 @@ pub fn is_named(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> bool
         && rule.targets.iter().any(|term| term.selects(name, |key| facts.labels.get(key).map(String::as_str)))
 }
 
-/// What each term of a rule's targets lacks to select this namespace, in words: the first thing of each.
+/// The first condition, in words, that this namespace lacks of each term of a rule's targets.
 pub fn lacking(rule: &CompiledRule, name: &str, facts: &NamespaceFacts) -> Vec<String> {
     let terms = rule.targets.iter().enumerate().filter_map(|(index, term)| {
         if let Some(names) = term.names.as_ref().filter(|names| !names.matches(name)) {
@@ -81,10 +81,10 @@ fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
     by_name && !is_excluded(rule, name)
 }
 
-/// The namespaces that a rule's copies can go to, where Copyrator looks at some only: all readable ones that
-/// the rule could select, whatever their labels are now. For the caller of a command, those that Copyrator
-/// supposedly reads: Copyrator has asked about these, and its proof of the grant covers them. `None` where
-/// Copyrator looks at all namespaces.
+/// The namespaces that a rule's copies can be written to, if Copyrator reads only some namespaces: all
+/// readable namespaces that the rule could select, whatever their labels are now. For the caller of a
+/// command: the namespaces that Copyrator supposedly reads, since Copyrator has asked about these, and its
+/// proof of the grant covers them. `None` if Copyrator reads all namespaces.
 pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let places = world.namespace_scope().filter(|places| places.is_all())?;
     let only_source = match compiled.source_namespaces.as_slice() {
@@ -105,7 +105,7 @@ pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
 }
 
 /// Whether the current spec makes Copyrator ask about deleting copies of this kind in this namespace
-/// ([`crate::authority::rule_questions_within`]), whether or not the rule claims one there.
+/// ([`crate::authority::rule_questions_within`]), whether or not the rule claims a slot in the namespace.
 pub(super) fn was_asked_about(
     world: &World,
     rule: &NamespacedName,
@@ -137,8 +137,8 @@ pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> 
     Bounds { sources: sources.filter_map(tag).collect(), targets: one_by_one, can_grow }
 }
 
-/// The target namespaces of a rule that cannot be read: those that it names, and those on the list of
-/// `--namespaces` that it could select.
+/// The target namespaces of a rule that cannot be read: the namespaces that the rule names, and the
+/// namespaces of `--namespaces` that the rule could select.
 pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str> {
     let Some(places) = world.namespace_scope() else { return BTreeSet::new() };
     let named = rule.targets.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());
@@ -150,8 +150,8 @@ pub fn unseen<'w>(world: &'w World, rule: &'w CompiledRule) -> BTreeSet<&'w str>
     meant.chain(listed).filter(is_served).filter(|name| !world.sees(name)).collect()
 }
 
-/// The namespaces that get a rule's copies, in order. Where the rule names its targets, only those are looked
-/// up.
+/// The namespaces that get a rule's copies, in order. If the rule names its targets, only the named
+/// namespaces are looked up.
 pub fn targets<'w>(world: &'w World, rule: &'w CompiledRule) -> impl Iterator<Item = &'w Arc<str>> {
     let literals = literals(rule);
     let any = literals.is_none().then(|| world.namespaces().iter()).into_iter().flatten();
@@ -167,7 +167,7 @@ pub(super) fn at_most(world: &World, rule: &CompiledRule) -> usize {
     literals(rule).map_or(world.namespaces().len(), |names| names.len())
 }
 
-/// The only possible targets of a rule, where it names them literally.
+/// The only possible targets of a rule that names its targets literally.
 fn literals(rule: &CompiledRule) -> Option<BTreeSet<&str>> {
     let terms = rule.targets.iter().map(|term| term.names.as_ref()?.literals());
     let names: Option<Vec<&[String]>> = terms.collect();

@@ -1,5 +1,5 @@
-//! A template's status, from what is known, in the fields of a rule's: `sources` are the namespaces or objects that it is
-//! rendered for.
+//! A template's status, from what is known, in the fields of a rule's status: `sources` are the namespaces or
+//! objects that the template is rendered for.
 //!
 //! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
 //! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `WaitingFor`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
@@ -32,7 +32,7 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// What there is to say of a template; `None` as for rules ([`super::rule_report`]).
+/// The report about a template; `None` as for rules ([`super::rule_report`]).
 pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.templates().get(template)?;
     let outdates = unread_lists_of(world, template, facts);
@@ -45,11 +45,12 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a template declares is not told either what it would find.
+    // An author without the rights that a template declares does not learn either what the template would
+    // find.
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
-            // What waits for its namespace's budget is told meanwhile.
+            // An instance that waits for its namespace's budget is reported meanwhile.
             None => !is_settled && world.memory().over_budget_of(template).next().is_none(),
             Some(_) => false,
         };
@@ -70,7 +71,7 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     Some(RuleReport { status, ready, tally, large: None })
 }
 
-/// The lists that a template hangs on and that have failed for long.
+/// The lists that a template needs and that have failed for long.
 fn unread_lists_of(
     world: &World,
     template: &NamespacedName,
@@ -89,7 +90,7 @@ fn unread_lists_of(
     unread_lists(world, Store::CopyratorTemplates, kinds, instances, reaches)
 }
 
-/// The status that a rule or template should have; `None` as in its report.
+/// The status that a rule or template should have; `None` as in the report.
 pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option<CopyratorRuleStatus> {
     match name.template() {
         Some(_) => template_report(world, name, now).map(|report| report.status),
@@ -97,7 +98,7 @@ pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option
     }
 }
 
-/// Counts how the template's objects stand; returns whether nothing has to be rendered or read first.
+/// Counts the states of the template's objects; returns whether nothing has to be rendered or read first.
 fn counted(
     world: &World,
     template: &NamespacedName,
@@ -197,7 +198,7 @@ fn counted(
     is_settled
 }
 
-/// How many objects get an Event about one slot that they want, each of which costs a look at the others.
+/// How many objects get an Event about one slot that they want; each Event costs a look at the other objects.
 const MOST_HINDERED: usize = 20;
 
 /// The plan of a slot, and who wants it.
@@ -208,7 +209,8 @@ struct Planned<'p> {
 }
 
 impl Planned<'_> {
-    /// Why the slot is not this instance's: it holds the object of another declaration, or of another instance.
+    /// Why the slot does not belong to this instance: the slot holds the object of a different declaration or
+    /// instance.
     fn taken(&self, template: &NamespacedName, instance: &InstanceName) -> Option<CopyProblem> {
         if self.plan.rule.as_ref() != Some(template) {
             return Some(CopyProblem::served_by_another(self.slot, self.plan.rule.as_ref()));
@@ -219,8 +221,9 @@ impl Planned<'_> {
     }
 }
 
-/// What keeps the object of a slot from being in order, for each object that a template declares it for: the first [`MOST_HINDERED`] of
-/// them. Declarations of an earlier version of a template, a namespace or an object are left out; `None` while something must be read.
+/// What keeps the object of a slot from being in order, for each object that a template declares it for: the
+/// first [`MOST_HINDERED`] objects. Declarations of an earlier version of a template, a namespace or an
+/// object are left out; `None` while something must be read.
 pub fn hindrances<'w>(
     world: &'w World,
     slot: &'w ObjectKey,
@@ -293,7 +296,7 @@ fn status(
     (status, ready)
 }
 
-/// What is said of an instance: with its name where it is an object.
+/// A message about an instance: with the instance's name if it is an object.
 fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &str) -> String {
     match (compiled.instance_kind(), &instance.object) {
         (Some(kind), Some(name)) => format!("for {} {name}: {message}", kind.kind),
@@ -301,7 +304,8 @@ fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &s
     }
 }
 
-/// A problem's message, behind the place of the object that it is about: its name, or its id where it has no name yet.
+/// A problem's message, after the place of the object concerned: the object's name, or its id if it has no
+/// name yet.
 fn located(problem: &Problem) -> String {
     let Problem { namespace, name, message, .. } = problem;
     match (namespace.as_str(), name.as_str()) {
@@ -312,7 +316,8 @@ fn located(problem: &Problem) -> String {
     }
 }
 
-/// Reason and message where nothing is under way. `Ready` is `False` where objects are declared and none is in order.
+/// Reason and message if nothing is under way. `Ready` is `False` if objects are declared and none is in
+/// order.
 fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     let is_ready = status.current > 0 || status.desired == 0;
     let (reason, mut said) = match (status.sources, status.desired, kind) {
@@ -344,7 +349,7 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     (is_ready, reason, said)
 }
 
-/// Whether the template reads anything in other namespaces than its own.
+/// Whether the template reads anything in namespaces other than its own.
 fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;

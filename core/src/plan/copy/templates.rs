@@ -13,7 +13,7 @@ use crate::{
     validate::{CompiledObject, CompiledTarget, CompiledTemplate, Instances, declared_kind},
 };
 
-/// Whether it is known what a template, as it is now, declares for what this object, which it made, was made for.
+/// Whether the current version of the template that made this object was rendered for the object's instance.
 pub(crate) fn is_rendered(
     world: &World,
     template: &NamespacedName,
@@ -27,7 +27,7 @@ pub(crate) fn is_rendered(
         return false;
     }
     if !selects(world, template, compiled, &instance) {
-        // What is about to go may still need it.
+        // An object that is about to be removed may still need the instance.
         let known = compiled.instance_kind().zip(instance.object());
         let known = known.and_then(|(kind, name)| world.instance(kind, &name));
         return known.is_none_or(|known| !known.terminating);
@@ -35,14 +35,14 @@ pub(crate) fn is_rendered(
     is_known(world, template, &instance)
 }
 
-/// Whether it is known everything that a template, as it is now, declares for this.
+/// Whether everything is known that the current version of a template declares for this instance.
 pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
     let Some(facts) = world.templates().get(template) else { return false };
     let is_whole = |set: &RenderedSet| is_of(world, set, facts, instance) && set.faults.is_empty();
     world.rendered(template, instance).is_some_and(is_whole)
 }
 
-/// What an object of a template was made for, as its marks say.
+/// The instance that an object of a template was made for, as the object's marks say.
 pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &ObjectKey) -> InstanceName {
     let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     match (compiled.instance_kind(), marks) {
@@ -54,19 +54,19 @@ pub(super) fn made_for(world: &World, compiled: &CompiledTemplate, slot: &Object
     }
 }
 
-/// What has become of the instance that an object was made for.
+/// The state of the instance that an object was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OfInstance {
-    /// It is there, or the object has no instance with which Kubernetes would delete it.
+    /// The instance exists, or the object has no instance with which Kubernetes would delete the object.
     There,
-    /// It is gone, and Kubernetes deletes the object with it.
+    /// The instance is gone, and Kubernetes deletes the object with it.
     Gone,
-    /// It is gone, and its dependents were left behind (`kubectl delete --cascade=orphan`): the garbage collector took the owner off the
-    /// object before the instance went.
+    /// The instance is gone, and its dependents were left behind (`kubectl delete --cascade=orphan`): the
+    /// garbage collector removed the owner from the object before it deleted the instance.
     Orphaning,
 }
 
-/// What has become of the instance of an object that this template made.
+/// The state of the instance of an object that this template made.
 pub(super) fn of_instance(
     world: &World,
     compiled: &CompiledTemplate,
@@ -86,7 +86,8 @@ pub(super) fn of_instance(
     }
 }
 
-/// The objects that a template has made for this, as their marks say. They may not be declared any more.
+/// The objects that a template has made for this instance, as their marks say, even if the template no longer
+/// declares them.
 pub fn made_for_instance<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -162,7 +163,7 @@ pub fn selects(
         }
 }
 
-/// What a template is rendered for, in order.
+/// The instances of a template, in order.
 pub fn instances<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -209,7 +210,7 @@ pub(super) fn owner(
     })
 }
 
-/// The objects that a template declares and that are not written here.
+/// The objects that a template declares and that this installation does not write.
 pub(crate) fn not_granted_objects<'t>(
     world: &'t World,
     compiled: &'t CompiledTemplate,
@@ -221,7 +222,8 @@ pub(crate) fn not_granted_objects<'t>(
     compiled.objects.iter().filter(move |object| !is_granted(object))
 }
 
-/// The kind that a template is rendered for, if its objects are not read here, or not written as the template says.
+/// The kind that a template is rendered for, if this installation does not read its objects, or does not
+/// write them as the template says.
 pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Option<&'t InstanceKind> {
     compiled.instance_kind().filter(|kind| {
         let granted = world.settings().template_kind(kind);
@@ -243,7 +245,7 @@ pub(crate) fn unknown_kind(
     of_instances.into_iter().chain(declared).find(|(_, read)| !read.is_known())
 }
 
-/// How many objects a template declares, if they are more than one may have.
+/// How many objects a template declares, if the number is above the limit for one template.
 pub fn too_many_objects(
     world: &World,
     template: &NamespacedName,
@@ -261,8 +263,8 @@ pub fn too_many_objects(
     (objects > most).then_some(objects)
 }
 
-/// What a grant of a template is bound to: the namespaces that its identity is asked about one by one, as far as they exist, and
-/// the kind that it is rendered for.
+/// The bounds of a template's grant: the namespaces that the API server is asked about one by one, as far as
+/// they exist, and the kind that the template is rendered for.
 pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let named = compiled.literal_namespaces();
@@ -276,7 +278,7 @@ pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     };
     let written = compiled.kinds(&world.settings().template_kinds).filter_map(|kind| match kind {
         Kind::Granted(_) => Some(Bounds::tag(&kind.mark_name(), kind.resource().version)),
-        // Their names are the same everywhere.
+        // All other kinds are the same in every cluster.
         _ => None,
     });
     Bounds { sources: granted.map(asked).into_iter().chain(written).collect(), targets, can_grow }

@@ -17,8 +17,9 @@ use crate::{
 /// How long a deletion takes, unless a finalizer delays it.
 const GOES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Plans the slot of such an object. Nothing is written: a write to the object would not last, and nothing can be created in its place.
-/// At first the slot stands as `meanwhile` says. A deletion that takes longer is a problem, whose message ends with what comes `then`.
+/// Plans the slot of an object that is being deleted. Nothing is written: a write to the object would not
+/// last, and nothing can be created in its place. At first the slot has the state `meanwhile`. A deletion
+/// that takes longer is a problem, whose message ends with `then`, what happens next.
 pub(super) fn plan_terminating(
     rule: &NamespacedName,
     slot: &ObjectKey,

@@ -1,5 +1,6 @@
-//! The trial of a template: the writes for one instance, which a dry run checks before the first object of a new
-//! version of the template is written. A fault of type in one object then keeps back the instance's other objects, too.
+//! The trial of a template: the writes for one instance, which a dry run checks before the first object of a
+//! new version of the template is written. A type error in one object also delays the instance's other
+//! objects.
 
 use jiff::Timestamp;
 

@@ -1,5 +1,5 @@
-//! What cannot be read: an object in a slot, what its copy is made from, or a list that has failed for long. All of it is left as it is,
-//! and the status says so.
+//! Objects and lists that cannot be read: an object in a slot, what its copy is made from, or a list that has
+//! failed for long. Everything unreadable is left unchanged, and the status reports it.
 
 use super::{
     claims::{Claim, Wants},
@@ -14,8 +14,8 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// What keeps the copy of a claim from being written: it, or what it is made from, cannot be read. A copy stays with a source that cannot
-/// be read, also where another one would be taken instead.
+/// The reason why the copy of a claim cannot be written: the copy or its source cannot be read. A copy stays
+/// with a source that cannot be read, even if the rule would otherwise prefer a different source.
 pub(super) fn unread_of_claim(
     world: &World,
     slot: &ObjectKey,
@@ -31,8 +31,8 @@ pub(super) fn unread_of_claim(
     own.or_else(source).or_else(before)
 }
 
-/// What keeps an object of ours from being removed that nothing claims: it cannot be read, or its source cannot, and may be wanted. Once
-/// a template is gone, the object that it was rendered for does not matter.
+/// The reason why an unclaimed object of ours is not removed: the object, or its source, cannot be read and
+/// may be wanted. Once a template is gone, the object that it was rendered for does not matter.
 pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<CopyProblem> {
     let declaration = world.declaration(&marks.rule);
     let is_rendered_for = |kind: &InstanceKind| match declaration {
@@ -62,7 +62,8 @@ pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
     )
 }
 
-/// The objects that a rule may copy and that cannot be read, each with the reason. What labels they have is not known.
+/// The objects that a rule may copy and that cannot be read, each with the reason. The labels of these
+/// objects are not known.
 pub(super) fn unread_sources<'w>(
     world: &'w World,
     rule: &'w NamespacedName,
@@ -90,7 +91,8 @@ pub(super) fn unread_instances<'w>(
     })
 }
 
-/// What a status may not show, since one of these lists has failed for long: reason and message of `Ready`.
+/// Reason and message of `Ready` for a status that may be out of date, since one of these lists has failed
+/// for long.
 pub(super) fn unread_lists(
     world: &World,
     declared: Store,
@@ -115,8 +117,8 @@ pub(super) fn unread_lists(
     lists_said(world, is_of, reaches)
 }
 
-/// The first failing list for which `is_of` is true, where it is of all namespaces, or of one that the declaration `reaches`. While not
-/// everything is listed, each failing list keeps back all decisions.
+/// The first failing list for which `is_of` is true, if the list is of all namespaces, or of a namespace that
+/// the declaration `reaches`. While the first lists are incomplete, each failing list delays all decisions.
 pub(crate) fn lists_said(
     world: &World,
     is_of: impl Fn(&ListName) -> bool,

@@ -1,6 +1,6 @@
-//! Statuses that templates drive round in circles: each writes what the next one reads, and the last one what the first one reads. Most
-//! such circles come to rest. One that does not would be written for ever, so its writes are braked like those of copies that somebody
-//! keeps changing ([`super::hold`]).
+//! Statuses that templates drive in circles: each template writes what the next one reads, and the last
+//! writes what the first reads. Most such circles come to rest. A circle that does not would be written for
+//! ever, so its writes are braked like the writes of copies that somebody keeps changing ([`super::hold`]).
 
 use std::{
     collections::BTreeSet,
@@ -23,29 +23,33 @@ use crate::{
     validate::CompiledTemplate,
 };
 
-/// How many templates are looked at that write one status, and how many of the fields of each: each look at it holds the world.
+/// How many templates that write one status are examined, and how many fields of each: each examination locks
+/// the world.
 const MOST_BESIDE: usize = 16;
 const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// One look at a status that a template writes, and whose values it reads as other templates make them of what it wrote before.
+/// One look at a status that a template writes, and whose values depend, through other templates, on what the
+/// template wrote before.
 #[derive(Debug)]
 pub struct StatusTurn {
     template: NamespacedName,
     instance: InstanceName,
     /// The other templates of the circle.
     others: Vec<NamespacedName>,
-    /// What they write and the template reads, by name.
+    /// The names of the fields that the other templates write and this template reads.
     fields: BTreeSet<String>,
-    /// The values of that, as a hash.
+    /// The values of these fields, as a hash.
     written: u64,
-    /// Stands for the template, and for all of the object but its status: when they have changed, counting begins anew.
+    /// A digest of the template, and of the object without its status: when the digest changes, counting
+    /// begins again.
     digest: String,
 }
 
 impl StatusTurn {
-    /// A look at this status; `seen` is what expressions see of the object. `None` where the template is in no circle.
+    /// A look at this status; `seen` is the part of the object that expressions can read. `None` for a
+    /// template in no circle.
     pub fn of(
         world: &World,
         template: &NamespacedName,
@@ -89,8 +93,8 @@ impl StatusTurn {
         self.known(world, now).and_then(|repairs| contested_until(repairs, now))
     }
 
-    /// Remembers this look, at which the status was written or was as it should be. A write counts if since the last look the others
-    /// have written something else.
+    /// Remembers this look, at which the status was written or was as it should be. A write is counted if the
+    /// other templates have written something else since the last look.
     pub fn remember(&self, world: &mut World, is_written: bool, now: Timestamp) {
         let memory = world.memory();
         let before = memory.status(&self.template, &self.instance);
@@ -104,7 +108,8 @@ impl StatusTurn {
         world.memory_mut().status_seen(&self.template, &self.instance, self.written, repairs);
     }
 
-    /// What is to be told while the circle does not come to rest, and when that is over if it does.
+    /// The fault to report while the circle does not come to rest, and when the fault is over if the circle
+    /// comes to rest.
     pub fn fault(&self, world: &World, now: Timestamp) -> Option<(StatusFault, Timestamp)> {
         let repairs = self.known(world, now).filter(|repairs| is_fought(repairs))?;
         let named = |words: Vec<String>| {
@@ -143,8 +148,8 @@ fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) ->
     flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
-/// What other templates have written into the status of an object, from what is in it. A field that somebody else owns is never
-/// written.
+/// The fields that other templates have written into the status of an object, judging by the status. A field
+/// that somebody else owns is never written.
 fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
     let of =
         |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());
@@ -162,8 +167,8 @@ fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceNa
     others.take(MOST_BESIDE).flatten().collect()
 }
 
-/// The fields that change because they change: what is left when each field goes that comes from none that is left, or that none comes
-/// from.
+/// The fields that change only because of each other: the fields that remain after repeatedly removing each
+/// field that no remaining field feeds, and each field that feeds no remaining field.
 fn circling<'w>(flows: &[Flow<'w>]) -> BTreeSet<&'w str> {
     let mut left: BTreeSet<&str> = flows.iter().map(|flow| flow.to).collect();
     loop {

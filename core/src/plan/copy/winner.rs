@@ -3,13 +3,14 @@
 use super::{claims::Claim, demand::too_many_claimed, inert::Inert, rights::is_refused};
 use crate::{model::World, names::NamespacedName};
 
-/// The rule that a slot belongs to: the one that the copy's mark names, as long as it claims the slot; for a
-/// free slot the oldest rule, then the alphabetically first. A rule whose identity was refused gives its copies up to one that
-/// writes. An inert rule does not take a free slot from one that writes. It does
-/// not keep an orphaned copy of another rule either: a user without permission in that namespace could keep the copy for good by
-/// writing such a rule. The reconciler waits for a rule about whose rights the API server has not answered yet; otherwise the
-/// response times of the API server would decide. It does not wait for a rule that it does not ask about, since so much was refused to
-/// that rule's namespace: a user with many such rules would keep the place free for good.
+/// The rule that a slot belongs to: the rule that the copy's mark names, as long as that rule claims the
+/// slot; for a free slot the oldest rule, then the alphabetically first. A rule whose identity was refused
+/// loses its copies to a rule that writes. An inert rule does not get a free slot before a rule that writes.
+/// An inert rule does not keep an orphaned copy of a different rule either: a user without permission in that
+/// namespace could keep the copy for good by writing such a rule. The reconciler waits for a rule about whose
+/// rights the API server has not answered yet; otherwise the response times of the API server would decide. A
+/// rule whose question is put off, since the API server refused so much to its namespace, is not waited for:
+/// a user with many such rules would keep the slot free for good.
 pub(super) fn winner<'c, 'w>(
     world: &World,
     claims: &'c [Claim<'w>],

@@ -44,7 +44,7 @@ pub(super) struct DueWrite<'w> {
 }
 
 impl<'w> DueWrite<'w> {
-    /// The last attempt, if it was for this very content over this very version.
+    /// The last attempt, if it was for this exact content over this exact version.
     pub(super) fn last_attempt(&self) -> Option<&'w Attempt> {
         last_attempt(self.world, self.slot, self.existing, self.intent)
     }
@@ -80,7 +80,7 @@ pub(super) fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
     Some(CopyAction::Unmark(Version::of(facts)))
 }
 
-/// A condition that may hold back a write.
+/// A condition that may delay a write.
 struct Gate {
     name: &'static str,
     /// The reasons that the gate may report while it is shut.
@@ -167,12 +167,12 @@ fn bindable(write: &DueWrite<'_>) -> Option<SlotPlan> {
 fn small_enough(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let message = too_large(write.world, write.claim, write.print)?;
     let problem = CopyProblem::fault(write.slot, WriteFault::TooLarge, message);
-    // Namespaces come and go without an event for the slots in other namespaces.
+    // Namespaces appear and disappear without an event for the slots in other namespaces.
     let marked = write.existing.filter(|_| !write.takes_over);
     Some(write.blocked(problem, marked, Some(at_after(write.now, AGAIN))))
 }
 
-/// Shut while a copy whose last write was refused has a removal mark: the mark comes off first.
+/// Shut while a copy whose last write was refused has a removal mark: the mark is removed first.
 fn unmarked_after_refusal(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let action = unmark(write.ours.filter(|_| write.last_attempt().is_some()))?;
     Some(SlotPlan { action: Some(action), ..write.plan(write.state()) })

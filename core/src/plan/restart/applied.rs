@@ -7,15 +7,15 @@ use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
 /// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>` while pods that began before that time are
-/// still to be replaced one by one. A new leader continues by that time. Because of it, content that changes
-/// back half-way does not count as content that all pods run.
+/// still to be replaced one by one. A new leader continues by that time. Because of that time, content that
+/// changes back half-way is not mistaken for content that all pods run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applied<'a> {
     digest: &'a str,
     scope: Option<&'a str>,
     /// Which pods are still to be replaced.
     pub pending: Option<Before>,
-    /// When we wrote it (1 s resolution), where the API server says so.
+    /// When we wrote the record (1 s resolution), if the API server gives the time.
     at: Option<Timestamp>,
 }
 
@@ -24,17 +24,17 @@ pub(super) struct Applied<'a> {
 pub(super) enum RecordDiff {
     /// The record matches the current content.
     Nothing,
-    /// The scope differs: other objects or keys count now. Content may have changed too, but no timestamp
-    /// shows that. The record is written anew without a restart: editing a monitor must not restart
-    /// workloads.
+    /// The scope differs: other objects or keys are inputs now. Content may have changed too, but no
+    /// timestamp shows that. The record is written again without a restart: editing a monitor must not
+    /// restart workloads.
     Scope,
     /// The content differs; pods that began before this time may run other content.
     Content(Timestamp),
 }
 
 impl<'a> Applied<'a> {
-    /// Reads a record that was made with our key. A record of another key says nothing about the content: its
-    /// workload is adopted again, never restarted (a lost key must not cause a restart storm).
+    /// Reads a record that was made with our key. A record of a different key says nothing about the content:
+    /// its workload is adopted again, never restarted (a lost key must not cause a restart storm).
     pub(super) fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| key.is_named_in(text))?;
         let digest = digest_of(text);
@@ -54,7 +54,7 @@ impl<'a> Applied<'a> {
         }
         let since = if is_scope {
             // The scope is the same, so the content has changed after the record was written. If no time is
-            // later than the record, keys have gone: managedFields give no time for that.
+            // later than the record, keys were removed: managedFields give no time for a removal.
             content.touched_at.max(self.at)
         } else {
             content.changed_at.filter(|changed| self.at.is_none_or(|at| *changed > at))

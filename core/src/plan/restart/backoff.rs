@@ -1,5 +1,5 @@
-//! Backoff and circuit breaker. Each restart that follows soon upon another waits longer, and a workload that
-//! does not become ready is restarted only once an hour.
+//! Backoff and circuit breaker. Each restart that follows soon after the previous one waits longer, and a
+//! workload that does not become ready is restarted only once an hour.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ pub(super) fn replaced(facts: &WorkloadFacts, content: &str, pace: &Pace) -> Tra
     TrackRecord { last_good: good.or_else(|| track.last_good.clone()), ..track }
 }
 
-/// Waits until the interval since the `last` restart has passed. It doubles with each restart that followed
-/// soon upon another.
+/// Waits until the interval since the `last` restart has passed. The interval doubles with each restart that
+/// followed soon after the previous one.
 pub(super) fn interval(
     pace: &Pace,
     streak: u32,

@@ -1,5 +1,5 @@
-//! The brake: waits that delay a due restart. Every wait names its reason and, if the clock ends it, its end.
-//! No decision sleeps.
+//! The brake: waits that delay a due restart. Every wait names its reason and, if the wait ends by time, its
+//! end. No decision sleeps.
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The pace that a monitor asks for.
+    /// The pace that a monitor declares.
     pub fn of(compiled: &CompiledMonitor) -> Self {
         let CompiledMonitor { quiet_period, min_interval, strategy, .. } = *compiled;
         Self { quiet_period, min_interval, strategy }
     }
 
-    /// Combines the paces of all that ask for restarts of one workload: the longest waits and the gentlest
+    /// Combines the paces of all declarations that restart one workload: the longest waits and the gentlest
     /// strategy win (Rollout before Evict before Delete).
     pub fn tighten(one: &mut Option<Self>, other: Self) {
         let gentleness = |strategy| match strategy {
@@ -68,7 +68,7 @@ impl Pace {
 pub struct Wait {
     /// The reason for the wait.
     pub reason: WaitReason,
-    /// When the clock ends the wait, or when to plan again.
+    /// When the wait ends by time, or when to plan again.
     pub until: Option<Timestamp>,
 }
 
@@ -78,7 +78,7 @@ impl Wait {
         Self { reason, until: None }
     }
 
-    /// A wait that the clock ends at `until`, or that is looked at again then.
+    /// A wait that ends by time at `until`, or is examined again at `until`.
     pub fn until(reason: WaitReason, until: Timestamp) -> Self {
         Self { reason, until: Some(until) }
     }
@@ -99,8 +99,8 @@ impl Wait {
 const QUIET_PERIODS: u32 = 10;
 
 /// Waits while the content may still be changing; `unsettled` is when this wait began. A change is dated by
-/// its second, so the quiet period begins when that second is over. Otherwise it would be up to a second
-/// short, and a workload applied within it would roll twice.
+/// its second, so the quiet period begins when that second is over. A quiet period from the beginning of the
+/// second would be up to a second too short, and a workload applied within that second would roll twice.
 pub(super) fn quiet(
     pace: &Pace,
     changed_at: Timestamp,
@@ -137,7 +137,7 @@ pub(super) fn patience(
     not_before(reason, Some(since), MISSING_PATIENCE, now)
 }
 
-/// Waits until a span has passed since a time, if there was one.
+/// Waits until a span has passed since this time; does not wait without a time.
 pub(super) fn not_before(
     reason: WaitReason,
     since: Option<Timestamp>,

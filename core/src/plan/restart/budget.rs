@@ -1,6 +1,6 @@
 //! The places for restarts in the whole cluster: how many restarts are under way, which workloads wait for a
-//! place, and which gets the next one. Places are fair between namespaces: five hundred workloads of one
-//! namespace do not delay the only workload of another.
+//! place, and which workload gets the next place. Places are fair between namespaces: five hundred workloads
+//! of one namespace do not delay the only workload of a second namespace.
 
 use std::{
     cmp::Reverse,
@@ -26,12 +26,12 @@ struct RolloutBudget<'w> {
     held: BTreeMap<&'w str, usize>,
     free: usize,
     /// The most places for one namespace: half, so that a namespace whose restarts do not end, or are not
-    /// real, leaves as many to all others.
+    /// real, leaves as many places to all other namespaces.
     share: usize,
 }
 
 impl<'w> RolloutBudget<'w> {
-    /// Without a time no restart counts as stuck, so perhaps no place is free.
+    /// Without a time no restart is considered stuck, so perhaps no place is free.
     fn of(world: &'w World, now: Option<Timestamp>) -> Self {
         let share = world.settings().max_rollouts.div_ceil(2);
         let holders = world.memory().under_way().at(now, world.key());
@@ -64,8 +64,8 @@ pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> boo
             && line(world, &budget, Some(key), now).contains(&key))
 }
 
-/// Whether fewer than `places` workloads of its own namespace have waited longer. This cheap check comes
-/// first, since a status asks for thousands of workloads.
+/// Whether fewer than `places` workloads of the same namespace have waited longer. This cheap check comes
+/// first, since a status asks about thousands of workloads.
 fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
     let reason = WaitReason::Budget;
     let since = world.memory().workload(key).waits_since(reason).unwrap_or(now);
@@ -76,8 +76,8 @@ fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Times
     before.take(places).count() < places
 }
 
-/// The waiting workloads that get a place now. Without a time no restart counts as stuck, so perhaps none
-/// gets one.
+/// The waiting workloads that get a place now. Without a time no restart is considered stuck, so perhaps no
+/// workload gets a place.
 pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     let time = now.unwrap_or(Timestamp::MIN);
     if world.memory().waiting_for(WaitReason::Budget, time).next().is_none() {
@@ -86,8 +86,8 @@ pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     line(world, &RolloutBudget::of(world, now), None, time).into_iter().cloned().collect()
 }
 
-/// The waiting workloads that get the free places. The next place always goes to the namespace with the
-/// fewest places, and there to the workload that has waited longest.
+/// The waiting workloads that get the free places. Each place is given to the namespace with the fewest
+/// places, and in that namespace to the workload that has waited longest.
 fn line<'w>(
     world: &'w World,
     budget: &RolloutBudget<'w>,

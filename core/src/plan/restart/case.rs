@@ -41,8 +41,8 @@ pub(super) struct Case<'w> {
 }
 
 impl<'w> Case<'w> {
-    /// Collects the facts for a decision. `Err` is the plan if a fact is missing, or if there is nothing to
-    /// decide.
+    /// Collects the facts for a decision. `Err` is the plan if a fact is missing, or if nothing has to be
+    /// decided.
     pub(super) fn of(
         world: &'w World,
         lines: &'w Lines,
@@ -59,7 +59,8 @@ impl<'w> Case<'w> {
         let Some(facts) = facts else { return rest(RestartState::Unwatched) };
         let inputs = Inputs::of(world, key, facts);
         if inputs.pending {
-            // Deciding without this monitor's objects would write a label now and another one in a moment.
+            // Deciding without this monitor's objects would write one label now and a different label in a
+            // moment.
             return wait(WaitReason::Authority);
         }
         let Some(pace) = inputs.pace.filter(|_| !inputs.is_empty()) else {
@@ -84,7 +85,7 @@ impl<'w> Case<'w> {
         })
     }
 
-    /// Why the reconciler does not restart the workload even if a monitor or an annotation asks for that.
+    /// Why the reconciler does not restart the workload even if a monitor or an annotation declares restarts.
     pub(super) fn stopped(&self) -> Option<RestartState> {
         if self.facts.rollout == Rollout::Paused {
             return Some(RestartState::Paused);
@@ -105,15 +106,15 @@ impl<'w> Case<'w> {
         self.world.memory().workload(self.key).missing_since()
     }
 
-    /// Whether an object that new pods need to start is missing, even if the record was written without it
-    /// long ago. Service-account tokens are not watched and look missing: an available pod shows that its
-    /// Secrets were there.
+    /// Whether an object that new pods need to start is missing, even if the record was written without that
+    /// object long ago. Service-account tokens are not watched and look missing: an available pod shows that
+    /// its Secrets existed.
     pub(super) fn lacks_object(&self) -> bool {
         let serves = self.facts.available > 0 || self.facts.desired <= 0;
         self.inputs.missing.iter().any(|object| object.kind == Kind::ConfigMap || !serves)
     }
 
-    /// The state of a workload that runs changed content and has failed, so that others wait.
+    /// The state of a workload that runs changed content and has failed, so that other workloads wait.
     pub(super) fn stage_failed(&self, fault: RolloutFault) -> RestartState {
         let is_other = |content: &&str| *content != self.content.digest;
         let recorded = self.facts.restarts.track.last_good.as_deref().filter(is_other);
@@ -121,7 +122,8 @@ impl<'w> Case<'w> {
         RestartState::Failed(Failure::Stage { fault, content: self.content.digest.clone(), last_good })
     }
 
-    /// How long the workload must stay ready before others follow; `None` if no others wait for it.
+    /// How long the workload must stay ready before other workloads follow; `None` if no workload waits for
+    /// it.
     pub(super) fn soak(&self) -> Option<Duration> {
         staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
     }
@@ -156,7 +158,7 @@ impl<'w> Case<'w> {
         pods::next_of_workload(self.facts, self.key.kind, pods.seen, &pods.stale).ok_or(unready)
     }
 
-    /// The pods as last listed for this version of the workload, and those of them that run old content.
+    /// The pods as last listed for this version of the workload, and the old pods among them.
     ///
     /// # Errors
     /// The pods have to be listed.
@@ -195,13 +197,13 @@ pub(super) struct OldPods<'p> {
 }
 
 impl<'p> OldPods<'p> {
-    /// Finds the old pods in a list: those that began before `before` and are not being deleted.
+    /// Finds the old pods in a list: pods that began before `before` and are not being deleted.
     pub(super) fn among(seen: &'p PodsSeen, since: Timestamp, before: Before) -> Self {
         Self { seen, stale: stale(seen, before), since, before }
     }
 }
 
-/// Whether the owner's partition holds back all of these pods.
+/// Whether the owner's partition keeps all of these pods.
 pub(super) fn is_held(stale: &[&PodFacts], partition: i32) -> bool {
     stale.iter().all(|pod| pods::ordinal(&pod.name) < i64::from(partition))
 }

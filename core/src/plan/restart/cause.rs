@@ -18,7 +18,7 @@ pub struct Cause {
     pub object: ObjectKey,
     /// An upper bound of its last change (resolution 1 s).
     pub changed_at: Timestamp,
-    /// The keys that count and are known to have changed since, in order.
+    /// The input keys that are known to have changed since, in order.
     pub keys: Vec<String>,
 }
 
@@ -34,12 +34,13 @@ impl Cause {
     }
 }
 
-/// The objects that explain a difference in content, the latest change first: those changed after the record
-/// or, if there are none, in its very second. Empty if only keys have gone, since no timestamp shows that.
+/// The objects that explain a difference in content, the latest change first: objects changed after the
+/// record or, if no object was, in the same second as the record. Empty if only keys were removed, since no
+/// timestamp shows a removal.
 pub(super) fn causes(world: &World, inputs: &Inputs<'_>, recorded: Option<Timestamp>) -> Vec<Cause> {
     let known = inputs.objects.iter().filter_map(|(object, uses)| {
         let changed_at = world.object(object)?.changed_at;
-        // As for objects, the second of the record counts only if nothing has changed after it.
+        // As for objects, the second of the record is used only if nothing has changed after the record.
         let since = match recorded {
             Some(at) if changed_at > at => at.checked_add(RESOLUTION).unwrap_or(at),
             Some(at) => at,
@@ -62,7 +63,7 @@ pub(super) fn causes(world: &World, inputs: &Inputs<'_>, recorded: Option<Timest
     all
 }
 
-/// Causes in words: `ConfigMap app and Secret tls have changed`. They are all of one namespace.
+/// Causes in words: `ConfigMap app and Secret tls have changed`. All causes are in one namespace.
 pub fn because(causes: &[Cause]) -> String {
     let names: Vec<String> = causes
         .iter()

@@ -1,6 +1,6 @@
-//! The gates that may hold back a restart, in their order: the first gate that is shut decides the state of
-//! the workload. The gates for the workload's own state come first and are in `own_gates.rs`.
-//! docs/restart-model.md has all gates as one table, and a test compares it with [`model`].
+//! The gates that may delay a restart, in their order: the first gate that is shut decides the state of the
+//! workload. The gates for the workload's own state come first and are in `own_gates.rs`.
+//! docs/restart-model.md has all gates as one table, and a test compares the table with [`model`].
 
 use jiff::Timestamp;
 
@@ -21,13 +21,13 @@ use crate::{
     plan::at_after,
 };
 
-/// A gate that looks at the pods that run old content.
+/// A gate that examines the pods that run old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
 /// Gates for old pods although the record says that none is to be replaced; after [`BEGUN`].
 pub(super) const UNDONE: &[PodGate] = &[gate!(undone: Held, Restarting, RolloutUnfinished, TakenBack)];
-/// Gates for the order of workloads, after [`DUE`]. They come before pods are listed: few of the hundreds
-/// that are due have their turn.
+/// Gates for the order of workloads, after [`DUE`]. These gates come before pods are listed: of hundreds of
+/// due workloads, few have their turn.
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
 /// Gates for the pods that run old content, after [`TURN`].
 pub(super) const BEGINNING: &[PodGate] = &[
@@ -43,13 +43,13 @@ pub(super) const GOING_ON: &[PodGate] = &[
     gate!(still_missing: MissingObject),
     gate!(stage_stopped: StageStopped),
 ];
-/// Gates before the next pod goes, where pods are removed one by one.
+/// Gates before the next pod is removed, if pods are removed one by one.
 pub(super) const REMOVING: &[PodGate] = &[
     gate!(pod_may_go: PodsNotReady, MinInterval, Backoff),
     gate!(window_of_pod: Window),
     gate!(rolling_pod: RolloutUnfinished),
 ];
-/// Gates before the template is changed again, where the controller replaces pods.
+/// Gates before the template is changed again, if the controller replaces pods.
 pub(super) const ROLLING: &[PodGate] = &[
     gate!(held: Held),
     gate!(deadline: RolloutStuck),
@@ -68,7 +68,7 @@ pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) 
 /// A row of the restart model: the phase, the function, and the reasons that the function may report.
 pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The restart model: everything that may hold back a restart, in order.
+/// The restart model: everything that may delay a restart, in order.
 pub fn model() -> Vec<Row> {
     fn rows<F>(when: &'static str, gates: &[Gate<F>]) -> impl Iterator<Item = Row> {
         gates.iter().map(move |gate| (when, gate.name, gate.says))
@@ -133,12 +133,12 @@ fn second_over(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if is_by_age { Ok(pods.before.is_past(case.now)?) } else { Ok(()) }
 }
 
-/// Shut until the first pod may go, where pods are removed one by one.
+/// Shut until the first pod may be removed, if pods are removed one by one.
 fn next_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if case.removes_pods() { pod_may_go(case, pods) } else { Ok(()) }
 }
 
-/// Shut until enough pods are ready, and the next pod to go is old enough.
+/// Shut until enough pods are ready, and the next pod to remove is old enough.
 fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let pod = case.next(pods)?;
     if case.is_nudged(pods.since, Some(pod.created)) {
@@ -147,7 +147,7 @@ fn pod_may_go(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     Ok(backoff::interval(&case.pace, case.facts.restarts.track.streak, Some(pod.created), case.now)?)
 }
 
-/// Shut if a replaced pod has failed, and others wait for this workload.
+/// Shut if a replaced pod has failed, and other workloads wait for this workload.
 fn stage_holds(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_new = |pod: &&PodFacts| !pods.stale.iter().any(|old| old.uid == pod.uid);
     let fault = soak::failed_among(pods.seen.pods.iter().filter(is_new), case.now);
@@ -161,7 +161,7 @@ fn still_missing(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     missing(case, pods.since)
 }
 
-/// Shut if another workload has failed meanwhile. This workload has its turn already.
+/// Shut if a different workload has failed meanwhile. This workload has its turn already.
 fn stage_stopped(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let goes_on = stage::goes_on(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
     Ok(goes_on.map_err(Wait::for_event)?)
@@ -173,7 +173,8 @@ fn window_of_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
 }
 
-/// Shut while somebody else's rolling update replaces pods. A pod that is not ready can go at once.
+/// Shut while a rolling update that is not ours replaces pods. A pod that is not ready can be removed at
+/// once.
 fn rolling_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_rolling = case.facts.rollout == Rollout::Unfinished;
     if is_rolling && case.next(pods)?.ready { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }
@@ -197,8 +198,8 @@ fn by_controller(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// Shut until the interval has passed. A restart begun by removal, under another strategy, counts like any
-/// other.
+/// Shut until the interval has passed. A restart begun by removal, under an earlier strategy, is treated like
+/// any other restart.
 fn interval_again(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let (streak, last) = (case.facts.restarts.track.streak, case.facts.restarts.last_restart);
     Ok(backoff::interval(&case.pace, streak, last, case.now)?)

@@ -1,4 +1,5 @@
-//! The inputs of a workload: the objects and keys that it restarts for, and who asks for that.
+//! The inputs of a workload: the objects and keys that it restarts for, and the monitors and annotations that
+//! declare the restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,25 +25,25 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 /// The content that a workload is to be restarted for.
 #[derive(Debug, Default)]
 pub struct Inputs<'w> {
-    /// The existing objects, and why each counts.
+    /// The existing objects that are inputs, and why each object is one.
     pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
     /// Missing objects that pods cannot start without.
     pub missing: BTreeSet<ObjectKey>,
     /// Missing objects that pods start without: running pods do not see such an object when it is created.
     pub absent: BTreeSet<ObjectKey>,
-    /// How to restart: the gentlest way that a monitor or annotation asks for.
+    /// How to restart: the gentlest way that a monitor or annotation declares.
     pub pace: Option<Pace>,
     /// The monitors that reach the workload and may restart it.
     pub monitors: BTreeSet<NamespacedName>,
     /// The first monitor that reaches the workload and may not restart it.
     pub refused: Option<NamespacedName>,
-    /// The workload's own annotation asks for restarts.
+    /// Whether the workload's own annotation declares restarts.
     pub by_annotation: bool,
     /// A monitor reaches the workload, and the API server has not been asked yet whether it may restart it.
     pub pending: bool,
 }
 
-/// Why an object counts, and which of its keys do.
+/// Why an object is an input, and which of its keys are inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Use<'w> {
     /// The keys that a monitor watches; `None`: all.
@@ -52,7 +53,7 @@ pub struct Use<'w> {
 }
 
 impl Use<'_> {
-    /// Whether this key counts.
+    /// Whether this key is an input.
     pub(super) fn admits(&self, key: &str) -> bool {
         self.watched.is_none_or(|globs| globs.matches(key))
             && self.referenced.is_none_or(|keys| keys.iter().any(|one| one == key))
@@ -74,14 +75,15 @@ impl Use<'_> {
 /// The content of inputs, once all of it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputDigest {
-    /// The keyed digest of all content that counts: `<key id>.<digest>`.
+    /// The keyed digest of all input content: `<key id>.<digest>`.
     pub digest: String,
     /// Short digest of the objects and filters that count, independent of their content.
     pub scope: String,
-    /// An upper bound of the last change (1 s resolution) of an object with a key that counts; `None` if
-    /// there is none.
+    /// An upper bound of the last change (1 s resolution) of an object with an input key; `None` without such
+    /// an object.
     pub changed_at: Option<Timestamp>,
-    /// Likewise for every object that counts: the last key that counted may have gone.
+    /// An upper bound of the last change of any input object: the object's last input key may have been
+    /// removed.
     pub touched_at: Option<Timestamp>,
 }
 
@@ -132,7 +134,7 @@ impl<'w> Inputs<'w> {
         inputs
     }
 
-    /// Whether no object counts, neither an existing nor a missing one.
+    /// Whether no object is an input, neither an existing nor a missing one.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
     }
@@ -189,7 +191,8 @@ impl<'w> Inputs<'w> {
         reach: Reach,
     ) {
         match reach {
-            // The author who names the workloads decides what counts: references do not narrow it.
+            // The author who names the workloads decides which objects are inputs: references do not narrow
+            // this set.
             Reach::Declared => {
                 self.watch_existing(world, &key.namespace, compiled);
                 let watched =
@@ -266,7 +269,7 @@ impl<'w> Inputs<'w> {
     }
 }
 
-/// Whether no workload restarts for an object, such as one whose annotation says so.
+/// Whether no workload restarts for an object, for example because the object's annotation excludes it.
 fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
     &*object.name == ROOT_CA || (world.settings().annotations && says_no)

@@ -1,5 +1,5 @@
-//! The workloads of a monitor in their order, and what is known of each. It is cached for one look at a
-//! world, since every workload asks about the workloads before it.
+//! The workloads of a monitor in their order, and what is known of each workload. The line is cached for one
+//! look at a world, since every workload asks about the workloads before it.
 
 use std::{
     cell::RefCell,
@@ -17,15 +17,15 @@ use crate::{
 pub(super) enum Readiness {
     /// The workload runs the current content, or the reconciler does not restart it.
     No,
-    /// Its content is not known yet.
+    /// The workload's content is not known yet.
     Unknown,
-    /// It is due, and its replaced pods already fail with the new content.
+    /// The workload is due, and its replaced pods already fail with the new content.
     Failed,
-    /// It is due, and something else than its turn holds it back.
+    /// The workload is due, and something other than its turn delays it.
     Held,
-    /// It is due, and its owner holds back its old pods by a partition: no workload waits for that.
+    /// The workload is due, and its owner keeps old pods by a partition: no workload waits for these pods.
     Left,
-    /// It is due, and only the windows of these monitors hold it back.
+    /// The workload is due, and only the windows of these monitors delay it.
     Ready(BTreeSet<NamespacedName>),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Lines {
 pub(super) struct StagedWorkload {
     pub(super) group: usize,
     pub(super) key: WorkloadKey,
-    /// The result of its last restart, for the workloads that wait for it.
+    /// The result of the workload's last restart, for the workloads that wait for this one.
     pub(super) result: RestartResult,
 }
 
@@ -60,9 +60,9 @@ pub(super) struct Line {
 /// Which workloads are due, from the front of a line as far as computed.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// For each workload: how many workloads up to it are due and held back only by their turn.
+    /// For each workload: how many workloads up to it are due and delayed only by their turn.
     pub(super) ready: Vec<usize>,
-    /// The first workload that is due, or may be, whatever holds it back: its index and its group.
+    /// The index and the group of the first workload that is due, or may be, whatever delays the workload.
     pub(super) first_due: Option<(usize, usize)>,
 }
 

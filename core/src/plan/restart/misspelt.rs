@@ -1,5 +1,5 @@
-//! Problems to report to a workload's author: its annotation asks for nothing, or not all of its pod template
-//! is kept.
+//! Problems to report to a workload's author: the annotation declares nothing, or the pod template is only
+//! partly kept.
 
 use super::reach::restart_word;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     validate::can_match,
 };
 
-/// The problem to report to a workload's author. Its annotation is checked only if `annotations` count.
+/// The problem to report to a workload's author. The annotation is checked only if `annotations` is set.
 pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     let malformed = malformed(facts).filter(|_| annotations);
     let malformed = malformed.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });
@@ -32,7 +32,7 @@ pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     malformed.or(partly_read)
 }
 
-/// The errors in a workload's Copyrator annotations, and how to correct them; `None` if there are none.
+/// The errors in a workload's Copyrator annotations, and how to correct them; `None` without an error.
 fn malformed(facts: &WorkloadFacts) -> Option<String> {
     let said: Vec<String> = misspelt(facts).into_iter().chain(facts.restarts.unknown.clone()).collect();
     (!said.is_empty()).then(|| said.join("; "))

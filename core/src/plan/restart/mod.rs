@@ -1,5 +1,5 @@
-//! Whether one workload, or the pods that one monitor selects, must restart now. docs/restart-model.md has
-//! it on one page.
+//! Whether one workload, or the pods that one monitor selects, must restart now. docs/restart-model.md
+//! describes the decision on one page.
 
 mod applied;
 mod backoff;

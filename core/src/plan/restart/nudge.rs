@@ -4,8 +4,9 @@ use jiff::Timestamp;
 
 use crate::{model::World, names::NamespacedName};
 
-/// Whether a workload may pass: its content was there when the annotation was set, and it has not restarted
-/// since. So the annotation works once, without any record. All times are the API server's, in whole seconds.
+/// Whether a workload may pass: its content already existed when the annotation was set, and the workload has
+/// not restarted since. So the annotation works once, without any record. All times are the API server's, in
+/// whole seconds.
 pub(super) fn is_nudged(
     world: &World,
     monitor: &NamespacedName,

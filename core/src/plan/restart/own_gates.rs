@@ -1,4 +1,4 @@
-//! Gates for the workload's own state, in their order. They come before the gates in `gates.rs`.
+//! Gates for the workload's own state, in their order. These gates come before the gates in `gates.rs`.
 
 use jiff::Timestamp;
 
@@ -16,7 +16,7 @@ use crate::{
 /// The verdict of a gate: open, or the workload's state while the gate is shut.
 pub(super) type Verdict = Result<(), RestartState>;
 
-/// A condition that may hold back a restart.
+/// A condition that may delay a restart.
 pub(super) struct Gate<F> {
     pub(super) name: &'static str,
     /// The reasons that the gate may report while it is shut.
@@ -57,7 +57,7 @@ pub(super) const DUE: &[OwnGate] = &[
     gate!(circuit: CircuitOpen),
     gate!(interval: MinInterval, Backoff),
 ];
-/// Gates while pods are being replaced, before these are listed.
+/// Gates while pods are being replaced, before the pods are listed.
 pub(super) const BEGUN: &[OwnGate] = &[gate!(stopped: Paused, Suspended)];
 
 /// Checks the gates in order.
@@ -73,7 +73,7 @@ pub(super) fn wait(reason: WaitReason) -> Verdict {
     Err(Wait::for_event(reason).into())
 }
 
-/// Shut if its owner has paused the workload, or opted out.
+/// Shut if the owner has paused the workload, or opted out.
 fn stopped(case: &Case<'_>, _: Timestamp) -> Verdict {
     case.stopped().map_or(Ok(()), Err)
 }
@@ -84,9 +84,9 @@ fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
     Ok(brake::quiet(&case.pace, since, unsettled, case.now)?)
 }
 
-/// Shut while a required object is missing and may come back: the digest lacks its content. If recorded now,
-/// its return would look like a change, and `kubectl replace --force` would restart every workload for
-/// nothing.
+/// Shut while a required object is missing and may come back: the digest lacks its content. If the content
+/// were recorded now, the object's return would look like a change, and `kubectl replace --force` would
+/// restart every workload for nothing.
 pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.missing.is_empty() {
         return Ok(());
@@ -94,8 +94,8 @@ pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(brake::patience(WaitReason::MissingObject, case.missing_since(), case.now)?)
 }
 
-/// Shut while an optional object is missing and may come back: if recorded without it, its return would look
-/// like a change.
+/// Shut while an optional object is missing and may come back: if the content were recorded without the
+/// object, its return would look like a change.
 fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.absent.is_empty() {
         return Ok(());
@@ -103,8 +103,9 @@ fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(brake::patience(WaitReason::AbsentObject, case.missing_since(), case.now)?)
 }
 
-/// Shut while pods still wait for a missing object: they will start with it. If adopted without the object,
-/// they would restart as soon as it comes (External Secrets, sealed Secrets).
+/// Shut while pods still wait for a missing object: the pods will start with the object. If the workload were
+/// adopted without the object, its pods would restart as soon as the object appears (External Secrets, sealed
+/// Secrets).
 fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
     let is_rolling = matches!(case.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
     let is_starting = is_rolling || (case.facts.available == 0 && case.facts.desired > 0);
@@ -114,7 +115,7 @@ fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
     }
 }
 
-/// Shut while no object that counts exists, and a missing one may come back.
+/// Shut while no input object exists, and a missing object may come back.
 fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
     if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Which pods run old content, and which of them goes next.
+//! Which pods run old content, and which old pod is removed next.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::{
     model::{PodFacts, PodsSeen, WaitReason, WorkloadFacts},
 };
 
-/// If our label was written this shortly before a change, we knew the old content while pods of that second
-/// were there.
+/// If our label was written this shortly before a change, we knew the old content while pods of the change's
+/// second existed.
 const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
 
 /// How old a list of pods may be to decide by it.
@@ -30,7 +30,8 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// The removal for a strategy. `Rollout` removes no pods itself; if it ever had to, it would evict.
+    /// The removal for a strategy. `Rollout` removes no pods itself; if `Rollout` ever had to, it would
+    /// evict.
     pub fn by(strategy: StrategyType) -> Self {
         match strategy {
             StrategyType::Delete => Self::Delete,
@@ -39,7 +40,7 @@ impl Removal {
     }
 }
 
-/// A pod to remove, by UID: never another pod of the same name.
+/// A pod to remove, by UID: never a new pod of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovePod {
     /// `metadata.name`, in the namespace of the pod's workload or monitor.
@@ -54,14 +55,14 @@ impl From<&PodFacts> for RemovePod {
     }
 }
 
-/// Whether a list of pods is recent enough to decide by. It must be later than the change, or made just now
-/// in case our clock is behind the API server's.
+/// Whether a list of pods is recent enough to decide by. The list must be later than the change, or made just
+/// now in case our clock is behind the API server's.
 pub(super) fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
     let age = now.duration_since(seen.at).abs();
     age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
 }
 
-/// The second (of Unix time) before which a pod must have begun to count as old.
+/// The second (of Unix time) before which an old pod must have begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Before(i64);
 
@@ -76,11 +77,11 @@ impl Before {
         pod.created.as_second() < self.0
     }
 
-    /// Waits until new pods count as new. In the second of the change they would count as old, and be
-    /// replaced again and again until that second is over.
+    /// Waits until new pods are considered new. In the second of the change, new pods would be considered
+    /// old, and be replaced again and again until the second is over.
     ///
     /// # Errors
-    /// The wait until that second is over.
+    /// The wait until the second of the change is over.
     pub fn is_past(self, now: Timestamp) -> Result<(), Wait> {
         let from = self.time();
         if from <= now { Ok(()) } else { Err(Wait::until(WaitReason::QuietPeriod, from)) }
@@ -100,23 +101,24 @@ impl fmt::Display for Before {
 
 /// Returns the time before which a pod must have begun to run older content than that of `changed_at`.
 ///
-/// Both times have a resolution of a second. A pod of the same second counts as younger: `helm upgrade`, and
-/// `kubectl apply` of a folder, write configuration and workload within a second. The workload's own rollout
-/// then brings the new content, and a restart of ours would be for nothing (Reloader rolls two or three times
-/// there). A pod needs most of a second to start, and reads its content then.
+/// The time of a change and the start of a pod have a resolution of a second. A pod of the same second is
+/// considered younger: `helm upgrade`, and `kubectl apply` of a folder, write configuration and workload
+/// within a second. In this case the workload's own rollout brings the new content, and a restart of ours
+/// would be for nothing (Reloader rolls two or three times). A pod needs most of a second to start, and reads
+/// its content afterwards.
 ///
-/// A pod of the same second counts as older if our own label was written within a second of the change, or
-/// after it: we then saw the old content while such pods were starting (a rollout of ours, or an adoption),
-/// and the change came later. A Helm upgrade finds a label from long ago.
+/// A pod of the same second is considered older if our own label was written within a second of the change,
+/// or after the change: we saw the old content while such pods were starting (a rollout of ours, or an
+/// adoption), and the change came later. A Helm upgrade finds a label from long ago.
 pub(super) fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Before {
     let changed = changed_at.as_second();
     let just_recorded = recorded.is_some_and(|recorded| add(recorded, JUST_RECORDED).as_second() >= changed);
     Before(changed + i64::from(just_recorded))
 }
 
-/// The one pod of a workload to remove next, if any may go: first a pod that is not ready, else any pod while
-/// as many are ready as the workload wants. A StatefulSet's highest ordinal goes first, as with its own
-/// controller; otherwise the oldest pod.
+/// The one pod of a workload to remove next, if any may be removed: first a pod that is not ready, else any
+/// pod while as many are ready as the workload wants. A StatefulSet's highest ordinal is removed first, as by
+/// its own controller; otherwise the oldest pod.
 pub(super) fn next_of_workload<'a>(
     facts: &WorkloadFacts,
     kind: WorkloadKind,

@@ -1,5 +1,5 @@
-//! Which workloads a monitor or an annotation reaches, from both sides: from the workload, and from the
-//! object that changed.
+//! Which workloads a monitor or an annotation reaches, determined from the workload, and from the object that
+//! changed.
 
 use std::collections::BTreeSet;
 
@@ -49,9 +49,9 @@ pub fn standing<'w>(
 /// The request in a workload's own annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<'w> {
-    /// `true`: everything its pod template uses.
+    /// `true`: everything that the workload's pod template uses.
     Everything,
-    /// The objects that it names: `configmap/a,secret/b`.
+    /// The objects that the annotation names: `configmap/a,secret/b`.
     Listed(Vec<(Kind, &'w str)>),
 }
 
@@ -64,7 +64,7 @@ impl<'w> Wish<'w> {
         }
     }
 
-    /// The objects that it lists.
+    /// The objects that the annotation lists.
     pub fn listed(&self) -> impl Iterator<Item = (Kind, &'w str)> + '_ {
         let listed = match self {
             Self::Everything => &[][..],
@@ -119,7 +119,7 @@ pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKe
     found.map(|(key, _)| key.clone()).collect()
 }
 
-/// The workloads whose pod template names this object, whether or not a monitor or annotation asks for their
+/// The workloads whose pod template names this object, whether or not a monitor or annotation declares their
 /// restarts.
 pub fn workloads_referring(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
     let refers = |facts: &WorkloadFacts| {

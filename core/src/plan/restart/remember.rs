@@ -21,10 +21,11 @@ use crate::{
     plan::at_after,
 };
 
-/// How long a rollout counts as under way before the watch shows it: the write may have been lost.
+/// How long a rollout is considered under way before the watch shows the rollout: the write may have been
+/// lost.
 const UNTIL_SEEN: Duration = Duration::from_secs(10);
-/// How long a workload counts as under way after each removed pod, beside its record: a slow replacement
-/// outlasts the time for which a record counts.
+/// How long a workload is considered under way after each removed pod, beside its record: a slow replacement
+/// takes longer than a record is valid.
 const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 
 /// The outcome of a plan's action.
@@ -50,12 +51,12 @@ pub struct Turn {
     pub in_order: bool,
     /// The workload's circuit has opened, and no Event has reported that.
     pub circuit_opened: bool,
-    /// Somebody has taken its restart back, and no Event has reported that.
+    /// Whether somebody has undone the workload's restart, and no Event has reported that.
     pub taken_back: bool,
 }
 
-/// Plans once more, and counts a planned restart as under way. One call does both, so that of two plans made
-/// at one time only one gets the last place.
+/// Plans once more, and reserves a place for a planned restart. Planning and reserving in one call ensures
+/// that of two plans made at one time only one gets the last place.
 pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (WorkloadPlan, Turn) {
     let plan = plan_workload(world, workload, now);
     let (label, span) = match &plan.action {
@@ -81,7 +82,7 @@ pub fn settle_workload(
     now: Timestamp,
 ) -> Turn {
     let is_missing = (acted == Acted::Nothing).then(|| is_missing(world, workload, &plan.state));
-    // Until the workload was planned, it counts as perhaps due or under way, and other workloads wait for it.
+    // Until the workload was planned, it may be due or under way, and other workloads wait for it.
     let was_unknown = plan.restarted.is_some()
         && world.memory().workload(workload).restarted().is_none()
         && is_waited_for(world, workload, now);
@@ -133,9 +134,9 @@ pub fn settle_workload(
     turn
 }
 
-/// Remembers the workloads that have failed and so stop others of a monitor, and returns those that no Event
-/// has reported. A new leader takes a failure as reported if the status has it. It compares names and
-/// reasons: the message names a pod, which may have been replaced.
+/// Remembers the failed workloads that stop other workloads of a monitor, and returns the failures that no
+/// Event has reported. A new leader considers a failure reported if the status has it. Only names and reasons
+/// are compared: the message names a pod, which may have been replaced.
 pub fn settle_stage_failures(
     world: &mut World,
     monitor: &NamespacedName,
@@ -152,8 +153,8 @@ pub fn settle_stage_failures(
     failed.into_iter().filter(|(workload, problem)| !is_told(workload, problem)).collect()
 }
 
-/// Handles a workload whose plan lacks facts that could not be fetched. Whether it waits is unknown, so no
-/// other workload waits behind it.
+/// Handles a workload whose plan lacks facts that could not be fetched. Whether the workload waits is
+/// unknown, so no other workload waits behind it.
 pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
     let ended = world.memory_mut().at_workload(workload, RestartMemory::waits_no_more);
     Turn { in_line: ended.is_some(), ..Turn::default() }
@@ -172,7 +173,7 @@ pub fn settle_pods(
         // All decisions from this list of pods have been carried out.
         _ => world.forget_selected_pods(monitor),
     };
-    // The number of pods before the removal shows when the replacement is there.
+    // The number of pods before the removal shows when the replacement exists.
     let is_counted = |pod: &&PodFacts| {
         let of_others = pod.workload.as_ref().is_some_and(|key| world.workloads().contains_key(key));
         pod.controlled && !pod.untouchable && !pod.finished && !of_others
@@ -191,7 +192,7 @@ pub fn settle_pods(
 }
 
 /// Whether an object that the workload uses, optional or not, is missing: from the first decision that waits
-/// for it until no restart is due, or the object is there.
+/// for the object until no restart is due, or the object exists.
 fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bool {
     let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);
     match state {
@@ -205,13 +206,13 @@ fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bo
     }
 }
 
-/// Whether another workload of its namespace waits for its turn in a stage.
+/// Whether a different workload of its namespace waits for its turn in a stage.
 fn is_waited_for(world: &World, workload: &WorkloadKey, now: Timestamp) -> bool {
     let mut waiting = world.memory().waiting_for(WaitReason::Stage, now);
     waiting.any(|(key, _)| key.namespace == workload.namespace && key != workload)
 }
 
-/// Whether the circuit is open; `None` leaves it as before.
+/// Whether the circuit is open; `None` leaves the circuit as before.
 fn is_open(state: &RestartState) -> Option<bool> {
     match state {
         RestartState::Failed(Failure::CircuitOpen) => Some(true),

@@ -33,7 +33,8 @@ use crate::{
 
 /// When to plan again though an event should come: no decision depends on a single event.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
-/// Likewise for workloads that wait for others: thousands may wait, and each look goes through all of them.
+/// When to plan workloads again that wait for other workloads: thousands may wait, and each look examines all
+/// waiting workloads.
 const LOOK_AGAIN_AT_OTHERS: SignedDuration = SignedDuration::from_mins(5);
 
 /// Plans one workload.
@@ -82,8 +83,8 @@ impl Case<'_> {
         WorkloadPlan { due_since: Some(since), causes: causes(self.world, &self.inputs, recorded), ..plan }
     }
 
-    /// Adopts a workload that is seen for the first time: the running content counts as current. It also
-    /// adopts a paused workload: otherwise it would not see a change made during the pause.
+    /// Adopts a workload that is seen for the first time: the running content is considered current. A paused
+    /// workload is adopted, too: otherwise a change made during the pause would not be noticed.
     fn adopt(&self) -> WorkloadPlan {
         if let Err(state) = own_gates::pass(own_gates::ADOPTING, self, self.now) {
             return self.hold(state);
@@ -130,8 +131,8 @@ impl Case<'_> {
         WorkloadPlan::act(state, RestartAction::Adopt { label, track })
     }
 
-    /// Plans a workload that runs the current content: is the rollout complete, too? If others wait for it:
-    /// have its pods become ready, and stayed ready?
+    /// Plans a workload that runs the current content: is the rollout complete, too? If other workloads wait
+    /// for it: have its pods become ready, and stayed ready?
     fn current(&self) -> WorkloadPlan {
         if self.lacks_object() {
             let waits = self.hold(Wait::for_event(WaitReason::MissingObject).into());
@@ -174,9 +175,9 @@ impl Case<'_> {
         Ok(WorkloadPlan { needs, ..self.hold(state) })
     }
 
-    /// The first step for these old pods. If changing the template is enough, it is the only step. If pods
-    /// are removed one by one, a record that they are to be removed is written first: it survives us, and
-    /// content that changes back half-way differs from the record.
+    /// The first step for these old pods. If changing the template is enough, that change is the only step.
+    /// If pods are removed one by one, a record that the pods are to be removed is written first: the record
+    /// survives a restart of ours, and content that changes back half-way differs from the record.
     ///
     /// # Errors
     /// The state of the workload, if a gate is shut.
@@ -223,7 +224,7 @@ impl Case<'_> {
             return Ok(self.remove(self.next(pods)?));
         }
         gates::pass_pods(gates::ROLLING, self, pods)?;
-        // The restart began by removal, under another strategy.
+        // The restart began by removal, under an earlier strategy.
         self.begin(pods)
     }
 
@@ -232,8 +233,8 @@ impl Case<'_> {
         let went = match &state {
             RestartState::Failed(Failure::Stage { fault, .. }) => RestartResult::Failed(fault.clone()),
             RestartState::Failed(Failure::RolloutStuck) => RestartResult::Failed(RolloutFault::Partition),
-            // No workload waits for pods that their owner holds, or for a workload that its owner has taken
-            // out.
+            // No workload waits for pods that their owner keeps, or for a workload whose owner has excluded
+            // it.
             RestartState::Held { .. } | RestartState::TakenBack(_) | RestartState::OptedOut => {
                 RestartResult::Through
             }
@@ -267,7 +268,7 @@ impl Case<'_> {
         RestartAction::Adopt { label: self.content.label(), track }
     }
 
-    /// Adds the progress of the restart once the plan is carried out, if others wait for it.
+    /// Adds the progress of the restart once the plan is carried out, if other workloads wait for it.
     fn went(&self, went: RestartResult, plan: WorkloadPlan) -> WorkloadPlan {
         let restarted =
             self.soak().map(|_| LastRestart { content: self.content.digest.clone(), result: went });
@@ -299,7 +300,7 @@ impl Case<'_> {
         WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) }
     }
 
-    /// When the rollout under way counts as stuck, if that is in the future.
+    /// When the rollout under way is considered stuck, if that time is in the future.
     fn deadline(&self) -> Option<Timestamp> {
         self.facts.rollout_deadline().filter(|deadline| *deadline > self.now)
     }
@@ -315,24 +316,24 @@ impl Case<'_> {
         };
         let so_far = &self.facts.restarts.track;
         let track = match self.world.lost_record(self.key).is_some() {
-            // It is unknown whether a rollout that was taken back would have become ready.
+            // It is unknown whether a rollout that was undone would have become ready.
             true => so_far.clone(),
             // The rollout failed before its deadline, or after it was complete.
             false if self.is_known_to_fail() => so_far.clone().failed(),
             false => backoff::track(self.facts, self.now),
         };
         let track = match self.doubted_before() {
-            // The ready pods include old ones.
+            // The ready pods include old pods.
             Some(_) => TrackRecord { last_good: so_far.last_good.clone(), ..track },
             None => track,
         };
         backoff::one_more(track, &self.pace, last, self.now)
     }
 
-    /// The stamp for the pod template. It is derived from the content, so a second write changes nothing. If
-    /// the template has the digest already though pods run other content (`rollout undo`; content that came
-    /// back while only the label was written), the digest alone would leave the template as it is, and no pod
-    /// would be replaced.
+    /// The stamp for the pod template. The stamp is derived from the content, so a second write changes
+    /// nothing. If pods run other content although the template has the digest already (`rollout undo`;
+    /// content that came back while only the label was written), the digest alone would leave the template
+    /// unchanged, and no pod would be replaced.
     fn stamp(&self) -> String {
         let digest = &self.content.digest;
         match self.facts.restarts.restarted_for.as_ref() == Some(digest) {

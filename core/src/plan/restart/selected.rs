@@ -34,7 +34,7 @@ const REPLACEMENT: Duration = Duration::from_secs(60);
 /// plan again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
-    /// The state of the pods, one for all of them.
+    /// The state of the pods, one state for all pods.
     pub state: RestartState,
     /// The action to take now.
     pub action: Option<SelectedPodsAction>,
@@ -53,13 +53,13 @@ pub struct SelectedPodsPlan {
 pub enum SelectedPodsAction {
     /// Write this to the monitor's `status.podsApplied`.
     Record(String),
-    /// Remove these pods; their controllers make new ones.
+    /// Remove these pods; their controllers create new pods.
     Remove {
         /// The content that the pods are removed for, as it will be recorded.
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// Whether they are evicted or deleted.
+        /// Whether the pods are evicted or deleted.
         how: Removal,
     },
 }
@@ -153,8 +153,8 @@ impl<'w> Selected<'_, 'w> {
         let unsettled = self.world.memory().monitor(self.name).waits_since(WaitReason::QuietPeriod);
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
-        // A pod of the same second counts as older here: no rollout replaces these pods together with the
-        // content, and a restart too many is better than old content.
+        // A pod of the same second is considered older in this case: no rollout replaces these pods together
+        // with the content, and an unnecessary restart is better than old content.
         let before = before(since, Some(since));
         let before = pending.map_or(before, |pending| pending.max(before));
         let stale = self.stale(seen, before);
@@ -198,17 +198,17 @@ impl<'w> Selected<'_, 'w> {
         seen.pods.iter().filter(is_stale).collect()
     }
 
-    /// Whether this monitor handles the pod. Pods of known workloads belong to these. Only strategy `Delete`
-    /// removes a pod that no controller replaces.
+    /// Whether this monitor handles the pod. Pods of known workloads belong to their workloads. Only strategy
+    /// `Delete` removes a pod that no controller replaces.
     fn is_ours(&self, pod: &PodFacts) -> bool {
         let of_workload = pod.workload.as_ref().is_some_and(|key| self.world.workloads().contains_key(key));
         let may_go = pod.controlled || self.pace.strategy == StrategyType::Delete;
         !pod.untouchable && !of_workload && may_go
     }
 
-    /// The pods to remove next. First one pod with a controller, while all the others are ready, none is
-    /// being deleted, and the replacement of the last removed pod is there; a pod that is not ready goes at
-    /// once. After these, all pods without a controller together, since nothing replaces them.
+    /// The pods to remove next. First one pod with a controller, while all other pods are ready, none is
+    /// being deleted, and the last removed pod has been replaced; a pod that is not ready is removed at once.
+    /// After the pods with a controller, all pods without one together, since nothing replaces them.
     fn next<'p>(
         &self,
         seen: &PodsSeen,
@@ -236,7 +236,7 @@ impl<'w> Selected<'_, 'w> {
         Ok(next)
     }
 
-    /// How many pods there are once the last removed pod is replaced. The number that their owner wants is
+    /// How many pods exist once the last removed pod is replaced. The number that their owner wants is
     /// unknown and may have become smaller, so this expectation expires.
     fn expected(&self) -> usize {
         let removed = self.world.memory().monitor(self.name).removed();
@@ -245,7 +245,7 @@ impl<'w> Selected<'_, 'w> {
     }
 }
 
-/// Whether a monitor itself selects pods, beside those of workloads.
+/// Whether a monitor itself selects pods, beside the pods of workloads.
 pub(crate) fn selects_pods(compiled: &CompiledMonitor) -> bool {
     let by_label = matches!(compiled.workloads, WorkloadChoice::Pods(..));
     by_label && !compiled.suspend && compiled.strategy != StrategyType::Rollout

@@ -1,6 +1,6 @@
 //! The result of a restart of ours: are its pods replaced, did they become ready, and have they stayed ready
-//! for the soak? It is checked only for workloads that others wait for. During a rollout and a soak, pods are
-//! listed. A restart that went through is remembered, and needs no more lists.
+//! for the soak? The result is checked only for workloads that other workloads wait for. During a rollout and
+//! a soak, pods are listed. A successful restart is remembered, and needs no more lists.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::{
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// When to look again at pods that may fail or recover.
 pub(super) const WATCH: Duration = Duration::from_secs(15);
-/// How long pods may take to become ready, where no controller has a deadline.
+/// How long pods may take to become ready, if no controller has a deadline.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// A complete restart that we do not remember counts as soaked if it began longer ago than this plus the
+/// A complete restart that we do not remember is considered soaked if it began longer ago than this plus the
 /// soak: if pods are not ready now, the restart is not the cause.
 const RECENT: Duration = Duration::from_secs(3600);
 
@@ -168,8 +168,8 @@ impl PodsCheck<'_> {
     }
 }
 
-/// The fault of a restart that is done pod by pod: a replaced pod crashes, or does not become ready. The
-/// others stay.
+/// The fault of a restart that is done pod by pod: a replaced pod crashes, or does not become ready. After a
+/// fault, the remaining old pods stay.
 pub(super) fn failed_among<'p>(
     replaced: impl Iterator<Item = &'p PodFacts>,
     now: Timestamp,

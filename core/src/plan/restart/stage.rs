@@ -1,11 +1,11 @@
 //! Stages of a monitor's restarts: which workload comes first, how many restart at once, and that none
-//! follows after one has failed. Every look reads this from the workloads themselves, so there is no place in
-//! a sequence to lose. Only the progress of a soak is remembered (see [`soak`](super::soak)).
+//! follows after one has failed. Every look reads the stages from the workloads themselves, so no place in a
+//! sequence can be lost. Only the progress of a soak is remembered (see [`soak`](super::soak)).
 //!
 //! A workload has its turn if no other workload of the monitor has failed with its current content, none of
 //! an earlier group is due or under way, and fewer than allowed are under way. If fewer places are free than
-//! workloads are due, the first by name get them: plans made at one time, for different workloads, agree on
-//! who goes.
+//! workloads are due, the first workloads by name get the places: plans made at one time, for different
+//! workloads, agree on who restarts.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -41,11 +41,11 @@ pub(super) fn may_go(
     Ok(())
 }
 
-/// Whether a restart that goes pod by pod may continue: it has its turn already, and stops only if another
-/// workload has failed.
+/// Whether a pod-by-pod restart may continue: the workload has its turn already, and stops only if a
+/// different workload has failed.
 ///
 /// # Errors
-/// Another workload has failed.
+/// A different workload has failed.
 pub(super) fn goes_on(
     world: &World,
     lines: &Lines,
@@ -60,7 +60,8 @@ pub(super) fn goes_on(
     Ok(())
 }
 
-/// The workloads of a monitor whose turn it is now. They are planned again when another one gets through.
+/// The workloads of a monitor whose turn it is now. These workloads are planned again when a restart
+/// succeeds.
 pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);
     let lines = Lines::default();
@@ -126,8 +127,8 @@ impl Turns<'_> {
         }
     }
 
-    /// Stops the workload if another one has failed. A workload that has failed itself may go again: it is
-    /// due, so its content has changed.
+    /// Stops the workload if a different workload has failed. A workload that has failed itself may restart
+    /// again: it is due, so its content has changed.
     fn is_stopped(&self, key: &WorkloadKey, line: &Line) -> Result<(), WaitReason> {
         let has_failed = line
             .at
@@ -141,8 +142,8 @@ impl Turns<'_> {
     }
 
     /// Whether one of the first `before` workloads in the line is due and in an earlier group, or as many of
-    /// these have their turn as places are free. Finds out which workloads are due from the front, as far as
-    /// necessary, once for all questions of the same look.
+    /// the first workloads have their turn as places are free. Finds out which workloads are due from the
+    /// front, as far as necessary, once for all questions of the same look.
     fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
         let mut front = line.front.borrow_mut();
         loop {
@@ -160,7 +161,7 @@ impl Turns<'_> {
             if !matches!(due, Readiness::No | Readiness::Left) && front.first_due.is_none() {
                 front.first_due = Some((known, workload.group));
             }
-            // A workload that another monitor's window shuts out does not keep its own group waiting.
+            // A workload that a second monitor's window shuts out does not keep its own group waiting.
             let has_turn = matches!(due, Readiness::Ready(shut) if shut.iter().all(|by| by == self.name));
             front.ready.push(ready + usize::from(has_turn));
         }

@@ -1,5 +1,5 @@
 //! The state of a workload, or of the pods that a monitor itself selects. Statuses, Events, commands and
-//! metrics take the word and the severity from here, and the sentence from `explain::said`.
+//! metrics get the word and the severity from this file, and the sentence from `explain::said`.
 
 use std::fmt;
 
@@ -30,17 +30,18 @@ pub enum RestartState {
     },
     /// Somebody took a restart back before all pods were replaced, or overwrote its record: old pods stay.
     TakenBack(TakenBack),
-    /// A restart is due, or has left old pods, and the rollouts are paused: it goes on when they are resumed.
+    /// A restart is due, or has left old pods, and rollouts are paused: the restart continues when rollouts
+    /// are resumed.
     Paused,
     /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
-    /// A restart is due, and nothing holds back its next step.
+    /// A restart is due, and nothing delays its next step.
     Due,
     /// The workload is being restarted.
     Restarting,
     /// The workload runs the current content for all we know, and the record is still to be written.
     Unrecorded,
-    /// No monitor or annotation asks for restarts, or the monitor itself selects no pods.
+    /// No monitor or annotation declares restarts, or the monitor itself selects no pods.
     Unwatched,
     /// The workload runs the current content.
     Current,
@@ -53,10 +54,10 @@ pub struct TakenBack {
     pub old: usize,
     /// The part that somebody changed.
     pub what: Overwritten,
-    /// The field manager, other than ours, that last wrote it.
+    /// The field manager, other than ours, that last wrote the changed part.
     pub manager: Option<String>,
-    /// Whether that manager wrote it after our restart. If a manager only removed fields, managedFields do
-    /// not name it.
+    /// Whether the manager wrote the part after our restart. If a manager only removed fields, managedFields
+    /// do not name the manager.
     pub is_traced: bool,
 }
 
@@ -67,7 +68,7 @@ pub enum Overwritten {
     Template,
     /// The update strategy, which is `OnDelete` now.
     Strategy,
-    /// The label `copyrator.dev/applied`: it was copied, restored, or kept in Git.
+    /// The label `copyrator.dev/applied`: the label was copied, restored, or kept in Git.
     Record,
 }
 
@@ -112,7 +113,7 @@ impl Failure {
 pub enum Concern {
     /// Something is due, or is not going to happen, and will not resolve itself in time.
     Worrying,
-    /// It goes on by itself.
+    /// The restart continues by itself.
     UnderWay,
     /// A person need not do anything.
     Settled,

@@ -1,5 +1,5 @@
-//! Whether pods run older content than the record says: a restart that somebody took back, paused or
-//! overwrote before its last pod was replaced. The record is what we wrote; the pods are what runs.
+//! Whether pods run older content than the record says: a restart that somebody undid, paused or overwrote
+//! before its last pod was replaced. The record shows what we wrote; the pods show what runs.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,13 +12,13 @@ use crate::model::{PodsSeen, Rollout, WaitReason};
 
 /// How soon pods are listed again after a change: a workload may change every second while it rolls out.
 const AGAIN_AT_ONCE: SignedDuration = SignedDuration::from_secs(10);
-/// How long a list of pods for the latest version of a workload counts: a little less than the sweep's
+/// How long a list of pods for the latest version of a workload is used: a little less than the sweep's
 /// interval.
 const AGAIN_ANYWAY: SignedDuration = SignedDuration::from_mins(55);
 
 /// A list of pods, if it is recent enough to decide by.
 pub(super) struct Listed<'w> {
-    /// The list, if one counts.
+    /// The list; `None` without a usable one.
     pub(super) seen: Option<&'w PodsSeen>,
     /// When to list the pods again, if the workload has changed since the list.
     pub(super) again: Option<Timestamp>,
@@ -43,8 +43,8 @@ impl Case<'_> {
         (!is_vouched_for).then(|| changed.map_or(restart, |changed| changed.min(restart)))
     }
 
-    /// The latest list of the workload's pods. If the workload has changed since, it may have other pods, and
-    /// they are listed again.
+    /// The latest list of the workload's pods. A workload that has changed since may have other pods, so its
+    /// pods are listed again.
     pub(super) fn listed(&self) -> Listed<'_> {
         let Some(seen) = self.world.pods(self.key) else { return Listed { seen: None, again: None } };
         let age = self.now.duration_since(seen.at).abs();
@@ -68,7 +68,7 @@ impl Case<'_> {
         TakenBack { old, what, manager: writer.map(|writer| writer.manager.clone()), is_traced }
     }
 
-    /// When the record was last written, by any manager: an earlier `restart-now` was meant for another
+    /// When the record was last written, by any manager: an earlier `restart-now` was meant for an earlier
     /// restart.
     fn last_record(&self) -> Option<Timestamp> {
         let restarts = &self.facts.restarts;

@@ -42,8 +42,8 @@ pub(super) fn shut<'m>(
     closed.collect()
 }
 
-/// A window is open if it began at most its duration ago. One search forwards from that moment answers
-/// whether and when: the first opening has either passed by now, or is the next.
+/// A window is open if it began at most its duration ago. One search forwards from the moment one duration
+/// ago answers whether and when: the first opening has either passed by now, or is the next.
 fn is_open(window: &CompiledWindow, now: Timestamp) -> Result<(), Wait> {
     let duration = SignedDuration::try_from(window.duration).unwrap_or(SignedDuration::MAX);
     let from = now.checked_sub(duration).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -25,9 +25,10 @@ pub struct WorkloadPlan {
     pub needs: Vec<Need>,
     /// When to plan again even without an event.
     pub recheck: Option<Timestamp>,
-    /// Since when its pods may run old content.
+    /// Since when the workload's pods may run old content.
     pub due_since: Option<Timestamp>,
-    /// The progress of its restart once the action is done, to remember if others wait for it.
+    /// The progress of the workload's restart once the action is done, to remember if other workloads wait
+    /// for it.
     pub restarted: Option<LastRestart>,
     /// The objects that have changed, if a restart is due; empty if only keys have gone.
     pub causes: Vec<Cause>,
@@ -52,21 +53,21 @@ pub enum RestartAction {
         /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Record that pods are to be replaced one by one. This is the first step, so the plan is never only in
-    /// memory.
+    /// Record that pods are to be replaced one by one. The record is the first step, so the plan is never
+    /// only in memory.
     Begin {
         /// The value of the applied label to write.
         label: String,
         /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Remove these pods; the controller makes new ones.
+    /// Remove these pods; the controller creates new pods.
     RemovePods {
         /// The content that the pods are removed for, as it will be recorded.
         label: String,
         /// The pods to remove, by name and UID.
         pods: Vec<RemovePod>,
-        /// Whether they are evicted or deleted.
+        /// Whether the pods are evicted or deleted.
         how: Removal,
     },
 }
@@ -77,7 +78,7 @@ impl RestartAction {
         !matches!(self, Self::Adopt { .. })
     }
 
-    /// The content that it is for, as a [`crate::model::RestartAttempt`] names it.
+    /// The content that the action is for, as a [`crate::model::RestartAttempt`] names it.
     pub fn label(&self) -> &str {
         match self {
             Self::Adopt { label, .. }

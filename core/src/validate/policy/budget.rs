@@ -6,8 +6,9 @@ use std::ops::{Deref, DerefMut};
 
 use copyrator_cel::Exhausted;
 
-/// The time budget of all policies together for one write, in nanoseconds of an ordinary core. It leaves time
-/// to answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write pass.
+/// The time budget of all policies together for one write, in nanoseconds of an ordinary core. The budget
+/// leaves time to answer: without an answer in time, a policy with `failurePolicy: Ignore` lets the write
+/// pass.
 pub(super) const TIME: u64 = 500_000_000;
 /// The bytes that evaluating one expression may allocate: many reviews share the webhook's memory.
 const MEMORY: u64 = 24 << 20;
@@ -43,8 +44,8 @@ impl DerefMut for Budget {
 }
 
 impl Budget {
-    /// Returns a budget of a millisecond, for judging while other requests wait. If it does not suffice, the
-    /// caller discards the results.
+    /// Returns a budget of a millisecond, for judging while other requests wait. If this budget does not
+    /// suffice, the caller discards the results.
     pub(super) fn brief() -> Self {
         Self { left: copyrator_cel::Budget::new(BRIEF_TIME, BRIEF_MEMORY), is_brief: true }
     }

@@ -10,23 +10,24 @@ use serde::{
 
 use crate::{api::PolicyKind, marks::CopyMarks};
 
-/// An object as a policy sees it. It holds values and therefore has no `Debug`, `Display` or `Serialize`.
+/// An object as a policy sees it. The object holds values and therefore has no `Debug`, `Display` or
+/// `Serialize`.
 pub struct Candidate<'a> {
     /// ConfigMap, Secret or Namespace.
     pub kind: PolicyKind,
-    /// Its namespace; for a Namespace, its own name.
+    /// The object's namespace; for a Namespace, its own name.
     pub namespace: Cow<'a, str>,
-    /// Its name, or the prefix that the API server will generate one from.
+    /// The object's name, or the prefix from which the API server will generate a name.
     pub name: Cow<'a, str>,
-    /// Its labels; `None` if `metadata.labels` is absent or null.
+    /// The object's labels; `None` if `metadata.labels` is absent or null.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Its annotations; `None` if `metadata.annotations` is absent or null.
+    /// The object's annotations; `None` if `metadata.annotations` is absent or null.
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Whether it is marked for deletion.
+    /// Whether the object is marked for deletion.
     pub deleting: bool,
     /// The `type` of a Secret.
     pub type_: Option<Cow<'a, str>>,
-    /// Whether it is immutable.
+    /// Whether the object is immutable.
     pub immutable: bool,
     pub(super) data: BTreeMap<Cow<'a, str>, Cow<'a, [u8]>>,
     pub(super) raw: &'a str,
@@ -70,7 +71,7 @@ struct Meta<'a> {
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 
-/// The entries of a map of texts, in order; `null` counts as the empty text.
+/// The entries of a map of texts, in order; `null` is read as the empty text.
 struct Entries<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -202,7 +203,7 @@ impl<'a> Candidate<'a> {
         self.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Returns the marks of a copy, if the object has all of them; the caller verifies them.
+    /// Returns the marks of a copy, if the object has all marks; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
         let place = (self.kind.content()?, &*self.namespace, &*self.name);
         CopyMarks::read(place, |key| self.annotation(key).map(Into::into))
@@ -227,12 +228,12 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The keys of its data.
+    /// The keys of the object's data.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.data.keys().map(|key| &**key)
     }
 
-    /// The keys whose value differs from `other`'s, including those that only one side has.
+    /// The keys whose value differs from `other`'s, including keys that only one object has.
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
         let keys: std::collections::BTreeSet<_> = self.data.keys().chain(other.data.keys()).collect();
         keys.into_iter()
@@ -241,8 +242,8 @@ impl<'a> Candidate<'a> {
             .collect()
     }
 
-    /// Whether both have the same content and visible metadata. Finalizers, owners, the deletion and the API
-    /// server's bookkeeping may differ.
+    /// Whether this object and the other one have the same content and visible metadata. Finalizers, owners,
+    /// the deletion and the API server's bookkeeping may differ.
     pub fn same_but_for_bookkeeping(&self, other: &Self) -> bool {
         self.data == other.data
             && self.labels.iter().flatten().eq(other.labels.iter().flatten())
@@ -256,7 +257,7 @@ impl<'a> Candidate<'a> {
         self.size_of(|_| true)
     }
 
-    /// Bytes of the keys that count and of their values.
+    /// Bytes of the keys that `counts` accepts, and of their values.
     pub fn size_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
         let counted = self.data.iter().filter(|(key, _)| counts(key));
         counted.map(|(key, value)| (key.len() + value.len()) as u64).sum()

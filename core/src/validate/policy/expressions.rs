@@ -164,7 +164,7 @@ fn compile(index: usize, spec: &Validation, environment: &Environment) -> Result
     })
 }
 
-/// The keys of `text` that expressions read; `None` where one of them reads the whole map.
+/// The keys of `text` that expressions read; `None` if an expression reads the whole map.
 fn keys_read<'e>(asked: &[&'e Expression]) -> Option<Vec<&'e str>> {
     let paths = asked.iter().flat_map(|one| one.program.paths());
     let of_text = paths.filter(|path| path.variable == "text");

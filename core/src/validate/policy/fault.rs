@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Position;
 
-/// A fault of a value: what is wrong, where, and what to write instead. It never quotes the value.
+/// A fault of a value: what is wrong, where, and what to write instead. A fault never quotes the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: Cow<'static, str>,

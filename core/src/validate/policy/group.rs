@@ -29,8 +29,8 @@ pub fn in_namespaces(policy: &ConfigPolicySpec) -> Vec<LabelSelectorRequirement>
     all
 }
 
-/// Returns a selector as a sorted list of requirements. Others can be added to a list (two maps could require
-/// two values of one label).
+/// Returns a selector as a sorted list of requirements. Further requirements can be added to a list, but not
+/// to a map (two maps could require two values of one label).
 pub fn requirements(selector: Option<&LabelSelector>) -> Vec<LabelSelectorRequirement> {
     let labels = selector.into_iter().flat_map(|selector| selector.match_labels.iter().flatten());
     let labels = labels.map(|(key, value)| LabelSelectorRequirement {

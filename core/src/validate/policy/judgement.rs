@@ -32,7 +32,7 @@ impl<'o> Judgement<'o> {
         Self::within(Budget::default(), object, now)
     }
 
-    /// Creates a judgement with a brief budget, while other requests wait. If it [falls
+    /// Creates a judgement with a brief budget, while other requests wait. If the judgement [falls
     /// short](Judgement::fell_short), the caller discards the results.
     pub fn brief(object: &'o Candidate<'o>, now: Timestamp) -> Self {
         Self::within(Budget::brief(), object, now)
@@ -65,8 +65,8 @@ impl<'o> Judgement<'o> {
         found
     }
 
-    /// Returns the whole object as a CEL value; `None` if it cannot be read, which must not look like an
-    /// object without fields. Deep `managedFields`, which any user may write, are omitted.
+    /// Returns the whole object as a CEL value; `None` for an object that cannot be read, which must not look
+    /// like an object without fields. Deep `managedFields`, which any user may write, are omitted.
     pub(super) fn as_object(&mut self) -> Option<Value> {
         if self.as_object.is_none() {
             let decoded = serde_json::from_str::<Decoded<serde_json::Value>>(self.object.raw).ok();
@@ -75,7 +75,7 @@ impl<'o> Judgement<'o> {
         self.as_object.clone()
     }
 
-    /// Returns the decoded data of these keys as a CEL value. `None` stands for all keys.
+    /// Returns the decoded data of these keys as a CEL value. `None` means all keys.
     pub(super) fn as_text(&mut self, keys: Option<Vec<&str>>) -> Value {
         let data = &self.object.data;
         match (keys, &self.as_text) {

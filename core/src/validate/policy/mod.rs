@@ -1,6 +1,6 @@
 //! A compiled `ConfigPolicy`, and its judgement of an object.
 //!
-//! Everything here is pure. No message quotes a value: line and column suffice to find the fault.
+//! This module is pure. No message quotes a value: line and column suffice to find the fault.
 
 mod budget;
 mod candidate;

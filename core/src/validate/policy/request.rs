@@ -16,7 +16,7 @@ pub struct RequestFacts {
     pub request_kind: RequestKind,
     /// The same as `resource`.
     pub request_resource: RequestResource,
-    /// The object's name; empty where the API server will generate it.
+    /// The object's name; empty if the API server will generate the name.
     pub name: String,
     /// The namespace of the request, as the API server gives it.
     pub namespace: String,

@@ -29,14 +29,14 @@ impl Position {
     }
 }
 
-/// One way in which an object violates a policy. It contains no value.
+/// One way in which an object violates a policy, without any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule of the policy, by its name or its field.
     pub rule: String,
-    /// The key, where the rule is about keys.
+    /// The key, if the rule is about keys.
     pub key: Option<String>,
-    /// The position in the value, where it is known.
+    /// The position in the value, if known.
     pub place: Option<Position>,
     /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,
@@ -162,7 +162,7 @@ const LONGEST_WORD: usize = 40;
 /// Returns the text with control and direction characters escaped, cut to `longest` bytes.
 pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
     let text = text.into();
-    // Fast path: nearly every text is plain ASCII, and each message passes here more than once.
+    // Fast path: nearly every text is plain ASCII, and each message passes this function more than once.
     if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.into_owned();
     }

@@ -29,15 +29,16 @@ impl Write<'_> {
 pub struct Finding {
     /// The fault, the rule of the policy and the key.
     pub violation: Violation,
-    /// Whether the object already had the violation, in a part that the write does not change. The
-    /// webhook warns of this violation and does not refuse the write.
+    /// Whether the object already had the violation, in a part that the write does not change. The webhook
+    /// warns of such a violation and does not refuse the write.
     pub stands_already: bool,
 }
 
 impl CompiledPolicy {
     /// Returns all violations by the object after the write. `covered_before` is whether the policy covers
     /// the old object, too; if not, no violation can have existed before. If the budget of the old object is
-    /// exhausted, no violation counts as existing before: the write is refused rather than allowed unjudged.
+    /// exhausted, no violation is treated as existing before: the write is refused rather than allowed
+    /// unjudged.
     pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
         let Write { new, old, request } = write;
         let mut violations = self.judge_content(new);

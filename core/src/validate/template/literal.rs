@@ -33,12 +33,12 @@ const LITERAL: [&str; 22] = [
     "volumeName",
     "roleRef",
 ];
-/// Fields that must stand in the template's text. Their content may come from expressions, since a Secret for
+/// Fields that the template's text must contain. Their content may come from expressions, since a Secret for
 /// each instance, or a node pool for each team, is common.
 const WRITTEN: [&str; 6] =
     ["secretKeyRef", "secretRef", "imagePullSecrets", "nodeSelector", "affinity", "tolerations"];
 /// The fields of a pod's spec that expressions may set, in Kubernetes' own workload kinds. All other fields
-/// are literal there: new versions of Kubernetes add fields that give pods more rights.
+/// of the spec are literal: new versions of Kubernetes add fields that give pods more rights.
 const OF_A_POD: [&str; 19] = [
     "activeDeadlineSeconds",
     "affinity",
@@ -88,7 +88,7 @@ const OF_A_CONTAINER: [&str; 22] = [
 /// The fields of a volume that expressions may set. All other fields can reach Secrets, the host or other
 /// volumes.
 const OF_A_VOLUME: [&str; 4] = ["name", "emptyDir", "configMap", "downwardAPI"];
-/// A field of a volume that must stand in the template's text; the claim's name may come from an expression.
+/// A field of a volume that the template's text must contain; the claim's name may come from an expression.
 const CLAIM: &str = "persistentVolumeClaim";
 /// The fields of metadata that expressions may set.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
@@ -102,7 +102,7 @@ const LONGEST_PATH: usize = 256;
 pub(super) enum FieldContext {
     /// A place without restrictions: labels, the data of a ConfigMap, a status.
     Free,
-    /// Any field that is none of the others.
+    /// Any field without a context of its own.
     Elsewhere,
     /// In a workload kind of Kubernetes, whose field `template` is a pod template.
     Workload,
@@ -112,7 +112,7 @@ pub(super) enum FieldContext {
     Pod,
     /// In a list of containers of a pod.
     Containers,
-    /// One entry of that list.
+    /// One entry of a list of containers.
     Container,
     /// In a list of volumes.
     Volumes,

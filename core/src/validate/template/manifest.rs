@@ -16,7 +16,7 @@ const TOKENS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kub
 /// The fields of metadata that a template sets.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// Returns the problem of an apiVersion; `None` if it is valid.
+/// Returns the problem of an apiVersion; `None` for a valid one.
 pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     let mut parts = api_version.split('/').rev();
     let is_word = |word: &str| {
@@ -34,7 +34,7 @@ pub(super) fn version_fault(api_version: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the problem of a kind; `None` if it is valid.
+/// Returns the problem of a kind; `None` for a valid kind.
 pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     match kind {
         "" => Some("is missing, as in Deployment"),
@@ -46,7 +46,7 @@ pub(super) fn kind_fault(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Reports the problems of an object's manifest before it is rendered; `at` is its path.
+/// Reports the problems of an object's manifest before rendering; `at` is the manifest's path.
 pub(super) fn check(at: &str, object: &Value, for_objects: bool, problems: &mut Vec<Problem>) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -128,7 +128,7 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
         };
         for (key, value) in entries {
             let what = match value {
-                // The annotation asks for restarts of this workload itself, not of a copy.
+                // The annotation declares restarts of this workload itself, not of a copy.
                 _ if key == RESTART && field == "annotations" && is_workload => match value {
                     Value::String(_) => continue,
                     _ => "must be a text, as in \"true\"",
@@ -147,7 +147,8 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
 }
 
 /// Returns the problems of nested metadata, such as a pod template's, by field. Copyrator writes its own
-/// labels and annotations there; a template that sets them would revert them after each restart.
+/// labels and annotations into a pod template; a template that sets these would revert them after each
+/// restart.
 pub(super) fn nested_faults(object: &Value) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata") {
@@ -184,7 +185,7 @@ fn find_own_keys(at: String, value: &Value, faults: &mut Vec<(String, String)>) 
     }
 }
 
-/// The problem of a label or annotation that belongs to another tool or to Copyrator.
+/// The problem of a label or annotation that belongs to a different tool or to Copyrator.
 const NEVER_CARRIED: &str = "is not taken: the tool that uses this key would treat the object as its own";
 
 fn has_expression(value: &Value) -> bool {

@@ -90,11 +90,12 @@ pub enum Instances {
     Objects {
         /// The kind of the objects.
         kind: InstanceKind,
-        /// The terms for their namespaces, of which one must match; empty: the template's own namespace.
+        /// The terms for the objects' namespaces, of which one must match; empty: the template's own
+        /// namespace.
         namespaces: Vec<CompiledTarget>,
         /// Names and globs; `None`: any.
         names: Option<Globs>,
-        /// A selector of their labels; `None`: any.
+        /// A selector of the objects' labels; `None`: any.
         selector: Option<Selector>,
     },
 }
@@ -269,7 +270,7 @@ fn status(
         problems.push(invalid("spec.writeStatus", "is taken with forEach.objects only"));
     }
     let fields: Value = fields.clone().into_iter().collect();
-    // A status grants no rights, so expressions may set all of it.
+    // A status grants no rights, so expressions may set the whole status.
     Some(Compiler::new(environment, problems).node("spec.writeStatus", &fields, FieldContext::Free))
 }
 

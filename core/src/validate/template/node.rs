@@ -69,7 +69,7 @@ impl Formula {
     }
 }
 
-/// The maximum number of expressions in a template: each write of the template compiles all of them.
+/// The maximum number of expressions in a template: each write of the template compiles all expressions.
 const MOST_EXPRESSIONS: usize = 1024;
 /// The problem of an expression in a field that [`super::literal`] restricts.
 pub(super) const MUST_BE_LITERAL: &str =
@@ -93,7 +93,7 @@ impl<'c> Compiler<'c> {
         Self { environment, problems, expressions: 0 }
     }
 
-    /// Compiles an object; `at` is its field.
+    /// Compiles an object; `at` is the object's field.
     pub(super) fn object(&mut self, at: &str, object: &Value) -> Node {
         self.node(at, object, FieldContext::of_object(object))
     }
@@ -109,7 +109,7 @@ impl<'c> Compiler<'c> {
         Some(Formula { source: source.trim().into(), expression })
     }
 
-    /// Compiles a value; `at` is its field.
+    /// Compiles a value; `at` is the value's field.
     pub(super) fn node(&mut self, at: &str, value: &Value, context: FieldContext) -> Node {
         match value {
             Value::String(text) => self.text(at, text, context),

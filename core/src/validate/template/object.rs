@@ -15,7 +15,7 @@ use crate::{
 pub struct CompiledObject {
     /// The name by which expressions read it.
     pub id: String,
-    /// Its group and version.
+    /// The object's group and version.
     pub api_version: String,
     /// The kind of the object, as the template writes it.
     pub kind: String,
@@ -23,7 +23,7 @@ pub struct CompiledObject {
     pub recreate: Recreate,
     /// The object's own `deletionPolicy`; `None`: the template's.
     pub deletion: Option<DeletionPolicy>,
-    /// Its name, as the template writes it.
+    /// The object's name, as the template writes it.
     written_name: String,
     pub(super) include: Option<Formula>,
     pub(super) name: Node,
@@ -33,7 +33,7 @@ pub struct CompiledObject {
 }
 
 impl CompiledObject {
-    /// Compiles one object. Problems name its path in the spec, `at`, and the path of its manifest,
+    /// Compiles one object. Problems name the object's path in the spec, `at`, and the path of its manifest,
     /// `manifest_at`. `for_objects` is whether the template is rendered for objects.
     pub(super) fn compile(
         (at, manifest_at): (&str, &str),
@@ -100,8 +100,8 @@ pub fn keeps_data(kind: &str) -> bool {
     ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }
 
-/// The policy that holds for one object of a template alone: the one that is `written` for it, or `Retain` where deleting the object
-/// loses data; `None`: the template's.
+/// The policy of one object of a template, if not the template's: the policy `written` for the object, or
+/// `Retain` if deleting the object loses data; `None`: the template's policy.
 pub fn own_deletion(kind: &str, written: Option<DeletionPolicy>) -> Option<DeletionPolicy> {
     written.or(keeps_data(kind).then_some(DeletionPolicy::Retain))
 }

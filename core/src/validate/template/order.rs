@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Sorts objects so that each comes after the objects that it `reads`, by index. Otherwise the objects keep
-/// their order.
+/// Sorts objects so that each comes after the objects that it `reads`, by index. Apart from that, the objects
+/// keep their order.
 ///
 /// # Errors
 /// The objects of a cycle, in the order of the cycle.
@@ -20,7 +20,7 @@ pub(super) fn order(reads: &[BTreeSet<usize>]) -> Result<Vec<usize>, Vec<usize>>
     Ok(sorted)
 }
 
-/// Returns a cycle among the objects that are not sorted; each of these reads another one.
+/// Returns a cycle among the objects that are not sorted; each unsorted object reads a second one.
 fn circle(reads: &[BTreeSet<usize>], sorted: &[usize]) -> Vec<usize> {
     let mut walked = Vec::new();
     let mut at = (0..reads.len()).find(|index| !sorted.contains(index));

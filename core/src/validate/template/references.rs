@@ -139,8 +139,8 @@ pub(super) fn feedback(
     own.filter(is_fed_back).for_each(|formula| say("writeStatus", formula));
 }
 
-/// Refuses to take over objects whose names come from the instance: its creator would choose which object is
-/// taken over.
+/// Refuses to take over objects whose names come from the instance: the creator of the instance would choose
+/// which object is taken over.
 pub(super) fn takeovers(
     spec: &CopyratorTemplateSpec,
     objects: &[CompiledObject],

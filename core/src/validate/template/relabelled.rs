@@ -12,11 +12,11 @@ use super::{CompiledObject, CompiledTemplate, Instance, RenderBudget, node::Form
 pub struct Relabelled<'t> {
     /// The object.
     pub object: &'t CompiledObject,
-    /// Whether the object appears, maybe under another name.
+    /// Whether the object appears, maybe under a new name.
     pub comes: bool,
     /// Whether the template no longer declares an object that existed.
     pub goes: bool,
-    /// Whether the namespace alone decides this. Otherwise the object may stay as it is.
+    /// Whether the namespace alone decides this. If not, the object may stay unchanged.
     pub is_sure: bool,
 }
 
@@ -30,7 +30,8 @@ const MOST_EVALUATED: usize = 64;
 #[derive(Default)]
 pub struct LabelChange {
     changed: BTreeSet<String>,
-    /// The Namespace before and after; `None` where it has too many labels for expressions to be evaluated.
+    /// The Namespace before and after; `None` for a Namespace with too many labels for expressions to be
+    /// evaluated.
     namespaces: Option<[Value; 2]>,
     /// How many objects of templates may still be evaluated.
     evaluations: usize,
@@ -38,7 +39,8 @@ pub struct LabelChange {
 }
 
 impl LabelChange {
-    /// The change from these labels to others; `namespaces` gives the Namespace with each.
+    /// The change from these labels to new ones; `namespaces` gives the Namespace with the old and the new
+    /// labels.
     pub fn of(
         before: &BTreeMap<String, String>,
         after: &BTreeMap<String, String>,
@@ -52,7 +54,7 @@ impl LabelChange {
         Self { changed, namespaces, evaluations: MOST_EVALUATED, budget: RenderBudget::default() }
     }
 
-    /// Whether this label is another one; `None` stands for all labels.
+    /// Whether this label changes; `None` means any label.
     fn has(&self, key: Option<&str>) -> bool {
         key.map_or(!self.changed.is_empty(), |key| self.changed.contains(key))
     }
@@ -67,7 +69,7 @@ enum Presence {
     Absent,
     /// An expression has no value, so Copyrator changes nothing.
     Faulty,
-    /// Expressions read more than the namespace, or cost too much to be evaluated here.
+    /// Expressions read more than the namespace, or cost too much to be evaluated for a warning.
     Unknown,
 }
 
@@ -88,8 +90,8 @@ impl CompiledTemplate {
         object.deciding().any(|formula| reads_label(formula, |_| true)) && !object.deciding().any(reads_pods)
     }
 
-    /// Returns the ids of the objects that the object with this id reads. If one of them is excluded, this
-    /// object is excluded, too.
+    /// Returns the ids of the objects that the object with this id reads. If one of the read objects is
+    /// excluded, this object is excluded, too.
     pub fn read_by(&self, id: &str) -> impl Iterator<Item = &str> {
         let reader = self.objects.iter().find(|object| object.id == id);
         let formulas: Vec<&Formula> = reader.into_iter().flat_map(CompiledObject::formulas).collect();
@@ -97,7 +99,7 @@ impl CompiledTemplate {
         self.objects.iter().filter(is_read).map(|one| one.id.as_str())
     }
 
-    /// The objects that appear or go when labels of a namespace change.
+    /// The objects that appear or disappear when labels of a namespace change.
     pub fn relabelled(&self, change: &mut LabelChange) -> Vec<Relabelled<'_>> {
         let mut all: Vec<Relabelled<'_>> = Vec::new();
         // Each object comes after the objects that it reads.
@@ -171,7 +173,7 @@ fn turn(before: &Presence, after: &Presence) -> (bool, bool, bool) {
     }
 }
 
-/// Whether an expression reads a label of the namespace that `is_such` accepts; `None` stands for all labels.
+/// Whether an expression reads a label of the namespace that `is_such` accepts; `None` means all labels.
 fn reads_label(formula: &Formula, is_such: impl Fn(Option<&str>) -> bool) -> bool {
     let paths = formula.expression.paths().iter().filter(|path| path.variable == "namespaceObject");
     let of_labels = |steps: &[String]| steps.iter().zip(["metadata", "labels"]).all(|(step, of)| step == of);

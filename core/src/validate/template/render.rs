@@ -20,7 +20,7 @@ const TIME: u64 = 50_000_000;
 const MEMORY: u64 = 8 << 20;
 /// The largest object, in bytes of its texts and with something for each value. The API server takes less.
 const LARGEST: usize = 1 << 20;
-/// The bytes that each value counts in addition to its text.
+/// The bytes that are counted for each value in addition to its text.
 const A_VALUE: usize = 8;
 
 /// The input of rendering: the namespace or object that a template is rendered for, and the rendered objects
@@ -29,9 +29,9 @@ const A_VALUE: usize = 8;
 pub struct Instance<'i> {
     /// The namespace, as an object.
     pub namespace: Option<&'i Value>,
-    /// The object that the template is rendered for; `None` if it is rendered for namespaces.
+    /// The object that the template is rendered for; `None` for a template that is rendered for namespaces.
     pub object: Option<&'i Value>,
-    /// The rendered objects that exist, by id. A foreign object of the same name is not among them.
+    /// The rendered objects that exist, by id. A foreign object of the same name is left out.
     pub existing: BTreeMap<&'i str, &'i Value>,
     /// The pods of existing workloads, by the id of the workload.
     pub pods: BTreeMap<&'i str, Vec<&'i Value>>,
@@ -61,21 +61,22 @@ pub enum Rendering {
     Object(Rendered),
     /// The template does not want the object: its `includeWhen` is false, or it reads an excluded object.
     Excluded,
-    /// The object reads these ids, which do not exist yet or lack a status field that it reads. Until they
-    /// have it, Copyrator does not change the object.
+    /// The object reads these ids, which do not exist yet or lack a status field that the object reads. Until
+    /// the ids have the field, Copyrator does not change the object.
     WaitingFor(BTreeSet<String>),
 }
 
 /// A rendered object, ready to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// `metadata.name`, with its expressions evaluated.
+    /// `metadata.name`, with the expressions in the name evaluated.
     pub name: String,
     /// The rendered manifest, with apiVersion and kind, but without a namespace.
     pub body: Value,
 }
 
-/// The reason why an object cannot be rendered. It names field and expression, and never quotes a value.
+/// The reason why an object cannot be rendered. The message names field and expression, and never quotes a
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {}{what}", expression.as_ref().map(|source| format!("${{{source}}}: ")).unwrap_or_default())]
 pub struct RenderFault {
@@ -91,7 +92,7 @@ impl CompiledTemplate {
     /// Renders one object for an instance.
     ///
     /// # Errors
-    /// The first expression that has no value or reads an unreadable object, or another problem of the
+    /// The first expression that has no value or reads an unreadable object, or a further problem of the
     /// rendered object.
     pub fn render(&self, object: &CompiledObject, instance: &Instance<'_>) -> Result<Rendering, RenderFault> {
         self.render_within(object, instance, &mut RenderBudget::default())
@@ -156,8 +157,8 @@ impl CompiledTemplate {
         Ok(Some(written.into()))
     }
 
-    /// Returns a renderer that evaluates these expressions for an instance. It converts only the variables
-    /// that they read.
+    /// Returns a renderer that evaluates these expressions for an instance. Only the variables that the
+    /// expressions read are converted.
     pub(super) fn renderer<'r>(
         &'r self,
         formulas: &[&Formula],
@@ -227,7 +228,7 @@ enum DependencyState {
     Excluded,
     /// The expressions read these ids, which do not exist yet or lack a status field.
     WaitingFor(BTreeSet<String>),
-    /// The expressions read an unreadable object; the text names it and the reason.
+    /// The expressions read an unreadable object; the text names that object and the reason.
     Unread(String),
 }
 

@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl CompiledTemplate {
-    /// Returns the kind of the objects that the template is rendered for; `None` if it is rendered for
-    /// namespaces.
+    /// Returns the kind of the objects that the template is rendered for; `None` for a template that is
+    /// rendered for namespaces.
     pub fn instance_kind(&self) -> Option<&InstanceKind> {
         match &self.instances {
             Instances::Namespaces { .. } => None,
@@ -44,7 +44,7 @@ impl CompiledTemplate {
         self.objects.iter().find_map(|object| self.owning_kind(object.deletion))
     }
 
-    /// Whether an expression of another object or of `writeStatus` reads the object with this id, or its
+    /// Whether an expression of a different object or of `writeStatus` reads the object with this id, or its
     /// pods.
     pub fn reads(&self, id: &str) -> bool {
         let is_it = |object: &&CompiledObject| object.id == id;
@@ -68,9 +68,9 @@ impl CompiledTemplate {
         self.status.is_some()
     }
 
-    /// Returns the status fields that the template writes. Each has the fields of the same status that its
-    /// value comes from: fields that its own expressions read, or those of objects that they read. A template
-    /// that writes a status reads neither the whole object nor its whole status.
+    /// Returns the status fields that the template writes. Each field has the fields of the same status that
+    /// its value comes from: fields that its own expressions read, or fields of objects that these
+    /// expressions read. A template that writes a status reads neither the whole object nor its whole status.
     pub fn status_flows(&self) -> Vec<(&str, BTreeSet<&str>)> {
         let mut objects: Vec<(&CompiledObject, BTreeSet<&str>)> = Vec::new();
         // Each object comes after the objects that it reads.
@@ -120,8 +120,8 @@ impl CompiledTemplate {
     }
 
     /// Whether the template is rendered for an object of its kind of this name and with these labels, in a
-    /// namespace that its objects go into. `true` if the labels are unknown: the rendered objects then stay,
-    /// and their user gets a message.
+    /// namespace that its objects are written to. `true` if the labels are unknown: the rendered objects stay
+    /// in this case, and their user gets a message.
     pub fn selects_object(&self, name: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
         match &self.instances {
             Instances::Namespaces { .. } => false,
@@ -148,7 +148,7 @@ impl CompiledTemplate {
     /// Checks a spec as [`Self::compile_served`] does, for a caller that writes manifests and no spec.
     ///
     /// # Errors
-    /// All problems, at least one; a field of a manifest is named by its path there.
+    /// All problems, at least one; a field of a manifest is named by its path in the manifest.
     pub fn check_manifests(spec: &CopyratorTemplateSpec) -> Result<(), Vec<Problem>> {
         let compiled = Self::compile_in(spec, |_| String::new())?;
         let unserved = unserved_in(&compiled, |_| String::new());
@@ -176,7 +176,7 @@ impl CompiledTemplate {
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
     }
 
-    /// Whether the template names this namespace literally; a glob or selector does not count.
+    /// Whether the template names this namespace literally; a glob or selector is not a literal name.
     pub fn names_namespace(&self, namespace: &str) -> bool {
         let named = self
             .namespace_terms()

@@ -16,7 +16,7 @@ use crate::{
     validate::invalid,
 };
 
-/// Returns the kind of a template's object; `None` if templates may not declare objects of that kind in this
+/// Returns the kind of a template's object; `None` if templates may not declare objects of this kind in this
 /// installation.
 pub fn declared_kind(object: &CompiledObject, granted: &BTreeSet<TemplateKind>) -> Option<Kind> {
     rendered_kind(&object.api_version, &object.kind, granted)

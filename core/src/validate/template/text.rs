@@ -1,9 +1,9 @@
-//! Splits a text of a template into literal parts and expressions, which stand in `${…}`.
+//! Splits a text of a template into literal parts and expressions, written as `${…}`.
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Text as it is. A written `$${` is the text `${`.
+    /// Literal text. A written `$${` is the text `${`.
     Literal(String),
     /// The expression between `${` and `}`.
     Expression(String),
@@ -41,7 +41,7 @@ pub(super) fn split(text: &str) -> Result<Vec<Piece>, Unclosed> {
 }
 
 /// Returns the index of the brace that closes an expression. Braces of maps, and in strings and comments of
-/// CEL, do not count.
+/// CEL, are skipped.
 fn end_of(expression: &str) -> Option<usize> {
     let (bytes, mut at, mut depth) = (expression.as_bytes(), 0, 0_usize);
     while let Some(byte) = bytes.get(at) {

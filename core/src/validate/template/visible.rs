@@ -1,13 +1,13 @@
-//! The part of an object that expressions see. It lacks metadata that changes at every write: an object whose
-//! status changes every second renders the same unless an expression reads that status. It also lacks the
-//! values of Secrets.
+//! The part of an object that expressions see. This part lacks metadata that changes at every write: an
+//! object whose status changes every second renders the same unless an expression reads that status. The
+//! values of Secrets are missing, too.
 
 use serde_json::{Map, Value};
 
 /// The fields of metadata that expressions see.
 const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "annotations", "creationTimestamp"];
 
-/// Returns the part of an object that expressions see. It always has maps of labels and annotations.
+/// Returns the part of an object that expressions see. The result always has maps of labels and annotations.
 pub fn visible(object: &Value) -> Value {
     let Some(fields) = object.as_object() else { return Value::Null };
     let is_secret = object["kind"] == "Secret" && object["apiVersion"] == "v1";
@@ -19,7 +19,7 @@ pub fn visible(object: &Value) -> Value {
         .filter_map(|field| Some((field.to_owned(), object["metadata"].get(field)?.clone())))
         .collect();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-        // This annotation contains the whole object; for an adopted Secret, also its values.
+        // This annotation contains the whole object; for an adopted Secret, even its values.
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
     for field in ["labels", "annotations"] {

@@ -9,7 +9,7 @@ use super::{
 /// A field of an object whose value comes from expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenField {
-    /// Its path in the manifest, such as `spec.replicas`.
+    /// The field's path in the manifest, such as `spec.replicas`.
     pub path: String,
     /// The text of the field in the template, such as `${object.spec.size}`.
     pub text: String,
@@ -29,7 +29,7 @@ impl CompiledObject {
 
 impl CompiledTemplate {
     /// Returns the paths that expressions read of the object that the template is rendered for, such as
-    /// `object.spec.size`; none if it is rendered for namespaces.
+    /// `object.spec.size`; none for a template that is rendered for namespaces.
     pub fn object_paths(&self) -> Vec<String> {
         let path = |steps: &Vec<String>| steps.iter().fold("object".to_owned(), |at, step| below(&at, step));
         self.reads_object.iter().map(path).collect()

@@ -49,7 +49,7 @@ pub(in crate::cli::console) async fn statuses(
     let asked = &call.asked;
     let is_here =
         |row: &ObjectRow| asked.namespace.as_ref().is_none_or(|namespace| row.namespace() == *namespace);
-    // An annotated source counts as a rule.
+    // An annotated source is listed as a rule.
     all.retain(|row| {
         (row.kind_and_name().0 == kind || (kind == "CopyratorRule" && row.is_annotated())) && is_here(row)
     });
@@ -80,7 +80,7 @@ pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyRow>,
     page(rows, key, asked, requested.notes)
 }
 
-/// Every copy that the caller may see, once: the surveys of its rule's namespace and of its own both have it.
+/// Every copy that the caller may see, once: a copy is in the surveys of its rule's namespace and of its own.
 pub(in crate::cli::console) fn copy_rows(requested: &RequestedSurveys) -> Vec<CopyRow> {
     let of = |scoped: &ScopedSurvey| standings(&scoped.survey, scoped.namespace.as_deref());
     let mut seen = BTreeSet::new();

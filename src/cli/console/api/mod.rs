@@ -1,5 +1,5 @@
 //! The HTTP API, `/api/v1`: the JSON that commands print with `-o json`, from the same functions. One table
-//! defines both the routes and the OpenAPI document, so they cannot differ.
+//! defines the routes and the OpenAPI document, so they cannot differ.
 
 mod lists;
 mod objects;
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::cli::get::What;
 
-/// The operations of the HTTP API. Its router and its OpenAPI document are made from this list.
+/// The operations of the HTTP API. Router and OpenAPI document are made from this list.
 fn operations() -> Vec<Operation> {
     let of_rows = &["namespaces", "namespace", "limit", "continue"];
     vec![

@@ -1,4 +1,4 @@
-//! The operations `plan` and `check` on manifests in a body. They write nothing.
+//! The operations `plan` and `check` on manifests in a body, which write nothing.
 
 use http::StatusCode;
 

@@ -54,7 +54,7 @@ pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
 struct Said {
     code: StatusCode,
     body: Value,
-    /// The `Warning` headers, including those of our own webhook.
+    /// The `Warning` headers, including the warnings of our own webhook.
     warnings: Vec<HeaderValue>,
 }
 
@@ -131,7 +131,7 @@ fn respond(said: Said) -> Response {
 /// resourceVersion.
 ///
 /// # Errors
-/// The manifest names another object.
+/// The manifest names a different object.
 fn named(
     mut manifest: Value,
     name: &NamespacedName,

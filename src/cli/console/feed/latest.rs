@@ -66,7 +66,7 @@ pub(super) struct Start {
 /// Lists the Events of each scope that may be read.
 ///
 /// # Errors
-/// The caller may read none of them, or the API server failed.
+/// The caller may read none of the scopes, or the API server failed.
 pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -> Result<Start, Problem> {
     let named = named(seat, asked);
     let mut start = Start { events: Vec::new(), resume: Resume(Vec::new()), refused: Vec::new() };

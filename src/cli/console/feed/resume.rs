@@ -18,9 +18,9 @@ impl Resume {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&scopes.collect::<Vec<_>>()).unwrap_or_default())
     }
 
-    /// Parses a text of [`Resume::text`]; `None` if it is invalid, or has a scope that the request does not
-    /// name. Without names, the scope must be all namespaces or the context's own. Scopes become paths at the
-    /// API server, so no others are accepted.
+    /// Parses a text of [`Resume::text`]; `None` if the text is invalid, or has a scope that the request does
+    /// not name. Without names, the scope must be all namespaces or the context's own. Scopes become paths at
+    /// the API server, so no other scopes are accepted.
     pub(super) fn read(text: &str, named: &BTreeSet<Arc<str>>, home: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let scopes: Vec<(String, String)> = serde_json::from_slice(&bytes).ok()?;

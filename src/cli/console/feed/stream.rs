@@ -29,9 +29,9 @@ use crate::cli::console::{
     seat::{STREAMS, Seat},
 };
 
-/// How long a stream lasts. Clients then reconnect, so that withdrawn rights take effect.
+/// How long a stream lasts. Clients reconnect afterwards, so that withdrawn rights take effect.
 const LIFE: Duration = Duration::from_secs(300);
-/// The timeout of its watches: a little less than [`LIFE`], so that the API server ends them.
+/// The timeout of the stream's watches: a little less than [`LIFE`], so that the API server ends the watches.
 const WATCH: u32 = 290;
 /// How long a browser waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ struct Feed {
     /// The events to send first.
     first: Vec<Sent>,
     until: Instant,
-    /// The caller's seat. It counts as in use while a stream holds it.
+    /// The caller's seat, which is in use while a stream holds it.
     seat: Arc<Seat>,
     /// Whether the last event was sent.
     is_over: bool,
@@ -61,7 +61,7 @@ struct Feed {
 /// Opens a stream that begins after the event with the id `after`, or now.
 ///
 /// # Errors
-/// The caller may not read Events, or there are too many streams.
+/// The caller may not read Events, or too many streams are open.
 pub(in crate::cli::console) async fn open(
     seat: &Arc<Seat>,
     asked: &Asked,
@@ -118,7 +118,7 @@ impl Feed {
                 () = tokio::time::sleep_until(self.until) => return None,
                 brought = self.watches.next() => brought?,
             };
-            // Without this watch, its events would be missing: end the stream, and the client reconnects.
+            // Without this watch, some events would be missing: end the stream, and the client reconnects.
             let (index, Some(brought)) = brought else { return None };
             let sent = match brought {
                 Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
@@ -143,7 +143,7 @@ impl Feed {
         None
     }
 
-    /// Ends the stream. Returns its last event: a reset if the resourceVersion is too old, a problem
+    /// Ends the stream. Returns the stream's last event: a reset if the resourceVersion is too old, a problem
     /// otherwise.
     fn end(&mut self, error: kube::Error) -> Sent {
         self.is_over = true;
@@ -166,7 +166,8 @@ fn is_too_old(status: &Status) -> bool {
     status.code == StatusCode::GONE || status.message.starts_with("Too large resource version")
 }
 
-/// Returns the event that makes a client start over. Its empty id makes browsers reconnect without one.
+/// Returns the event that makes a client start over. The event's empty id makes browsers reconnect without an
+/// id.
 fn reset() -> Sent {
     Sent::default().event("reset").id("").data("{}")
 }

@@ -26,7 +26,7 @@ pub(super) struct Frame {
     site: Site,
     who: Option<WhoAmI>,
     cluster: String,
-    /// The namespaces in the address, separated by commas. Every link keeps them.
+    /// The namespaces in the address, separated by commas. Every link keeps the namespaces.
     namespaces: String,
     /// The namespaces that the view is about, separated by commas.
     scope: String,
@@ -68,7 +68,7 @@ impl Frame {
         }
     }
 
-    /// A link that keeps the namespaces. This function encodes the further parameters `query`.
+    /// A link that keeps the namespaces. `link` encodes the further parameters `query`.
     pub(super) fn link(&self, path: &str, query: &[(&str, &str)]) -> String {
         let mut pairs = form_urlencoded::Serializer::new(String::new());
         let namespaces = Some(("namespaces", self.namespaces.as_str()));

@@ -1,4 +1,4 @@
-//! The view Live: Events of Copyrator, the latest first. A script keeps it up to date.
+//! The view Live: Events of Copyrator, the latest first. A script keeps the view up to date.
 
 use std::sync::Arc;
 

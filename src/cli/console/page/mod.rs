@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router {
         .route("/policies", get(policies::view).post(policies::judge))
 }
 
-/// The style, the script and the icon. They are the same for everybody.
+/// The style, the script and the icon, which are the same for everybody.
 pub(super) fn assets() -> Router {
     let asset = |kind: &'static str, text: &'static str| {
         get(async move || {

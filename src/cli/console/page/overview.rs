@@ -57,7 +57,7 @@ fn facts(requested: &RequestedSurveys, copies: Vec<CopyRow>, workloads: Vec<Rest
         let all = world.namespaces().keys().filter(|name| namespace.as_ref().is_none_or(|own| own == *name));
         namespaces.extend(all.cloned());
     }
-    // Rules and templates of other namespaces count, too, if their copies are here.
+    // Rules and templates of other namespaces are included, too, if their copies are in this namespace.
     rules.extend(copies.iter().filter_map(|line| Some(line.rule.as_ref()?.to_string())));
     Facts {
         copies,
@@ -178,7 +178,7 @@ fn of_workload(frame: &Frame, row: &RestartOutlook) -> Thing {
     }
 }
 
-/// The message, or the reason if there is no message.
+/// The message, or the reason if the message is empty.
 pub(super) fn said(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { message.to_owned() }
 }

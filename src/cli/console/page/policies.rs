@@ -90,7 +90,7 @@ async fn shown(visit: Arc<Visit>, manifest: Option<String>) -> Result<Markup, Pr
     })
 }
 
-/// A table of one page of violations, or words where there are none.
+/// A table of one page of violations, or a text without any violation.
 pub(super) fn table(frame: &Frame, page: &Page<ViolationLine>) -> Markup {
     html! {
         (notes(&page.notes))

@@ -31,7 +31,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     Ok(render(&visit.frame, &api::restarts(call).await?))
 }
 
-/// The body of the page: a table of workloads, or how to ask for restarts where there is none.
+/// The body of the page: a table of workloads, or, without workloads, how to request restarts.
 pub(super) fn render(frame: &Frame, page: &Page<RestartOutlook>) -> Markup {
     html! {
         h1 { "Restarts" }

@@ -26,7 +26,8 @@ use crate::{
     names::ObjectKey,
 };
 
-/// How many rules have a column. With more, the table says so, and a filter leads to the others.
+/// How many rules have a column. With more rules, the table says so, and a filter leads to the remaining
+/// rules.
 const COLUMNS: usize = 50;
 /// Up to this number of rules, the column headings are horizontal.
 const FEW: usize = 6;
@@ -113,7 +114,7 @@ impl Matrix {
     }
 }
 
-/// The body of the page: as many rows as fit, those with trouble first.
+/// The body of the page: as many rows as fit, rows with problems first.
 pub(super) fn render(
     frame: &Frame,
     asked: &Asked,

@@ -9,20 +9,20 @@ use crate::{
     plan::restart::{Concern, RestartState},
 };
 
-/// A shape with its colour, as `style.css` has it.
+/// A shape with its colour, as `style.css` defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A filled circle: in order.
     Good,
-    /// A half circle: it goes on by itself.
+    /// A half circle: the work continues by itself.
     UnderWay,
-    /// An open circle: not there yet.
+    /// An open circle: the object does not exist yet.
     Open,
-    /// A diamond: it leaves.
+    /// A diamond: the object is being removed.
     Leaving,
     /// A dashed circle: not known.
     Unknown,
-    /// Two bars: it waits.
+    /// Two bars: the object waits.
     Waiting,
     /// A square: something is in the way.
     Blocked,
@@ -44,7 +44,7 @@ impl Shape {
         }
     }
 
-    /// The shape alone; a word stands beside it, or in the title around it.
+    /// The shape alone; a word is beside the shape, or in the title around it.
     pub(super) fn mark(self) -> Markup {
         html! { i .s .(self.class()) aria-hidden="true" {} }
     }

@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use super::frame::{Frame, trouble};
 use crate::cli::console::{asked::Asked, problem::Problem, seat::Seat, stay::Stay};
 
-/// How long an answer waits for its view, unless the client asks for more. A refusal by the API server within
+/// How long an answer waits for its view, unless the client requests more. A refusal by the API server within
 /// that time sets the status code.
 const AT_ONCE: Duration = Duration::from_millis(150);
-/// Marks where a late view goes. User input cannot forge it, since maud escapes it.
+/// Marks the place of a late view. User input cannot forge the mark, since maud escapes input.
 const HERE: &str = "<!-- the view -->";
 
 /// One request for a page.
@@ -51,8 +51,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
     }
 }
 
-/// The seconds of `Prefer: wait=10` (RFC 7240). Programs set it to get a whole page with its status code.
-/// [`Stay`] limits the wait.
+/// The seconds of `Prefer: wait=10` (RFC 7240). Programs set this header to get a whole page with its status
+/// code. [`Stay`] limits the wait.
 fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = said.flat_map(|value| value.split(','));

@@ -113,7 +113,7 @@ fn what_was_refused_is_tried_at_once_when_its_predecessor_is_gone() {
     assert!(matches!(overdue(&world).action, Some(CopyAction::Delete(_))));
     let plan = plan_slot(&world, &slot(), at(0));
     let SlotState::Blocked(problem) = &plan.state else { panic!("{:?}", plan.state) };
-    let holds = "at once when Secret shop/before is gone, which rule home/a has left there until 1970-01-01T00:05:00Z";
+    let holds = "at once when Secret shop/before is gone: rule home/a has left that object there until 1970-01-01T00:05:00Z";
     assert!(plan.action.is_none() && problem.message.contains(holds), "{}", problem.message);
 
     let change = Changed::Object(old.clone());

@@ -23,7 +23,7 @@ pub(in crate::validate::policy) enum Document {
 }
 
 impl Document {
-    /// Returns the structure of a format; `None` if its values are plain text.
+    /// Returns the structure of a format; `None` for a format whose values are plain text.
     pub(in crate::validate::policy) fn of(format: Format) -> Option<Self> {
         match format {
             Format::Json => Some(Self::Json),

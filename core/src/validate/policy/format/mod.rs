@@ -65,8 +65,8 @@ pub(super) fn unpacks(format: Format) -> bool {
     }
 }
 
-/// Returns the fault of a value that exceeds a brief budget. No user sees it: the value is judged again with
-/// more time.
+/// Returns the fault of a value that exceeds a brief budget. No user sees this fault: the value is judged
+/// again with more time.
 pub(super) fn too_long() -> Fault {
     Fault::new("takes too long to be read here", "shorten it")
 }
@@ -106,7 +106,7 @@ pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result
     }
 }
 
-/// Returns the value as text; a fault if it is not UTF-8, or begins with a byte order mark.
+/// Returns the value as text; a fault for a value that is not UTF-8, or begins with a byte order mark.
 pub(super) fn text(value: &[u8]) -> Result<&str, Fault> {
     no_mark(value)?;
     std::str::from_utf8(value)

@@ -1,4 +1,4 @@
-//! Certificates, private keys, and pairs of both, in PEM.
+//! Certificates, private keys, and pairs of a certificate and its key, in PEM.
 
 use jiff::{SignedDuration, Timestamp};
 use x509_parser::{
@@ -20,7 +20,7 @@ const LONGEST_CHAIN: usize = 16;
 pub(in crate::validate::policy) struct Remaining {
     /// The least remaining time.
     pub(in crate::validate::policy) least: SignedDuration,
-    /// The time to count from.
+    /// The present time, for the remaining validity.
     pub(in crate::validate::policy) now: Timestamp,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Parses the certificate; `None` if it is no X.509 certificate, or has trailing bytes.
+    /// Parses the certificate; `None` for text that is no X.509 certificate, or has trailing bytes.
     fn parsed(&self) -> Option<X509Certificate<'_>> {
         X509Certificate::from_der(&self.der)
             .ok()
@@ -85,7 +85,7 @@ pub(in crate::validate::policy) fn remaining(value: &[u8], asked: Remaining) -> 
     })
 }
 
-/// Reads the first private key of a PEM text. Servers ignore the others.
+/// Reads the first private key of a PEM text. Servers ignore any further keys.
 pub(super) fn key(value: &[u8]) -> Result<PublicKey, Fault> {
     let mut sections = sections(value)?.into_iter();
     let first = sections.find(|section| section.label.ends_with("PRIVATE KEY")).ok_or_else(|| {

@@ -14,31 +14,31 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
-/// The length of the lines after a blank line. OpenSSL reads the lines before it as a header, and then checks
-/// the length.
+/// The length of the lines after a blank line. OpenSSL reads the lines before the blank line as a header, and
+/// checks the length of the lines after a header.
 const HEADED_LINE: usize = 64;
 
 /// One section.
 pub(super) struct Section {
-    /// The label of its BEGIN and END lines, such as `CERTIFICATE`.
+    /// The label of the section's BEGIN and END lines, such as `CERTIFICATE`.
     pub(super) label: String,
-    /// The position of its BEGIN line.
+    /// The position of the section's BEGIN line.
     pub(super) place: Position,
-    /// Its content; `None` where a header says that it is encrypted.
+    /// The section's content; `None` if a header says that the content is encrypted.
     pub(super) content: Option<Vec<u8>>,
 }
 
 /// A section whose END line has not come yet.
 struct Open<'v> {
-    /// The label of its BEGIN line.
+    /// The label of the section's BEGIN line.
     label: &'v [u8],
-    /// The position of its BEGIN line.
+    /// The position of the section's BEGIN line.
     place: Position,
-    /// The lines of its content so far.
+    /// The lines of the section's content so far.
     lines: Vec<&'v [u8]>,
 }
 
-/// Reads all sections. Other text may stand between them.
+/// Reads all sections. Other text may be between sections.
 pub(super) fn sections(value: &[u8]) -> Result<Vec<Section>, Fault> {
     no_mark(value)?;
     let mut sections = Vec::new();
@@ -94,7 +94,7 @@ fn dashed(line: &[u8]) -> Dashed<'_> {
     }
 }
 
-/// Returns the content of a section's lines; `None` if they are damaged, `Some(None)` if they are encrypted.
+/// Returns the content of a section's lines; `None` for damaged lines, `Some(None)` for encrypted lines.
 fn content(lines: &[&[u8]]) -> Option<Option<Vec<u8>>> {
     let blank = lines.iter().position(|line| line.is_empty());
     let (header, lines) = blank.map_or((&[][..], lines), |at| (&lines[..at], &lines[at + 1..]));

@@ -81,8 +81,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a `\u` escape. Half of a surrogate pair counts as a character: only the equality of keys matters
-    /// here.
+    /// Reads a `\u` escape. Half of a surrogate pair is read as a character: only the equality of keys
+    /// matters.
     fn unicode(&mut self, offset: usize) -> Result<char, Fault> {
         let mut code = 0;
         for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! A document in memory, for validation against a schema. This module builds it by hand, since `serde_json`
-//! treats one certain key as JSON within JSON, and drops the first of two equal keys.
+//! A document in memory, for validation against a schema. This module builds the document by hand, since
+//! `serde_json` treats one certain key as JSON within JSON, and drops the first of two equal keys.
 
 use std::{borrow::Cow, cell::Cell, fmt};
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 
 use crate::validate::policy::fault::Fault;
 
-/// The bytes that the documents of one value may take in memory: many reviews share the webhook's memory.
+/// The bytes that the documents of one value may use in memory: many reviews share the webhook's memory.
 const MOST: usize = 24 << 20;
 /// Bytes of a map with its first few entries, and of each further entry or item.
 const MAP: usize = 700;
 const ENTRY: usize = 80;
 
-/// The message for a duplicate key, which the parser's error then contains.
+/// The message for a duplicate key, which the parser's error contains.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
-/// The remaining memory for the documents of one value; `None` once it is exceeded.
+/// The remaining memory for the documents of one value; `None` once the memory is exceeded.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -27,7 +27,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Deducts some bytes; `false` if they exceed the remaining memory.
+    /// Deducts some bytes; `false` if the bytes exceed the remaining memory.
     pub(super) fn take(&self, bytes: usize) -> bool {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(bytes)));
         !self.is_exhausted()
@@ -66,7 +66,8 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// The documents of one value. They share one [`Room`]; once it is exceeded, all of them are dropped.
+/// The documents of one value. The documents share one [`Room`]; once the room is exceeded, all documents are
+/// dropped.
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) room: Room,
@@ -180,10 +181,10 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
     }
 }
 
-/// The message for a key that is not a scalar, which the parser's error then contains.
+/// The message for a key that is not a scalar, which the parser's error contains.
 pub(super) const KEY_OF_PARTS: &str = "a key of parts";
 
-/// A key as text, also where YAML reads it as another type.
+/// A key as text, even if YAML reads the key as a different type.
 pub(super) struct Key<'de>(pub(super) Cow<'de, str>);
 
 struct KeyVisitor;

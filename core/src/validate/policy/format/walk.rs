@@ -1,4 +1,4 @@
-//! Reads a JSON or YAML document to its end without keeping any of it, within the parser's depth limit.
+//! Reads a JSON or YAML document to its end without keeping anything, within the parser's depth limit.
 
 use std::collections::HashSet;
 

@@ -11,8 +11,8 @@ use super::shape::target;
 
 /// The cost of one keyword at one place, in nanoseconds, for this walk and the library's.
 const STEP: u64 = 100;
-/// The bytes that the library's faults may take: within `anyOf`, `oneOf` and `propertyNames`, it keeps every
-/// fault with a copy of the value.
+/// The bytes that the library's faults may use: within `anyOf`, `oneOf` and `propertyNames`, the library
+/// keeps every fault with a copy of the value.
 const MEMORY: u64 = 16 << 20;
 /// Bytes of a fault or value, without its content.
 const ITEM: u64 = 200;
@@ -33,7 +33,7 @@ pub(super) struct Cost<'c> {
 struct Depth {
     /// Bytes of the path so far.
     path: u64,
-    /// Whether the library keeps faults here.
+    /// Whether the library keeps faults at this position.
     kept: bool,
 }
 

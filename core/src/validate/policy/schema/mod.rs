@@ -93,7 +93,7 @@ impl Schema {
         }))
     }
 
-    /// Returns a fault with position and keyword. It quotes the schema, never the document.
+    /// Returns a fault with position and keyword. The fault quotes the schema, never the document.
     fn fault(&self, error: &ValidationError<'_>) -> Fault {
         let place = self.pointer(error.instance_path());
         let keyword = error.kind().keyword();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// How deep schemas may nest, including through `$ref`.
 const DEEPEST: usize = 64;
-/// The maximum number of schemas, counting those behind each `$ref`.
+/// The maximum number of schemas, including the schemas behind each `$ref`.
 const MOST: usize = 10_000;
 
 /// The keywords that are refused, and why.
@@ -27,7 +27,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Facts about a schema that was accepted.
 #[derive(Default)]
 pub(super) struct Shape {
-    /// Its regular expressions, compiled to know what they cost.
+    /// The schema's regular expressions, compiled to know what they cost.
     pub(super) patterns: BTreeMap<String, Pattern>,
     /// The keys of documents that the schema names.
     pub(super) names: BTreeSet<String>,
