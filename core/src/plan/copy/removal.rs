@@ -1,14 +1,13 @@
-//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the
-//! rule's identity may delete the copies.
+//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the rule's identity may delete the
+//! copies.
 //!
-//! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the
-//! rule's identity may delete copies of this kind in this namespace. For a copy that an earlier spec has left
-//! elsewhere, the gentler of the spec and the copy's own mark decides, and the API server is asked whether
-//! the identity may delete in that namespace. Otherwise a user who may edit a rule could delete, or release
-//! from protection, copies that other users meant to stay (docs/decisions/removal.md).
+//! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the rule's identity may delete
+//! copies of this kind in this namespace. For a copy that an earlier spec has left elsewhere, the gentler of the spec and the copy's own
+//! mark decides, and the API server is asked whether the identity may delete in that namespace. Otherwise a user who may edit a rule
+//! could delete, or release from protection, copies that other users meant to stay (docs/decisions/removal.md).
 //!
-//! An object that a rule adopted existed before the rule, and is released whatever the rule's current spec
-//! says (docs/decisions/conflicts-and-replacement.md).
+//! An object that a rule adopted existed before the rule, and is released whatever the rule's current spec says
+//! (docs/decisions/conflicts-and-replacement.md).
 
 use std::time::Duration;
 
@@ -96,8 +95,7 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    // The object's own word is not mixed with the word of its template for all objects: only the template's
-    // grace is kept.
+    // The object's own word is not mixed with the word of its template for all objects: only the template's grace is kept.
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -118,11 +116,11 @@ pub(super) fn plan_unwanted(
 enum Way {
     /// As the object's rule or template says, or its own mark.
     Said(OnRemoval),
-    /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back,
-    /// an edit is undone, or an instance is created again.
+    /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back, an edit is undone, or an
+    /// instance is created again.
     Stays(Duration),
-    /// The object stays for good, and keeps its marks for this long, since its source is gone: a source that
-    /// is created again finds its own object, not a foreign one.
+    /// The object stays for good, and keeps its marks for this long, since its source is gone: a source that is created again finds its
+    /// own object, not a foreign one.
     Waits(Duration),
 }
 
@@ -135,8 +133,7 @@ impl Way {
     }
 }
 
-/// How an unwanted object is removed, given what its rule or template says; `None` if Kubernetes deletes the
-/// object.
+/// How an unwanted object is removed, given what its rule or template says; `None` if Kubernetes deletes the object.
 fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval) -> Option<Way> {
     let marks = facts.marks.as_deref()?;
     let of_object = own_word(slot.kind, marks);
@@ -152,14 +149,12 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
     match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
         Some(OfInstance::Orphaning) => Some(Way::Stays(grace)),
-        // Kubernetes deletes the object, even if the object would stay once its template no longer declared
-        // it.
+        // Kubernetes deletes the object, even if the object would stay once its template no longer declared it.
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
     .map(|way| match way {
-        // With a different word on the copy, a removal mark would allow deleting the copy once its rule is
-        // gone.
+        // With a different word on the copy, a removal mark would allow deleting the copy once its rule is gone.
         Way::Said(OnRemoval::Retain | OnRemoval::Adopted)
             if marks.on_removal.is_none_or(stays_by) && lost_source(world, marks) =>
         {
@@ -169,9 +164,8 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     })
 }
 
-/// Whether the source of a copy is gone, and its rule is not. A rule that was deleted, or that no longer
-/// targets the namespace, is a decision; a source that is deleted and created again looks the same for a
-/// moment.
+/// Whether the source of a copy is gone, and its rule is not. A rule that was deleted, or that no longer targets the namespace, is a
+/// decision; a source that is deleted and created again looks the same for a moment.
 fn lost_source(world: &World, marks: &CopyMarks) -> bool {
     let compiled = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     compiled.is_some_and(|compiled| {
@@ -194,8 +188,8 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
-/// The removal policy of this object alone, whatever its template says of all objects: a person wrote a
-/// `deletionPolicy` for the object, or the object holds data.
+/// The removal policy of this object alone, whatever its template says of all objects: a person wrote a `deletionPolicy` for the object,
+/// or the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     marks.rule.template()?;
     match marks.own_removal {
@@ -205,8 +199,8 @@ fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     }
 }
 
-/// Whether the watch of objects of this kind, or of the template's instances, has failed: an object that the
-/// last events made superfluous may still be wanted.
+/// Whether the watch of objects of this kind, or of the template's instances, has failed: an object that the last events made superfluous
+/// may still be wanted.
 fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
     let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
     let instances = template.and_then(|compiled| compiled.instance_kind());
@@ -276,10 +270,9 @@ fn leave(
 
 /// What to remember if an orphaned object could not be marked; `None` if a later attempt may succeed.
 ///
-/// RBAC refuses every change of a RoleBinding, even of its annotations, by an account that may not bind its
-/// role. The API server refuses a mark on any object whose annotations already have 256 KiB, which a user may
-/// bring about. A deletion needs only the verb. So the reconciler keeps the grace period in memory, from the
-/// first try on, and deletes the object without a mark.
+/// RBAC refuses every change of a RoleBinding, even of its annotations, by an account that may not bind its role. The API server refuses
+/// a mark on any object whose annotations already have 256 KiB, which a user may bring about. A deletion needs only the verb. So the
+/// reconciler keeps the grace period in memory, from the first try on, and deletes the object without a mark.
 pub(super) fn unmarked(
     world: &World,
     slot: &ObjectKey,
@@ -320,8 +313,8 @@ fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
     last.digest.is_none().then_some(last.retry_at)
 }
 
-/// The same plan if the rule's identity may delete copies of this kind in the namespace; otherwise the copy
-/// stays as it is, with its marks: without the marks, everybody could edit the copy.
+/// The same plan if the rule's identity may delete copies of this kind in the namespace; otherwise the copy stays as it is, with its
+/// marks: without the marks, everybody could edit the copy.
 fn allowed(
     world: &World,
     slot: &ObjectKey,
@@ -355,9 +348,9 @@ fn allowed(
     }
 }
 
-/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition:
-/// the copy was written before, and nobody has vouched for the copy since. The time of the write is used only
-/// for copies of an earlier version of ours, since a user who writes into a copy can move the time.
+/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition: the copy was written before,
+/// and nobody has vouched for the copy since. The time of the write is used only for copies of an earlier version of ours, since a user
+/// who writes into a copy can move the time.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -392,8 +385,7 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
     )
 }
 
-/// The kinds that Copyrator writes and that the API server knows: kubectl refuses a command that names an
-/// unknown kind.
+/// The kinds that Copyrator writes and that the API server knows: kubectl refuses a command that names an unknown kind.
 pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     let kinds = world.settings().copied_kinds();
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
@@ -405,10 +397,9 @@ pub fn places(world: &World) -> Vec<&str> {
     scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()
 }
 
-/// The shell command with which a user who may override copies releases copies whose rules are missing, of
-/// one rule or of all: the command notes on each copy that its rule was seen under this definition. `places`
-/// are the namespaces that Copyrator reads, if it does not read all: namespaces outside the list may have
-/// copies of another installation.
+/// The shell command with which a user who may override copies releases copies whose rules are missing, of one rule or of all: the
+/// command notes on each copy that its rule was seen under this definition. `places` are the namespaces that Copyrator reads, if it does
+/// not read all: namespaces outside the list may have copies of another installation.
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
     places: &[&str],
@@ -436,8 +427,8 @@ pub fn let_go(
     }
 }
 
-/// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and
-/// an invalid spec does not say which copies are orphaned.
+/// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and an invalid spec does not say
+/// which copies are orphaned.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => inert(world, rule, facts),
