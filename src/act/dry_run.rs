@@ -113,11 +113,13 @@ pub(crate) async fn foreseen(
 ) -> Result<Foreseen, String> {
     let objects: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &slot.namespace, &slot.kind.resource().into());
-    let known = objects.get(&slot.name).await.map_err(|error| brief(&error))?;
+    let late = |error: ContentError| error.to_string();
+    let known = in_time(slot, objects.get(&slot.name)).await.map_err(late)?.map_err(|error| brief(&error))?;
     let content = contents.of_write(slot, write).await.map_err(|error| error.to_string())?;
     let content = content.ok_or("its source has just changed")?;
     let (params, patch) = dry_run(of_write(slot, write, &content), write, &known);
-    let after = objects.patch(&slot.name, &params, &patch).await.map_err(|error| brief(&error))?;
+    let after = in_time(slot, objects.patch(&slot.name, &params, &patch)).await.map_err(late)?;
+    let after = after.map_err(|error| brief(&error))?;
     Ok(Foreseen { before: json!(known), after: json!(after) })
 }
 

@@ -5,13 +5,19 @@ use std::sync::Arc;
 
 use kube::Client;
 
-use super::context::{Context, now};
+use super::{
+    Lane,
+    context::{Context, now},
+};
 use crate::{
     act::{dry_run::tried, outcome::Outcome},
     model::WriteFault,
     names::ObjectKey,
     observe::content::Contents,
-    plan::copy::{Acted, CopyAction, SlotPlan, settle_slot, trial, trial::Trial},
+    plan::{
+        Key,
+        copy::{Acted, CopyAction, SlotPlan, forget_attempt, settle_slot, trial, trial::Trial},
+    },
 };
 
 /// Tries templates.
@@ -22,41 +28,63 @@ pub(super) struct TemplateTrial {
 }
 
 impl TemplateTrial {
-    /// Returns the outcome of a write that must not be made. Every instance has a trial of its own: an
+    /// Returns the outcome of a write that must not be made. Until an instance has passed, every instance has a trial of its own: an
     /// instance with a value of the wrong type delays no other instance.
     pub(super) async fn refusal(&self, slot: &ObjectKey, plan: &SlotPlan) -> Option<Outcome> {
         let trial = trial::trial(&self.context.world(), slot, plan, now())?;
-        let mut has_passed = true;
+        if let Some((faulty, message)) = &trial.known {
+            let message = not_written(faulty, message);
+            return Some(Outcome::Refused { reason: WriteFault::HeldBack, message });
+        }
+        let mut has_passed = trial.is_whole;
         for (tried_slot, write) in &trial.writes {
             match tried(&self.client, &self.contents, tried_slot, write).await {
                 Outcome::Refused { reason: WriteFault::Mistyped, message } => {
                     return Some(self.refused(slot, &trial, tried_slot, &message));
                 }
                 // The API server checks types before it answers so.
-                Outcome::Done
-                | Outcome::NeedsReplacing(_)
-                | Outcome::Refused { reason: WriteFault::Unfit | WriteFault::NoRoom, .. } => {}
-                _ => has_passed = false,
+                Outcome::Done | Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => {}
+                _ => {
+                    has_passed = false;
+                    break;
+                }
             }
         }
         if has_passed {
             let (uid, generation) = &trial.version;
             self.context.world_mut().memory_mut().passed(&trial.template, (uid, *generation));
         }
+        self.release(&trial);
         None
+    }
+
+    /// Queues the objects that an earlier type error held back.
+    fn release(&self, trial: &Trial) {
+        for slot in &trial.held_back {
+            forget_attempt(&mut self.context.world_mut(), slot);
+            let tenant = Some(trial.template.namespace.clone());
+            self.context.queue().add_for(tenant, Key::Slot(slot.clone()), Lane::Change);
+        }
     }
 
     /// Notes the refusal for all slots of the trial, so that none of them is tried again soon. Returns the outcome for `slot`.
     fn refused(&self, slot: &ObjectKey, trial: &Trial, faulty: &ObjectKey, message: &str) -> Outcome {
         let said = |of: &ObjectKey| match of == faulty {
-            true => message.to_owned(),
-            false => format!("not written, because {faulty} of the same instance cannot be: {message}"),
+            true => (WriteFault::Mistyped, message.to_owned()),
+            false => (WriteFault::HeldBack, not_written(faulty, message)),
         };
         let world = &mut *self.context.world_mut();
         for (other, write) in trial.writes.iter().filter(|(other, _)| other != slot) {
-            let refused = Acted::Refused(WriteFault::Mistyped, said(other));
+            let (reason, message) = said(other);
+            let refused = Acted::Refused(reason, message);
             settle_slot(world, other, &CopyAction::Write(write.clone()), refused, now());
         }
-        Outcome::Refused { reason: WriteFault::Mistyped, message: said(slot) }
+        let (reason, message) = said(slot);
+        Outcome::Refused { reason, message }
     }
+}
+
+/// The message about an object that is held back by another object of its instance.
+fn not_written(faulty: &ObjectKey, message: &str) -> String {
+    format!("not written, because {faulty} of the same instance cannot be: {message}")
 }

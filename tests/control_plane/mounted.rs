@@ -238,7 +238,7 @@ fn a_process_that_answers_and_leads_does_not_wait_for_ever_for_a_leader_that_wai
     until_judged(&story);
 }
 
-/// Without a right to read hooks: a leaf counts once its own `ca.crt` vouches for it. The chart's default gives no such right.
+/// Without a right to read hooks: a leaf counts three propagation times after its own `ca.crt` vouches for it. The chart's default gives no such right.
 #[test]
 fn mounted_certificates_are_followed_over_swaps_and_a_change_of_ca_and_no_call_fails() {
     let (bed, _turn) = rough();

@@ -115,6 +115,8 @@ pub enum WriteFault {
     Unfit,
     /// `Unfit`, because a field has the wrong type, or the kind has no such field.
     Mistyped,
+    /// Not tried, because another object of the same instance is `Mistyped`. Users read the word of `Mistyped`.
+    HeldBack,
     /// A ConfigPolicy refuses the write.
     RefusedByPolicy,
     /// The object is larger than the API server accepts.
@@ -135,7 +137,7 @@ impl WriteFault {
             Self::Forbidden => "Forbidden",
             Self::Failed => "Failed",
             Self::Refused | Self::NoRoom | Self::RoomHeld | Self::Unfit => "Refused",
-            Self::Mistyped => "TypeError",
+            Self::Mistyped | Self::HeldBack => "TypeError",
             Self::RefusedByPolicy => "RefusedByPolicy",
             Self::TooLarge => "TooLarge",
             Self::Conflict => "Conflict",

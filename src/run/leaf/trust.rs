@@ -8,7 +8,7 @@ use copyrator_certs::{Certificate, validity::rfc3339};
 use super::source::{Carrier, Carriers};
 use crate::observe::mounted::{self, Mounted};
 
-/// Number of propagation times that a process which writes the hooks itself waits for them at its start.
+/// Number of propagation times that a process waits that writes the hooks itself, or that may not read the hooks.
 const BY_ITSELF: u32 = 3;
 
 /// The state of trust in mounted leaves.
@@ -20,6 +20,10 @@ pub(super) struct Trust {
     writes_hooks: bool,
     /// The bundles by which callers trust the leaf in use, each once; empty before a leaf exists.
     settled: Vec<Vec<Certificate>>,
+    /// The mounted authorities at that time: with other ones, the hooks are read again.
+    authorities: Vec<Certificate>,
+    /// Since when this process cannot know the bundles.
+    unknowable_since: Option<SystemTime>,
     /// When the first look at the hooks was; `None` before the first look.
     first_look: Option<SystemTime>,
     /// The leaf whose CA all hooks carried at the last look.
@@ -30,12 +34,22 @@ impl Trust {
     /// Creates a trust for leaves with this `name`. `writes_hooks`: whether this process writes the hooks
     /// once it leads.
     pub(super) fn new(name: String, propagation: Duration, writes_hooks: bool) -> Self {
-        Self { name, propagation, writes_hooks, settled: Vec::new(), first_look: None, carried: None }
+        Self {
+            name,
+            propagation,
+            writes_hooks,
+            settled: Vec::new(),
+            authorities: Vec::new(),
+            unknowable_since: None,
+            first_look: None,
+            carried: None,
+        }
     }
 
     /// Whether callers are known to trust this leaf, so that no bundles need to be read.
     pub(super) fn is_settled(&self, mounted: &Mounted, now: SystemTime) -> bool {
         !self.settled.is_empty()
+            && self.authorities == mounted.authorities
             && self.settled.iter().all(|bundle| self.accepts(bundle, mounted, now).is_ok())
     }
 
@@ -56,14 +70,29 @@ impl Trust {
         if self.is_settled(mounted, now) {
             return Ok(());
         }
+        let unknowable_since = self.unknowable_since.take().filter(|since| *since <= now);
         self.settled = match carriers {
             Carriers::Unread(why) => {
                 return Err(format!("{why}: whether callers trust the mounted tls.crt is not known"));
             }
             Carriers::Hooks(hooks) if !hooks.is_empty() => self.bundles(hooks, mounted, now)?,
-            // The reconciler has written no hook yet, or writes them from a `ca.crt` like this one.
-            Carriers::Hooks(_) | Carriers::Unknowable => vec![mounted.authorities.clone()],
+            // The reconciler has written no hook yet.
+            Carriers::Hooks(_) => vec![mounted.authorities.clone()],
+            Carriers::Unknowable => {
+                // An API server refuses every user for some seconds after its start, so one refusal proves nothing.
+                let since = unknowable_since.unwrap_or(now);
+                self.unknowable_since = Some(since);
+                let due = since + self.propagation * BY_ITSELF;
+                if now < due {
+                    let at = rfc3339(due);
+                    return Err(format!(
+                        "this process may not read the hooks: it treats the mounted tls.crt as trusted from {at} on"
+                    ));
+                }
+                vec![mounted.authorities.clone()]
+            }
         };
+        self.authorities.clone_from(&mounted.authorities);
         Ok(())
     }
 
@@ -75,7 +104,10 @@ impl Trust {
         now: SystemTime,
     ) -> Result<Vec<Vec<Certificate>>, String> {
         let is_first = self.first_look.is_none();
-        let due = *self.first_look.get_or_insert(now) + self.propagation * BY_ITSELF;
+        // If the clock was set back, the wait starts again.
+        let first_look = self.first_look.filter(|first| *first <= now).unwrap_or(now);
+        self.first_look = Some(first_look);
+        let due = first_look + self.propagation * BY_ITSELF;
         let was_carried = self.carried.take();
         if let Some(lacking) = self.lacking(hooks, mounted, now) {
             // A rollout would deadlock without a bound: it waits for this process to be ready, and this

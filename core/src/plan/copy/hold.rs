@@ -131,7 +131,9 @@ fn pace(
         WriteFault::Forbidden | WriteFault::Failed => (Duration::ZERO, AGAIN),
         WriteFault::TooLarge => (LATER, LATER),
         // A foreign mutating policy may have made the object invalid, and may be deleted.
-        WriteFault::Unfit | WriteFault::Mistyped => (refused_for.clamp(AGAIN, LATER), LATER),
+        WriteFault::Unfit | WriteFault::Mistyped | WriteFault::HeldBack => {
+            (refused_for.clamp(AGAIN, LATER), LATER)
+        }
         // The write is tried at once when the policies change.
         WriteFault::RefusedByPolicy => (AGAIN, AGAIN),
         WriteFault::Refused | WriteFault::NoRoom | WriteFault::RoomHeld | WriteFault::Conflict => {

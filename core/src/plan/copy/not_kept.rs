@@ -46,6 +46,12 @@ fn compare(path: &str, declared: &Value, stored: &Value, found: &mut Vec<String>
             }
         }
         (Value::Array(items), Value::Array(others)) => compare_items(path, items, others, found),
+        // Labels and annotations have one form only.
+        (declared, stored) if path.starts_with("metadata.") && declared.is_string() => {
+            if declared != stored {
+                found.push(path.to_owned());
+            }
+        }
         (declared, stored) if may_be_same(declared, stored) => {}
         _ => found.push(path.to_owned()),
     }
@@ -210,6 +216,11 @@ mod tests {
             (json!({"keys": [{"key": "s3cr3t", "x": 1}]}), json!({"keys": [{"key": "s3cr3t"}]}), "keys[0].x"),
             (json!({"keys": [{"name": {"token": "s3cr3t"}}]}), json!({"keys": [{}]}), "keys[0].name"),
             (json!({"metadata": {"labels": {"app": "a"}}}), json!({"metadata": {}}), "metadata.labels"),
+            (
+                json!({"metadata": {"labels": {"app": "1.2"}}}),
+                json!({"metadata": {"labels": {"app": "1.3"}}}),
+                "metadata.labels.app",
+            ),
             (json!({"spec": {"a": {"b": 1}}}), json!({"spec": {"a": 1}}), "spec.a"),
         ] {
             assert_eq!(not_kept(&declared, &stored), [path], "{declared} {stored}");

@@ -52,10 +52,11 @@ pub enum ProblemReason {
 }
 
 impl ProblemReason {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Fault(WriteFault::Forbidden),
         Self::Fault(WriteFault::Failed),
         Self::Fault(WriteFault::Refused),
+        Self::Fault(WriteFault::Mistyped),
         Self::Fault(WriteFault::RefusedByPolicy),
         Self::Fault(WriteFault::TooLarge),
         Self::Fault(WriteFault::Conflict),
@@ -118,6 +119,7 @@ impl ProblemReason {
                 | WriteFault::RoomHeld
                 | WriteFault::Unfit
                 | WriteFault::Mistyped
+                | WriteFault::HeldBack
                 | WriteFault::RefusedByPolicy
                 | WriteFault::TooLarge,
             )

@@ -290,6 +290,7 @@ pub(super) fn unmarked(
         | WriteFault::RoomHeld
         | WriteFault::Unfit
         | WriteFault::Mistyped
+        | WriteFault::HeldBack
         | WriteFault::RefusedByPolicy
         | WriteFault::Conflict => false,
     };

@@ -4,9 +4,9 @@
 
 use jiff::Timestamp;
 
-use super::{CopyAction, CopyWrite, SlotPlan, plan_slot};
+use super::{CopyAction, CopyWrite, ProblemReason, SlotPlan, SlotState, plan_slot};
 use crate::{
-    model::World,
+    model::{World, WriteFault},
     names::{NamespacedName, ObjectKey},
 };
 
@@ -19,6 +19,12 @@ pub struct Trial {
     pub version: (Box<str>, i64),
     /// The writes for one instance, with that of the planned slot.
     pub writes: Vec<(ObjectKey, Box<CopyWrite>)>,
+    /// Whether the writes, and the objects that need no write, are all objects of the instance.
+    pub is_whole: bool,
+    /// The object whose type error an earlier trial found, and the API server's words.
+    pub known: Option<(ObjectKey, String)>,
+    /// The objects that an earlier type error of another object holds back.
+    pub held_back: Vec<ObjectKey>,
 }
 
 /// Returns the trial that comes before the write of this plan; `None` if the plan writes no object of a template, or an instance of
@@ -35,14 +41,32 @@ pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -
         *declaring == template
             && (source.namespace, source.name) == (write.source.namespace.clone(), write.source.name.clone())
     })?;
-    let write_of = |slot: &ObjectKey| {
-        let plan = plan_slot(world, slot, now);
-        let Some(CopyAction::Write(write)) = plan.action.filter(|_| plan.rule.as_ref() == Some(template))
-        else {
-            return None;
-        };
-        Some((slot.clone(), write))
+    let mut trial = Trial {
+        template: template.clone(),
+        version: (facts.uid.clone(), facts.generation),
+        writes: Vec::new(),
+        is_whole: set.faults.is_empty(),
+        known: None,
+        held_back: Vec::new(),
     };
-    let writes = set.objects.iter().filter_map(|object| write_of(&object.slot)).collect();
-    Some(Trial { template: template.clone(), version: (facts.uid.clone(), facts.generation), writes })
+    for object in &set.objects {
+        let other = plan_slot(world, &object.slot, now);
+        let is_its = other.rule.as_ref() == Some(template);
+        match (other.action, other.state) {
+            (Some(CopyAction::Write(write)), _) if is_its => trial.writes.push((object.slot.clone(), write)),
+            (_, SlotState::Blocked(problem)) if problem.reason == MISTYPED && object.slot != *slot => {
+                trial.known.get_or_insert((object.slot.clone(), problem.message));
+            }
+            (_, SlotState::Blocked(problem)) if problem.reason == HELD_BACK => {
+                trial.is_whole = false;
+                trial.held_back.push(object.slot.clone());
+            }
+            (_, SlotState::Current | SlotState::Altered(_)) if other.needs.is_empty() => {}
+            _ => trial.is_whole = false,
+        }
+    }
+    Some(trial).filter(|trial| !trial.writes.is_empty())
 }
+
+const MISTYPED: ProblemReason = ProblemReason::Fault(WriteFault::Mistyped);
+const HELD_BACK: ProblemReason = ProblemReason::Fault(WriteFault::HeldBack);

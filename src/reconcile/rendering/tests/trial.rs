@@ -12,7 +12,10 @@ use super::{
 use crate::{
     model::{Authority, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
-    plan::copy::{plan_slot, trial::trial},
+    plan::copy::{
+        Acted, plan_slot, settle_slot,
+        trial::{Trial, trial},
+    },
     reconcile::{
         context::now,
         tests::{Oracle, Server, reconciler},
@@ -36,6 +39,11 @@ fn kit(generation: i64) -> (World, NamespacedName) {
     put(&mut world, ("shop", "b"), 1, json!({}));
     render_all(&mut world);
     (world, kit)
+}
+
+/// The trial before the write of this slot.
+fn tried_before(world: &World, slot: &ObjectKey) -> Trial {
+    trial(world, slot, &plan_slot(world, slot, at(100)), at(100)).unwrap()
 }
 
 /// The slots that the trial before the write of this slot checks.
@@ -78,11 +86,32 @@ async fn carried_out(codes: &[u16]) -> (Vec<Option<WriteFault>>, bool, usize) {
 
 #[tokio::test]
 async fn a_type_error_in_one_object_stops_its_instance_and_no_other() {
-    let mistyped = Some(WriteFault::Mistyped);
-    assert_eq!(carried_out(&[200, 400]).await, (vec![mistyped, mistyped, None], false, 2));
-    assert_eq!(carried_out(&[400]).await, (vec![mistyped, mistyped, None], false, 1));
+    let (mistyped, held_back) = (Some(WriteFault::Mistyped), Some(WriteFault::HeldBack));
+    assert_eq!(carried_out(&[200, 400]).await, (vec![held_back, mistyped, None], false, 2));
+    assert_eq!(carried_out(&[400]).await, (vec![mistyped, held_back, None], false, 1));
     assert_eq!(carried_out(&[200, 200, 200]).await, (vec![None, None, None], true, 2));
-    // A refusal by rights says nothing about types: the write itself decides.
-    let (attempts, has_passed, _) = carried_out(&[403, 200, 200]).await;
-    assert_eq!((attempts, has_passed), (vec![None, None, None], false));
+    // Another refusal is no type error, and comes after the check of types. A failure ends the trial without a result.
+    assert_eq!(carried_out(&[403, 200, 200]).await, (vec![None, None, None], true, 2));
+    assert_eq!(carried_out(&[503, 200]).await, (vec![None, None, None], false, 1));
+}
+
+/// An edit of one object makes that object due while the faulty one still waits.
+#[test]
+fn a_known_type_error_of_one_object_holds_back_the_others() {
+    let (mut world, _) = kit(1);
+    let faulty = slot("two", "a");
+    let action = plan_slot(&world, &faulty, at(100)).action.unwrap();
+    let refused = Acted::Refused(WriteFault::Mistyped, "no such field".into());
+    settle_slot(&mut world, &faulty, &action, refused, at(100));
+    let due = slot("one", "a");
+    let trial = tried_before(&world, &due);
+    let (known, message) = trial.known.unwrap();
+    assert!(known == faulty && message.starts_with("no such field"), "{message}");
+
+    // The faulty object is due again, and the other one is held back: a trial that passes releases it.
+    let (mut world, _) = kit(1);
+    let action = plan_slot(&world, &due, at(100)).action.unwrap();
+    settle_slot(&mut world, &due, &action, Acted::Refused(WriteFault::HeldBack, "waits".into()), at(100));
+    let trial = tried_before(&world, &faulty);
+    assert_eq!((trial.known, trial.is_whole, trial.held_back), (None, false, vec![due]));
 }

@@ -61,7 +61,7 @@ fn goes(writes_hooks: bool, mounted: &Mounted, looks: &[(u64, Carriers, Result<(
 #[test]
 fn a_ca_that_hooks_carry_at_the_first_look_counts_at_once() {
     let (ca, other) = (authority(), authority());
-    for hooks in [hooks(&[&[&ca], &[&other, &ca]]), hooks(&[]), Carriers::Unknowable] {
+    for hooks in [hooks(&[&[&ca], &[&other, &ca]]), hooks(&[])] {
         goes(false, &mounted(&ca, &[&ca]), &[(0, hooks, Ok(())), (1, unread(), Ok(()))]);
     }
 }
@@ -85,6 +85,23 @@ fn a_ca_that_one_hook_lacks_waits_and_counts_at_the_second_look_that_finds_it() 
         ],
     );
     goes(false, &mounted(&ca, &[&ca]), &[(0, unread(), Err("not known")), (1, hooks(&[&[&ca]]), Ok(()))]);
+}
+
+#[test]
+fn where_hooks_may_not_be_read_the_own_ca_file_counts_after_a_while() {
+    let ca = authority();
+    let may_not = "may not read the hooks: it treats the mounted tls.crt as trusted from 2024-10-04T00:0";
+    goes(
+        false,
+        &mounted(&ca, &[&ca]),
+        &[
+            (0, Carriers::Unknowable, Err(may_not)),
+            (100, unread(), Err("not known")),
+            (110, Carriers::Unknowable, Err(may_not)),
+            (289, Carriers::Unknowable, Err(may_not)),
+            (290, Carriers::Unknowable, Ok(())),
+        ],
+    );
 }
 
 /// A rollout of a process with both roles waits for the new one to be ready, and the new one would wait for
@@ -126,7 +143,8 @@ fn the_next_leaf_of_a_ca_that_all_hooks_carry_counts_at_once() {
     let mut trust = Trust::new(NAME.into(), PROPAGATION, false);
     let first = mounted(&one, &[&one, &two]);
     assert_eq!(trust.judge(&first, &hooks(&[&[&one]]), start()), Ok(()));
-    assert!(trust.is_settled(&mounted(&one, &[&one]), start()));
+    assert!(trust.is_settled(&mounted(&one, &[&one, &two]), start()));
+    assert!(!trust.is_settled(&mounted(&one, &[&one]), start()), "other authorities are mounted");
     let next = mounted(&two, &[&one, &two]);
     assert!(!trust.is_settled(&next, start()), "its CA is mounted, and no hook carries it");
     let carried = hooks(&[&[&one, &two]]);
