@@ -36,7 +36,6 @@ impl TemplateTrial {
             let message = not_written(faulty, message);
             return Some(Outcome::Refused { reason: WriteFault::HeldBack, message });
         }
-        let mut has_passed = trial.is_whole;
         for (tried_slot, write) in &trial.writes {
             match tried(&self.client, &self.contents, tried_slot, write).await {
                 Outcome::Refused { reason: WriteFault::Mistyped, message } => {
@@ -44,13 +43,13 @@ impl TemplateTrial {
                 }
                 // The API server checks types before it answers so.
                 Outcome::Done | Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => {}
-                _ => {
-                    has_passed = false;
-                    break;
+                // The trial has no result: the write itself reports the failure.
+                Outcome::Stale | Outcome::NamespaceGone | Outcome::Retry { .. } | Outcome::NotLeading => {
+                    return None;
                 }
             }
         }
-        if has_passed {
+        if trial.is_whole {
             let (uid, generation) = &trial.version;
             self.context.world_mut().memory_mut().passed(&trial.template, (uid, *generation));
         }

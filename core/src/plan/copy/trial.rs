@@ -21,7 +21,7 @@ pub struct Trial {
     pub writes: Vec<(ObjectKey, Box<CopyWrite>)>,
     /// Whether the writes, and the objects that need no write, are all objects of the instance.
     pub is_whole: bool,
-    /// The object whose type error an earlier trial found, and the API server's words.
+    /// The object whose type error an earlier trial found, and the API server's words about that object.
     pub known: Option<(ObjectKey, String)>,
     /// The objects that an earlier type error of another object holds back.
     pub held_back: Vec<ObjectKey>,
@@ -55,7 +55,10 @@ pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -
         match (other.action, other.state) {
             (Some(CopyAction::Write(write)), _) if is_its => trial.writes.push((object.slot.clone(), write)),
             (_, SlotState::Blocked(problem)) if problem.reason == MISTYPED && object.slot != *slot => {
-                trial.known.get_or_insert((object.slot.clone(), problem.message));
+                // The problem's message also says when the next try is.
+                let last = world.memory().slot(&object.slot).attempt();
+                let message = last.map_or(problem.message, |last| last.message.clone());
+                trial.known.get_or_insert((object.slot.clone(), message));
             }
             (_, SlotState::Blocked(problem)) if problem.reason == HELD_BACK => {
                 trial.is_whole = false;
