@@ -131,7 +131,10 @@ impl CopyWriter {
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.apply(slot, &body).await {
-            CopyOutcome { outcome: Outcome::Stale, .. } => self.in_the_way(slot).await.into(),
+            // The handler asks for the object.
+            CopyOutcome { outcome: Outcome::Stale, .. } if slot.kind.data().is_none() => {
+                self.in_the_way(slot).await.into()
+            }
             acted => acted,
         }
     }

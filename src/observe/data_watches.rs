@@ -1,5 +1,5 @@
-//! Starts and ends watches of ConfigMaps and Secrets, so that only namespaces are watched in which something
-//! needs ConfigMaps or Secrets.
+//! Starts and ends watches of ConfigMaps and Secrets: of copies and annotated sources in all namespaces, and
+//! of all objects in namespaces where plans read them.
 //!
 //! The set of watched namespaces grows at once, with the change that needs more (`observer.rs`). The set
 //! shrinks only in this file, after each `relist`: somebody who creates and deletes the same rule over and
@@ -12,7 +12,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, Client, runtime::watcher};
+use kube::{Api, Client, Resource, core::NamespaceResourceScope, runtime::watcher};
 use tokio::{
     sync::Notify,
     task::{AbortHandle, Id, JoinError, JoinSet},
@@ -25,8 +25,8 @@ use crate::{
     api::DataKind,
     decoded::Decoded,
     intake::{
-        labelled::{Labelled, OfCopies, OfDeclaring},
-        object::{CONFIG_MAPS, SECRETS, Slim},
+        object::{CONFIG_MAPS, OfKind, SECRETS, Slim},
+        selection::{OfCopies, OfDeclaring},
         watched::Watched,
     },
     model::{DataWatch, OurLabel, Store},
@@ -131,30 +131,37 @@ impl Running {
 
     fn begin(&mut self, watch: DataWatch) {
         tracing::debug!(?watch, "a watch of ConfigMaps or Secrets begins");
-        let all = self.client.clone();
-        let task = match &watch {
-            DataWatch::All(DataKind::ConfigMap) => self.run::<Slim<ConfigMap>>(Api::all(all), None),
-            DataWatch::All(DataKind::Secret) => self.run::<Slim<Secret>>(Api::all(all), None),
-            DataWatch::Namespace(kind, name) => {
-                let (client, place) = (self.client.clone(), Some(name.clone()));
-                match kind {
-                    DataKind::ConfigMap => self.run::<Slim<ConfigMap>>(Api::namespaced(client, name), place),
-                    DataKind::Secret => self.run::<Slim<Secret>>(Api::namespaced(client, name), place),
-                }
-            }
-            DataWatch::Labelled(DataKind::ConfigMap, label) => match label {
-                OurLabel::Copy => self.run::<Labelled<ConfigMap, OfCopies>>(Api::all(all), None),
-                OurLabel::Declares => self.run::<Labelled<ConfigMap, OfDeclaring>>(Api::all(all), None),
-            },
-            DataWatch::Labelled(DataKind::Secret, label) => match label {
-                OurLabel::Copy => self.run::<Labelled<Secret, OfCopies>>(Api::all(all), None),
-                OurLabel::Declares => self.run::<Labelled<Secret, OfDeclaring>>(Api::all(all), None),
-            },
+        let (kind, place) = match &watch {
+            DataWatch::All(kind) | DataWatch::Labelled(kind, _) => (*kind, None),
+            DataWatch::Namespace(kind, name) => (*kind, Some(name.clone())),
+        };
+        let task = match kind {
+            DataKind::ConfigMap => self.run_kind::<ConfigMap>(&watch, place),
+            DataKind::Secret => self.run_kind::<Secret>(&watch, place),
         };
         self.tasks.insert(watch, task);
     }
 
-    fn run<W: Watched>(&mut self, api: Api<Decoded<W>>, place: Option<Arc<str>>) -> AbortHandle {
+    fn run_kind<K>(&mut self, watch: &DataWatch, place: Option<Arc<str>>) -> AbortHandle
+    where
+        K: OfKind + Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + 'static,
+    {
+        match watch {
+            DataWatch::All(_) | DataWatch::Namespace(..) => self.run::<Slim<K>>(place),
+            DataWatch::Labelled(_, OurLabel::Copy) => self.run::<Slim<K, OfCopies>>(place),
+            DataWatch::Labelled(_, OurLabel::Declares) => self.run::<Slim<K, OfDeclaring>>(place),
+        }
+    }
+
+    fn run<W>(&mut self, place: Option<Arc<str>>) -> AbortHandle
+    where
+        W: Watched + Resource<Scope = NamespaceResourceScope>,
+    {
+        let client = self.client.clone();
+        let api: Api<Decoded<W>> = match &place {
+            Some(name) => Api::namespaced(client, name),
+            None => Api::all(client),
+        };
         let fields = match W::STORE {
             Store::Secrets => SECRETS,
             _ => CONFIG_MAPS,

@@ -7,6 +7,7 @@ pub(crate) mod crds;
 pub(crate) mod data_watches;
 pub(crate) mod decoded;
 pub(crate) mod dynamic;
+pub(crate) mod existing;
 mod fingerprint;
 pub(crate) mod granted;
 mod health;

@@ -48,7 +48,7 @@ pub trait Requests: Send + Sync {
     /// the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
     /// everything.
     fn complete(&self, listed: Option<Listed>);
-    /// Reports that ConfigMaps or Secrets of further namespaces must be watched.
+    /// Reports that ConfigMaps or Secrets must be watched in other namespaces than before.
     fn widened(&self) {}
 }
 
@@ -175,45 +175,59 @@ impl Observer {
         for changed in &unseen {
             self.forget::<W>(changed);
         }
-        let (was_complete, was_certain) = {
+        let was_certain = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
             let was_complete = world.is_complete();
             let was_certain = was_complete && !world.is_in_doubt();
             let is_other = definition_name(W::STORE).is_some() && world.set_definition(W::STORE, definition);
             world.end_doubt(W::STORE, place.cloned());
-            (was_complete, was_certain && !is_other)
+            was_certain && !is_other
         };
         if let Some(place) = place.filter(|_| self.looks_at_some()) {
             self.look(place, NamespaceRead::Listed(W::STORE));
             return;
         }
         let watch = W::data_watch(place);
-        let complete = {
+        let (is_first, others_run, complete) = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
+            let scope = world.data_scope().zip(watch.as_ref());
+            let is_first = scope.is_some_and(|(scope, watch)| !scope.has_listed(watch));
             if !watch.as_ref().is_some_and(|watch| world.note_data_listed(watch)) {
                 world.set_listed(W::STORE);
             }
-            world.is_complete()
+            let others_run = match watch {
+                // A copy whose source is not in the list needs the namespace of its source.
+                Some(DataWatch::Labelled(..)) => {
+                    let needed = needed(&world);
+                    world.widen_data(&needed)
+                }
+                // The watches of single namespaces end now.
+                Some(DataWatch::All(_)) => is_first,
+                _ => false,
+            };
+            (is_first, others_run, world.is_complete())
         };
-        // A list of labelled objects brings names only.
-        let brings_nothing = was_complete && matches!(watch, Some(DataWatch::Labelled(..)));
+        if others_run {
+            self.requests.widened();
+        }
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
-        if complete && !brings_nothing {
+        if complete {
             let listed = Listed { store: W::STORE, place: place.cloned() };
-            self.requests.complete(was_certain.then_some(listed));
+            // Plans of any namespace may have waited for the first list of this one.
+            self.requests.complete((was_certain && !is_first).then_some(listed));
         }
     }
 
-    /// Notes that these watches have ended, since nothing needs them. If only their lists were missing, the
-    /// world is complete now, and everything is planned again.
+    /// Notes that these watches have ended, since nothing needs them. If only their lists were missing,
+    /// everything is planned again.
     pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            let was_complete = world.is_complete();
+            let (was_complete, was_listing) = (world.is_complete(), world.is_listing_any());
             // By now, an object may need one of the watches that were to end.
             let needed = needed(&world);
             world.leave_data(ended, needed);
-            world.is_complete() && !was_complete
+            world.is_complete() && (!was_complete || (was_listing && !world.is_listing_any()))
         };
         if completes {
             self.requests.complete(None);
@@ -237,7 +251,7 @@ impl Observer {
     fn make(&self, changed: &Changed, make: impl FnOnce(&mut World) -> bool) {
         let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
         // A failing list is reported even before every store is listed.
-        let is_looked_at = world.has_begun() || matches!(changed, Changed::Lists);
+        let is_looked_at = world.is_complete() || matches!(changed, Changed::Lists);
         let keys = is_looked_at.then(|| affected(&world, changed));
         let is_news = make(&mut world);
         let is_wider = world.data_scope().is_some_and(DataScope::can_widen) && {

@@ -75,7 +75,6 @@ impl Requests for Context {
                 self.queue.sweep(keys);
             }
         }
-        self.queue.resume();
     }
 
     fn widened(&self) {

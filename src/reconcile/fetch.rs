@@ -13,13 +13,17 @@ use super::{
 use crate::{
     access::AskError,
     act::outcome::lacking,
-    model::WriteFault,
+    model::{World, WriteFault},
     names::ObjectKey,
     observe::{
         content::{ContentError, Contents},
+        existing::existing,
         pods,
     },
-    plan::{Key, Need, copy::claims::is_copied},
+    plan::{
+        Key, Need,
+        copy::claims::{claims_on, is_copied},
+    },
 };
 
 /// Whether planning again makes sense now.
@@ -28,6 +32,8 @@ pub(super) enum Fetched {
     All,
     /// The API server has a newer version than our watch has reported; an event will follow.
     Ahead,
+    /// A list is not complete yet; its completion will queue the key.
+    Unlisted,
 }
 
 /// Why something could not be fetched.
@@ -62,6 +68,8 @@ impl Fetcher {
                         fetched = Fetched::Ahead;
                     }
                 }
+                Need::List(..) => return Ok(Fetched::Unlisted),
+                Need::Existing(slot) => drop(self.existing(slot).await?),
                 Need::Drift(slot) => {
                     let examined = self.examiner.examine(slot).await;
                     self.note_unread(slot, examined.as_ref().err());
@@ -117,8 +125,31 @@ impl Fetcher {
         self.context.world_mut().memory_mut().content_unreadable(object, why);
     }
 
+    /// Asks for an object that no watch shows. Returns whether the answer is news.
+    pub(super) async fn existing(&self, slot: &ObjectKey) -> Result<bool, ContentError> {
+        let Some(answer) = existing(&self.client, slot).await? else { return Ok(false) };
+        let world = &mut *self.context.world_mut();
+        let version = |world: &World| world.object(slot).map(|facts| facts.resource_version.clone());
+        let before = version(world);
+        answer(world, now());
+        match world.object(slot).map(|facts| facts.seen.is_only_asked()) {
+            Some(true) => {
+                let payer = claims_on(world, slot).first().map(|claim| claim.rule.namespace.clone());
+                let payer = payer.unwrap_or_else(|| slot.namespace.clone());
+                world.memory_mut().in_the_way(slot, &payer, now());
+            }
+            Some(false) => {}
+            None => world.memory_mut().found_empty(slot),
+        }
+        Ok(version(world) != before)
+    }
+
     /// Fetches a fingerprint. Returns whether the fingerprint is of the version that the watch has reported.
     async fn fetch_fingerprint(&self, object: &ObjectKey) -> Result<bool, ContentError> {
+        let is_shown = |world: &World| world.object(object).is_none_or(|facts| !facts.seen.is_only_asked());
+        if !is_shown(&self.context.world()) {
+            self.existing(object).await?;
+        }
         let (wanted, key, is_copied) = {
             let world = self.context.world();
             let Some(facts) = world.object(object) else { return Ok(true) };

@@ -36,7 +36,7 @@ mod trial;
 mod verify;
 mod workload;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use jiff::SignedDuration;
 use kube::Client;
@@ -83,7 +83,6 @@ use crate::{
         writer::Writer,
     },
     authority::TrustedWriters,
-    model::World,
     observe::{content::Contents, crds::Definitions},
     plan::{
         Key,
@@ -139,15 +138,6 @@ pub(crate) struct Reconciler {
     lag: Arc<Lag>,
     tallies: Arc<Tallies>,
     large_spreads: Arc<LargeSpreads>,
-}
-
-/// Wait of a key that needs an unlisted store, while a list has failed for long.
-const WIDENING_AGAIN: Duration = Duration::from_secs(5);
-
-/// Whether keys wait until something is listed. If a list has failed for long, they do not: statuses have to
-/// report it.
-fn is_held(world: &World) -> bool {
-    world.is_widening() && world.failing_lists().next().is_none()
 }
 
 impl Reconciler {
@@ -266,15 +256,14 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Handles keys until told to stop; the current key is finished first. While something needs objects that
-    /// are not listed yet, no key is handled.
+    /// Handles keys until told to stop; the current key is finished first.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
             let key = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                key = queue.next(|| is_held(&self.context.world())) => key,
+                key = queue.next() => key,
             };
             let again = self.look_at(&key).await;
             queue.done(&key, again);
@@ -287,7 +276,7 @@ impl Reconciler {
     pub(crate) fn begin_term(&self) {
         {
             let world = &mut *self.context.world_mut();
-            world.memory_mut().begin_term();
+            world.memory_mut().begin_term(now());
             if world.settings().annotations {
                 world.begin_recall();
             }
@@ -349,25 +338,12 @@ impl Reconciler {
             self.context.queue().add_by(Key::RuleStatus(template), STATUS_AFTER);
         }
         world.forget_rights(right::KEPT_FOR, now);
+        world.forget_old_questions();
     }
 
-    /// Handles a key. If something needs further objects meanwhile, the key is handled again once these
-    /// objects are listed. A failed key waits as long as it must in any case.
+    /// Handles a key, if the key may be handled now.
     async fn look_at(&self, key: &Key) -> Again {
-        let is_widening = || is_held(&self.context.world());
-        if is_widening() {
-            return Again::AsBefore;
-        }
-        if !self.is_to_look_at(key) {
-            // While a list has failed for long, statuses are handled, and all other keys wait until the world
-            // is complete.
-            let is_widening = self.context.world().is_widening();
-            return if is_widening { Again::After(WIDENING_AGAIN) } else { Again::OnChange };
-        }
-        match self.handle(key).await {
-            Again::OnChange | Again::After(_) if is_widening() => Again::AsBefore,
-            again => again,
-        }
+        if self.is_to_look_at(key) { self.handle(key).await } else { Again::OnChange }
     }
 
     async fn handle(&self, key: &Key) -> Again {
@@ -413,8 +389,8 @@ impl Reconciler {
         }
     }
 
-    /// Whether a key may be handled. While knowledge is incomplete, no key is handled, except statuses that
-    /// report a failing list; once the world is complete, everything is handled. A process that serves one
+    /// Whether a key may be handled. Until every store is listed, no key is handled, except statuses that
+    /// report a failing list; afterwards, everything is handled. A process that serves one
     /// rule leaves all other keys to a process that serves everything. Objects in unreadable namespaces stay
     /// unchanged; once their namespace becomes readable, everything is handled. Hooks and policies belong to
     /// the whole cluster, so a process that reads only some namespaces leaves them alone. The key of digests

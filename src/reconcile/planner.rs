@@ -61,6 +61,8 @@ impl<P: Plan, T> Plan for (P, T) {
 pub(super) enum Unplanned<P> {
     /// A watch will bring the facts soon.
     Soon,
+    /// A watch is about to complete a list, which queues the key.
+    Unlisted,
     /// Facts could not be fetched; with the plan that lacks them.
     Failed(P, FetchError),
 }
@@ -85,19 +87,14 @@ impl Planner {
         plan: impl Fn(&World, Timestamp) -> P,
     ) -> Result<Planned<P>, Unplanned<P>> {
         for round in 0..ROUNDS {
-            let plan = {
-                let world = self.context.world();
-                if world.is_widening() {
-                    return Err(Unplanned::Soon);
-                }
-                plan(&world, now())
-            };
+            let plan = plan(&self.context.world(), now());
             if plan.needs().is_empty() {
                 return Ok(Planned { plan, is_news: round > 0 });
             }
             match self.fetcher.fetch(plan.needs()).await {
                 Ok(Fetched::All) => {}
                 Ok(Fetched::Ahead) => return Err(Unplanned::Soon),
+                Ok(Fetched::Unlisted) => return Err(Unplanned::Unlisted),
                 Err(error) => return Err(Unplanned::Failed(plan, error)),
             }
         }

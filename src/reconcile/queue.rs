@@ -37,8 +37,6 @@ pub(crate) enum Again {
     Backoff(Option<Duration>),
     /// The key was refused: after [`REFUSED_AGAIN`].
     Refused,
-    /// Nothing was decided: the key waits on in its lane, in its old place.
-    AsBefore,
     /// Nothing was decided: the key needs a place of this lane, and waits in this lane.
     In(Lane),
 }
@@ -49,7 +47,7 @@ impl Again {
         match self {
             Self::OnChange => Self::After(most),
             Self::After(wait) => Self::After(wait.min(most)),
-            other @ (Self::Backoff(_) | Self::Refused | Self::AsBefore | Self::In(_)) => other,
+            other @ (Self::Backoff(_) | Self::Refused | Self::In(_)) => other,
         }
     }
 }
@@ -189,15 +187,11 @@ impl Queue {
         self.lock().open
     }
 
-    /// Waits for the next key, and returns it. While `is_held` returns true, no key is returned, and waiting
-    /// keys keep their lane and their time. The queue is unlocked when it calls `is_held`. Call
-    /// [`Self::resume`] when keys may not be held any more.
-    pub(crate) async fn next(&self, is_held: impl Fn() -> bool) -> Key {
+    /// Waits for the next key, and returns it.
+    pub(crate) async fn next(&self) -> Key {
         loop {
             let woken = self.wake.notified();
-            let due = if is_held() {
-                None
-            } else {
+            let due = {
                 let mut inner = self.lock();
                 inner.ripen(Instant::now());
                 let pause = self.throttle.pause();
@@ -226,21 +220,13 @@ impl Queue {
         }
     }
 
-    /// Wakes a worker, which checks whether keys are still held.
-    pub(crate) fn resume(&self) {
-        self.wake.notify_one();
-    }
-
     /// Notes that a key was handled, and when to handle it again.
     pub(crate) fn done(&self, key: &Key, again: Again) {
         let mut inner = self.lock();
         let Some(Running { waited, begun, again: asked }) = inner.running.remove(key) else { return };
         inner.lanes[waited.lane as usize].charge(&waited.tenant, begun.elapsed());
-        if let Again::AsBefore | Again::In(_) = again {
-            let (lane, number) = match again {
-                Again::In(lane) => (lane, inner.number()),
-                _ => (waited.lane, waited.number),
-            };
+        if let Again::In(lane) = again {
+            let number = inner.number();
             let lane = asked.map_or(lane, |(asked, _)| lane.min(asked));
             inner.put_back(key.clone(), Waiting { lane, number, ..waited });
             drop(inner);
@@ -253,7 +239,7 @@ impl Queue {
         }
         let failures = inner.failures.get(key).copied().unwrap_or_default();
         let delay = match again {
-            Again::OnChange | Again::AsBefore | Again::In(_) => None,
+            Again::OnChange | Again::In(_) => None,
             Again::After(delay) => Some(delay),
             Again::Backoff(least) => Some(backoff(key, failures).max(least.unwrap_or_default())),
             Again::Refused => Some(REFUSED_AGAIN),

@@ -68,6 +68,7 @@ impl SelectedPods {
         let (plan, recorded) = match planned.await {
             Ok(planned) => planned.plan,
             Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Unlisted) => return Again::OnChange,
             Err(Unplanned::Failed(_, error)) => {
                 tracing::warn!(%monitor, error = &error as &dyn std::error::Error, "cannot plan its pods");
                 return Again::Backoff(None);

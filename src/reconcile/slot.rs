@@ -18,6 +18,7 @@ use crate::{
         outcome::Outcome,
         report::{Reporter, Told},
     },
+    model::World,
     names::{NamespacedName, ObjectKey},
     observe::crds::{Definitions, RULES, TEMPLATES},
     plan::{
@@ -87,6 +88,7 @@ impl SlotHandler {
         let Planned { plan, is_news } = match planned {
             Ok(planned) => planned,
             Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Unlisted) => return Again::OnChange,
             Err(Unplanned::Failed(plan, error)) => {
                 tracing::warn!(%slot, error = &error as &dyn std::error::Error, "cannot plan this copy");
                 self.tell_rules(slot, &plan);
@@ -94,6 +96,10 @@ impl SlotHandler {
             }
         };
         self.lag.planned(slot, &plan, self.context.queue().waited(&Key::Slot(slot.clone())));
+        let is_asked = |world: &World| world.object(slot).is_some_and(|facts| facts.seen.is_only_asked());
+        if matches!(plan.state, SlotState::Nothing) && is_asked(&self.context.world()) {
+            self.context.world_mut().forget_asked(slot);
+        }
         let is_news = is_news || self.is_news(slot, &plan);
         let again = self.carry_out(slot, &plan).await;
         if is_news {
@@ -187,8 +193,25 @@ impl SlotHandler {
                 Again::After(Duration::ZERO)
             }
             Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => Again::After(self.until_next_try(slot)),
-            Outcome::Stale => Again::Backoff(None),
+            Outcome::Stale => self.look_again(slot).await,
             Outcome::Retry { after, .. } => Again::Backoff(after),
+        }
+    }
+
+    /// After a write that met another version than the plan: reads the object, if no watch shows it.
+    async fn look_again(&self, slot: &ObjectKey) -> Again {
+        let is_shown = self.context.world().object(slot).is_some_and(|facts| !facts.seen.is_only_asked());
+        if is_shown || slot.kind.data().is_none() {
+            return Again::Backoff(None);
+        }
+        match self.planner.fetcher.existing(slot).await {
+            Ok(true) => Again::After(Duration::ZERO),
+            Ok(false) => Again::Backoff(None),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(%slot, error, "cannot read the object in the way of this copy");
+                Again::Backoff(None)
+            }
         }
     }
 

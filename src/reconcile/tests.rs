@@ -27,7 +27,7 @@ use crate::{
     hooks::Endpoint,
     intake::{watched::Watched, workload::Workload},
     marks::{AUTHOR, AUTHOR_GROUPS},
-    model::{Authority, DataNeed, DataScope, Declared, NamespaceFacts, ObjectFacts, Store, World},
+    model::{Authority, Declared, NamespaceFacts, ObjectFacts, Store, World},
     names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
     serve::readiness::Readiness,
     validate::{CompiledMonitor, CompiledRule},
@@ -144,6 +144,7 @@ fn world(monitor: Value, applied: &str) -> World {
         ownership: None,
         examined: None,
         trace: Default::default(),
+        seen: Default::default(),
     };
     world.set_object(object.clone(), Some(facts));
     let print = KeyPrint { digest: key.value(b"2"), size: 1, binary: false };
@@ -273,7 +274,7 @@ async fn an_account_is_asked_about_anew_before_anything_restarts() {
         reconciler.context.queue().open();
         assert!(matches!(reconciler.workloads.handle(&web()).await, Again::After(_)));
         assert_eq!(
-            reconciler.context.queue().next(|| false).await,
+            reconciler.context.queue().next().await,
             Key::Monitor(monitor_name()),
             "it asks, once for all"
         );
@@ -367,7 +368,7 @@ async fn a_status_waits_for_the_answer_that_is_being_asked_for() {
     for _ in ["waits", "is being looked at"] {
         assert!(matches!(reconciler.look_at(&status).await, Again::After(_)));
         assert!(server.patched().is_empty());
-        let _ = reconciler.context.queue().next(|| false).now_or_never();
+        let _ = reconciler.context.queue().next().now_or_never();
     }
     let again = reconciler.monitors.handle(&monitor_name()).await;
     reconciler.context.queue().done(&asking, again);
@@ -403,20 +404,20 @@ async fn a_sweep_that_finds_nothing_to_do_has_no_news_for_statuses() {
         let queue = reconciler.context.queue();
         queue.open();
         queue.add(Key::Slot(slot.clone()), lane);
-        let key = queue.next(|| false).await;
+        let key = queue.next().await;
         let again = reconciler.look_at(&key).await;
         queue.done(&key, again);
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        let told = queue.next(|| false).now_or_never();
+        let told = queue.next().now_or_never();
         assert_eq!(told, is_told.then(|| Key::RuleStatus(rule.clone())), "{lane:?}");
     }
 }
 
 /// Otherwise each copy of such a page would be compared an interval later.
 #[tokio::test(start_paused = true)]
-async fn copies_are_compared_once_everything_that_is_needed_is_listed() {
+async fn copies_are_compared_once_every_store_is_listed() {
     let mut world = world(json!({"watch": [{"kind": "ConfigMap", "names": ["app"]}]}), "old");
-    world.set_data_scope(Some(DataScope::new(DataNeed::in_namespace("copyrator"))));
+    world.settings_mut().stores.insert(Store::ServiceAccounts);
     let server = Server::default();
     let copy =
         json!({"metadata": {"name": "app", "namespace": NAMESPACE, "uid": "o", "resourceVersion": "1"}});
@@ -425,7 +426,6 @@ async fn copies_are_compared_once_everything_that_is_needed_is_listed() {
     let reconciler = reconciler(&server, &Arc::default(), world);
     let minute = std::time::Duration::from_secs(60);
     assert!(tokio::time::timeout(minute, reconciler.verify()).await.is_err(), "nothing is listed yet");
-    let wanted = reconciler.context.world().data_scope().unwrap().watches().clone();
-    wanted.iter().for_each(|watch| assert!(reconciler.context.world_mut().note_data_listed(watch)));
+    reconciler.context.world_mut().set_listed(Store::ServiceAccounts);
     assert!(tokio::time::timeout(minute, reconciler.verify()).await.is_ok());
 }

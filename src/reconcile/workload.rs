@@ -47,6 +47,7 @@ impl WorkloadHandler {
         let (plan, (facts, asking)) = match planned.await {
             Ok(planned) => planned.plan,
             Err(Unplanned::Soon) => return Again::After(SOON),
+            Err(Unplanned::Unlisted) => return Again::OnChange,
             Err(Unplanned::Failed(_, error)) => {
                 tracing::warn!(%workload, error = &error as &dyn std::error::Error, "cannot plan its restart");
                 let turn = settle_unplanned(&mut self.context.world_mut(), workload);

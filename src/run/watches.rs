@@ -21,6 +21,7 @@ use crate::{
     intake::{
         AsWritten,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
+        selection::OfCopies,
         watched::Watched,
         workload::Workload,
     },
@@ -186,8 +187,10 @@ impl Watches<'_> {
             Kind::ServiceAccount => {
                 self.start_at::<Slim<ServiceAccount>>("watch serviceaccounts", place, Some(SERVICE_ACCOUNTS))
             }
-            Kind::Deployment => self.start_at::<Slim<Deployment>>("watch rendered deployments", place, None),
-            Kind::Service => self.start_at::<Slim<Service>>("watch rendered services", place, None),
+            Kind::Deployment => {
+                self.start_at::<Slim<Deployment, OfCopies>>("watch rendered deployments", place, None)
+            }
+            Kind::Service => self.start_at::<Slim<Service, OfCopies>>("watch rendered services", place, None),
             Kind::RoleBinding => {
                 self.start_at::<Slim<RoleBinding>>("watch rendered rolebindings", place, None)
             }

@@ -12,7 +12,8 @@ use copyrator::{
     digest::DigestKey,
     intake::{
         AsWritten,
-        object::Slim,
+        object::{OfKind, Slim},
+        selection::Asked,
         watched::{Watched, take_in},
     },
     marks,
@@ -275,7 +276,17 @@ pub fn observe(world: &mut World, changed: &Changed, state: Option<&Value>) -> b
 pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
     needs.iter().all(|need| {
         let key = match need {
-            Need::Fingerprint(key) => key,
+            Need::Fingerprint(key) => {
+                if !is_shown(world, key) {
+                    ask(server, world, key);
+                }
+                key
+            }
+            Need::List(..) => return false,
+            Need::Existing(slot) => {
+                ask(server, world, slot);
+                return true;
+            }
             Need::Drift(slot) => {
                 examine(server, world, slot);
                 return true;
@@ -291,6 +302,40 @@ pub fn fetch(server: &Server, world: &mut World, needs: &[Need]) -> bool {
         world.assume_fingerprint(key, print);
         world.fingerprint(key).is_some()
     })
+}
+
+/// Whether the world need not ask for the object: a watch shows it, or none is known.
+fn is_shown(world: &World, key: &ObjectKey) -> bool {
+    world.object(key).is_none_or(|facts| !facts.seen.is_only_asked())
+}
+
+/// As `Fetcher::existing` does: reads the metadata of an object that no watch shows.
+pub fn ask(server: &Server, world: &mut World, slot: &ObjectKey) {
+    fn answer<K: OfKind + Clone + std::fmt::Debug + 'static>(
+        world: &mut World,
+        slot: &ObjectKey,
+        state: Option<Value>,
+    ) {
+        match state {
+            Some(state) => {
+                let object: Slim<K, Asked> = serde_json::from_value(state).unwrap();
+                object.put(world, Timestamp::UNIX_EPOCH);
+            }
+            None => Slim::<K, Asked>::forget(&Changed::Object(slot.clone()), world),
+        }
+    }
+    let state = server.state(&Changed::Object(slot.clone()));
+    match slot.kind {
+        Kind::ConfigMap => answer::<ConfigMap>(world, slot, state),
+        Kind::Secret => answer::<Secret>(world, slot, state),
+        _ => return,
+    }
+    let now = at(server.now);
+    match world.object(slot).map(|facts| facts.seen.is_only_asked()) {
+        Some(true) => world.memory_mut().in_the_way(slot, &slot.namespace, now),
+        Some(false) => {}
+        None => world.memory_mut().found_empty(slot),
+    }
 }
 
 /// What a dry run of the write would come to.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use copyrator::{
-    model::{World, WriteFault},
+    model::{ObjectFacts, World, WriteFault},
     names::ObjectKey,
     plan::{
         Key,
@@ -18,7 +18,7 @@ use super::{
     asking,
     cluster::Cluster,
     copy_model::{
-        acting::{act, at, authorize, catch_up, fetch, new_world, relist, remember},
+        acting::{act, ask, at, authorize, catch_up, fetch, new_world, relist, remember},
         server::Server,
     },
     policies::refusal,
@@ -74,6 +74,9 @@ impl Operator {
         leads: &mut dyn FnMut() -> bool,
     ) -> Looked {
         let mut plan = plan_slot(&self.world, slot, at(now));
+        if matches!(plan.state, SlotState::Nothing) {
+            self.world.forget_asked(slot);
+        }
         while !plan.needs.is_empty() {
             if !fetch(server, &mut self.world, &plan.needs) {
                 return Looked::Ahead;
@@ -97,6 +100,10 @@ impl Operator {
             Some(message) => Outcome::Refused { reason: WriteFault::RefusedByPolicy, message },
             None => act(server, slot, &action, leads),
         };
+        let is_shown = |facts: &ObjectFacts| !facts.seen.is_only_asked();
+        if outcome == Outcome::Stale && !self.world.object(slot).is_some_and(is_shown) {
+            ask(server, &mut self.world, slot);
+        }
         remember((server, &mut self.world), slot, &action, &outcome, now);
         Looked::Acted(action, outcome)
     }
@@ -148,6 +155,14 @@ pub fn braked_until(world: &World, now: i64) -> Option<i64> {
         _ => None,
     });
     until.max()
+}
+
+/// Whether the old object of a renamed copy stays, and its rule says so, because another object has the new name.
+pub fn waits_for_successor(world: &World, slot: &ObjectKey, now: i64) -> bool {
+    match plan_slot(world, slot, at(now)).state {
+        SlotState::Blocked(problem) => problem.message.starts_with("kept, since "),
+        _ => false,
+    }
 }
 
 /// Nothing has been listed yet.

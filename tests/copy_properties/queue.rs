@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use copyrator::{
+    marks,
     model::{DataNeed, DataScope, World},
     names::ObjectKey,
     plan::{
@@ -15,7 +16,10 @@ use copyrator::{
 
 use super::{
     cluster::Cluster,
-    copy_model::acting::{REFUSED_AGAIN, at, authorize_one, new_world, observe},
+    copy_model::{
+        acting::{REFUSED_AGAIN, at, authorize_one, new_world, observe},
+        stored::Stored,
+    },
     operator::{Looked, Operator, forget_lists},
     watches::Watches,
 };
@@ -68,6 +72,7 @@ impl Queue {
 
     fn start_on(cluster: &mut Cluster, dice: Vec<u8>, mut world: World) -> Self {
         forget_lists(&mut world);
+        world.memory_mut().begin_term(at(cluster.now));
         let watches = Some(Watches::begin(&mut cluster.server, &mut world));
         world.settings_mut().spread_limits.min_interval = std::time::Duration::ZERO;
         let dice = dice.into_iter().cycle();
@@ -103,6 +108,7 @@ impl Queue {
             self.due.remove(&slot);
             self.keys.insert(Key::Slot(slot));
         }
+        self.ask_again();
         for _ in 0..STEPS {
             if !self.step(cluster) {
                 cluster.declare();
@@ -112,6 +118,17 @@ impl Queue {
         panic!("there is always more to do: {:?}", self.keys);
     }
 
+    /// As if a minute had passed: the reconciler asks again about each object in the way that no watch shows.
+    fn ask_again(&mut self) {
+        let world = &mut self.operator.world;
+        let asked = world.objects().filter(|(_, facts)| facts.seen.is_only_asked());
+        let asked: Vec<ObjectKey> = asked.map(|(slot, _)| slot.clone()).collect();
+        for slot in asked {
+            world.memory_mut().ask_now(&slot);
+            self.keys.insert(Key::Slot(slot));
+        }
+    }
+
     /// Whether an orphaned copy may still be in this slot: the API server had not answered yet about a rule that claimed
     /// the slot when the reconciler last looked. The reconciler promises to look again within five minutes
     /// (docs/decisions/conflicts-and-replacement.md), and not as soon as the answer comes: only rules that make copies ask for
@@ -119,6 +136,16 @@ impl Queue {
     pub fn may_be_late(&self, slot: &ObjectKey, now: i64) -> bool {
         let by = now + i64::try_from(AGAIN.as_secs()).unwrap();
         self.unanswered.contains(slot) && self.waits_for(slot, by)
+    }
+
+    /// Whether an orphaned copy without our labels may stay in this slot, since no watch shows it (docs/limits.md).
+    pub fn is_out_of_sight(&self, cluster: &Cluster, slot: &ObjectKey) -> bool {
+        let labels = cluster.server.objects.get(slot).map(Stored::labels).unwrap_or_default();
+        let is_labelled = labels.get(marks::MANAGED_BY).is_some_and(|value| value == marks::MANAGED_BY_VALUE)
+            && labels.contains_key(marks::RULE_LABEL);
+        !self.operator.world.knows(slot.kind, &slot.namespace)
+            && !is_labelled
+            && cluster.wishes(slot).is_empty()
     }
 
     /// Whether this slot will be looked at by then.
@@ -173,10 +200,6 @@ impl Queue {
 
     fn work(&mut self, cluster: &mut Cluster, key: Key) {
         let (server, world) = (&mut cluster.server, &mut self.operator.world);
-        if world.is_widening() {
-            self.later.insert(key);
-            return;
-        }
         let slot = match key {
             Key::Rule(rule) => {
                 if authorize_one(server, world, &rule) {

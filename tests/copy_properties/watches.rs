@@ -11,12 +11,12 @@ use copyrator::{
     decoded::Decoded,
     intake::{
         AsWritten,
-        labelled::{Labelled, OfCopies, OfDeclaring},
         object::Slim,
+        selection::{OfCopies, OfDeclaring},
         watched::Watched,
     },
     marks,
-    model::{DATA_KINDS, DataNeed, DataWatch, OurLabel, World},
+    model::{DATA_KINDS, DataNeed, DataWatch, OurLabel, Store, World},
     names::Kind,
     plan::{Changed, Key, everything, listed_anew, needed},
     testing::{Intake, Listed, Observer, Requests},
@@ -132,6 +132,10 @@ impl Watches {
 
     fn tell_one(&mut self, server: &mut Server, watch: usize, trouble: usize) {
         if trouble == CUT {
+            // A watch of rules that fails leaves doubt about them until they are listed again.
+            if self.streams[watch].of == Of::Rules {
+                self.observer.world.write().unwrap().begin_doubt(Store::CopyratorRules, None);
+            }
             self.streams[watch].cut(server);
         }
         let Stream { intake, list, log, .. } = &mut self.streams[watch];
@@ -253,16 +257,16 @@ impl Of {
         };
         match watch {
             DataWatch::Labelled(DataKind::ConfigMap, OurLabel::Copy) => {
-                intake::<Labelled<ConfigMap, OfCopies>>(observer, None)
+                intake::<Slim<ConfigMap, OfCopies>>(observer, None)
             }
             DataWatch::Labelled(DataKind::ConfigMap, OurLabel::Declares) => {
-                intake::<Labelled<ConfigMap, OfDeclaring>>(observer, None)
+                intake::<Slim<ConfigMap, OfDeclaring>>(observer, None)
             }
             DataWatch::Labelled(DataKind::Secret, OurLabel::Copy) => {
-                intake::<Labelled<Secret, OfCopies>>(observer, None)
+                intake::<Slim<Secret, OfCopies>>(observer, None)
             }
             DataWatch::Labelled(DataKind::Secret, OurLabel::Declares) => {
-                intake::<Labelled<Secret, OfDeclaring>>(observer, None)
+                intake::<Slim<Secret, OfDeclaring>>(observer, None)
             }
             DataWatch::All(DataKind::ConfigMap) | DataWatch::Namespace(DataKind::ConfigMap, _) => {
                 intake::<Slim<ConfigMap>>(observer, place)

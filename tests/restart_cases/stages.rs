@@ -77,7 +77,7 @@ fn run(world: &mut World, crashes: impl Fn(&str) -> bool, forget: &[i64], until:
     let mut run = Run::default();
     for now in 60..until {
         if forget.contains(&now) {
-            world.memory_mut().begin_term();
+            world.memory_mut().begin_term(at(0));
             keys.iter().for_each(|key| world.forget_pods(key));
         }
         for key in &keys {

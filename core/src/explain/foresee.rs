@@ -126,6 +126,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         ownership: None,
         examined: None,
         trace: Default::default(),
+        seen: Default::default(),
     };
     let print = Fingerprint {
         uid: facts.uid.clone(),

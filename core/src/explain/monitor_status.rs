@@ -70,7 +70,7 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
                 .contains(&list.store)
     };
     let unread = lists_said(world, is_of, |place| *name.namespace == *place);
-    if !world.is_complete() {
+    if !world.is_complete() || world.is_listing_data(&name.namespace) {
         let status = ConfigMonitorStatus { pods_applied: None, ..facts.status.clone().unwrap_or_default() };
         return unread.map(|said| outdated(status, facts.generation, said, Vec::new(), now));
     }
@@ -255,7 +255,12 @@ impl Count {
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
             Need::Fingerprint(object) => Some(object),
-            Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
+            Need::List(..)
+            | Need::Existing(_)
+            | Need::Drift(_)
+            | Need::Pods(_)
+            | Need::SelectedPods(_)
+            | Need::Right(..) => None,
         });
         let tried: Vec<bool> =
             contents.map(|object| world.memory().source(object).unread().is_some()).collect();

@@ -9,7 +9,7 @@ use super::{
     object::{self, Metadata},
 };
 use crate::{
-    model::{ObjectFacts, World},
+    model::{ObjectFacts, SeenBy, World},
     names::{Kind, ObjectKey},
 };
 
@@ -44,7 +44,7 @@ impl Declared {
 
     /// Stores the object in the world; returns whether anything that matters to a decision has changed.
     pub fn put(self, world: &mut World, now: Timestamp) -> bool {
-        object::put(world, self.key, self.facts, now)
+        object::put(world, self.key, self.facts, SeenBy::Whole, now)
     }
 
     /// The facts that the world keeps.

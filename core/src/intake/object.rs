@@ -31,10 +31,13 @@ use super::{
     managed_fields::{
         DataFields, Fields, ManagedFields, MarkFields, PathFields, edition, others_written, ownership,
     },
+    selection::Whole,
 };
 use crate::{
     marks::{self, CopyMarks},
-    model::{Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, World, WriteTrace},
+    model::{
+        Deletion, Drift, Examined, Labels, ObjectFacts, Owner, Ownership, Seen, SeenBy, World, WriteTrace,
+    },
     names::{Kind, ObjectKey},
     validate::misspelt_annotations,
 };
@@ -111,9 +114,10 @@ impl OfKind for Service {
     type Fields = MarkFields;
 }
 
-/// An object of kind `K`. Only its metadata is read, and little of the metadata is kept.
+/// An object of kind `K`, in the selection `S`. Only its metadata is read, and little of the metadata is
+/// kept.
 #[derive(Clone, Debug)]
-pub struct Slim<K> {
+pub struct Slim<K, S = Whole> {
     meta: ObjectMeta,
     /// The facts that the world keeps.
     pub facts: ObjectFacts,
@@ -121,17 +125,17 @@ pub struct Slim<K> {
     pub(super) asks: Option<Box<Asks>>,
     /// The problems of annotations on the object that look like ours.
     pub(super) misspelt: Option<String>,
-    kind: PhantomData<fn() -> K>,
+    kind: PhantomData<fn() -> (K, S)>,
 }
 
-impl<K> Slim<K> {
+impl<K, S> Slim<K, S> {
     /// Whether the object's annotations ask for something in vain, since the label beside them is missing.
     pub fn asks_in_vain(&self) -> bool {
         self.asks.as_deref().is_some_and(|asks| !asks.declares)
     }
 }
 
-impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
+impl<K: Resource<DynamicType = ()>, S> Resource for Slim<K, S> {
     crate::decoded::resource_names!(K);
 
     fn meta(&self) -> &ObjectMeta {
@@ -147,7 +151,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Slim<K> {
     }
 }
 
-impl<'de, K: OfKind> Deserialize<'de> for Slim<K> {
+impl<'de, K: OfKind, S> Deserialize<'de> for Slim<K, S> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Partial { metadata } = Partial::<K::Fields>::deserialize(deserializer)?;
         let meta = ObjectMeta {
@@ -255,6 +259,7 @@ impl<F: Fields> Metadata<F> {
             examined,
             marks,
             trace: WriteTrace { others, is_untraced: false },
+            seen: Default::default(),
             labels: Arc::new(self.labels),
         }
     }
@@ -265,9 +270,31 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
     Deletion { since, finalizers }
 }
 
-/// Stores the facts of an object in the world; returns whether they differ from the known facts.
-pub(super) fn put(world: &mut World, key: ObjectKey, facts: ObjectFacts, now: Timestamp) -> bool {
+/// Whether another watch has brought newer facts of the object, or the same. Notes in this case only that
+/// this watch shows the object, too. An answer to a question is no watch: it has affected no other key.
+pub(super) fn is_behind(world: &mut World, key: &ObjectKey, facts: &ObjectFacts, watch: SeenBy) -> bool {
+    let known = world.object(key).filter(|known| !known.seen.is_only_asked());
+    let is_behind = known.is_some_and(|known| {
+        known.seen.is_ahead_of(watch, &known.resource_version, &facts.resource_version)
+            || (known.is_version_of(facts) && !known.seen.is_by(watch))
+    });
+    if is_behind {
+        world.note_seen(key, watch);
+    }
+    is_behind
+}
+
+/// Stores the facts of an object, which this watch has brought, in the world; returns whether they differ
+/// from the known facts.
+pub(super) fn put(
+    world: &mut World,
+    key: ObjectKey,
+    mut facts: ObjectFacts,
+    watch: SeenBy,
+    now: Timestamp,
+) -> bool {
     let known = world.object(&key);
+    facts.seen = Seen::after(known.map(|known| known.seen), watch);
     let facts = match known {
         Some(known) => after(known, facts, now),
         None => facts,

@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use super::{
     annotated,
     object::{self, OfKind, Slim},
+    selection::Selection,
     workload::{Restartable, Workload},
 };
 use crate::{
     decoded::{Decoded, Unreadable},
-    marks,
-    model::{DataWatch, Labels, NamespaceFacts, Store, UnreadObject, World},
+    model::{DataWatch, Labels, NamespaceFacts, ObjectFacts, Store, UnreadObject, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{Changed, unread},
 };
@@ -164,10 +164,9 @@ impl Watched for Namespace {
     }
 }
 
-impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
+impl<K: OfKind + Clone + std::fmt::Debug + 'static, S: Selection> Watched for Slim<K, S> {
     const STORE: Store = Store::of(K::KIND);
-    // For kinds that rules do not copy, only labelled objects matter, and a cluster has many others.
-    const LABELS: Option<&'static str> = if K::KIND.is_copied() { None } else { Some(marks::OF_COPIES) };
+    const LABELS: Option<&'static str> = S::LABELS;
 
     fn named(meta: &ObjectMeta) -> Changed {
         let NamespacedName { namespace, name } = namespaced(meta);
@@ -176,18 +175,24 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
 
     fn is_known(&self, world: &World) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
-        world.object(&key).is_some_and(|known| known.is_version_of(&self.facts))
+        let is_this = |known: &ObjectFacts| known.is_version_of(&self.facts) && known.seen.is_by(S::SEEN_BY);
+        world.object(&key).is_some_and(is_this)
     }
 
     fn put(self, world: &mut World, now: Timestamp) -> bool {
         let Changed::Object(key) = self.changed() else { return false };
+        if object::is_behind(world, &key, &self.facts, S::SEEN_BY) {
+            return false;
+        }
         annotated::put(world, &key, &self.facts.uid, self.asks);
         annotated::put_remark(world, &key, self.misspelt, &self.facts.labels);
-        object::put(world, key, self.facts, now)
+        object::put(world, key, self.facts, S::SEEN_BY, now)
     }
 
     fn forget(changed: &Changed, world: &mut World) {
-        if let Changed::Object(key) = changed {
+        if let Changed::Object(key) = changed
+            && world.is_unseen_without(key, S::SEEN_BY)
+        {
             annotated::put(world, key, "", None);
             annotated::put_remark(world, key, None, &Labels::default());
             world.set_object(key.clone(), None);
@@ -195,7 +200,8 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     }
 
     fn known(world: &World) -> Vec<Changed> {
-        let of_kind = world.objects().filter(|(key, _)| key.kind == K::KIND);
+        let of_kind =
+            world.objects().filter(|(key, facts)| key.kind == K::KIND && facts.seen.is_by(S::SEEN_BY));
         let known = of_kind.map(|(key, _)| Changed::Object(key.clone()));
         let is_of =
             |object: &UnreadObject| matches!(object, UnreadObject::Object(key) if key.kind == K::KIND);
@@ -203,8 +209,7 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static> Watched for Slim<K> {
     }
 
     fn data_watch(place: Option<&Arc<str>>) -> Option<DataWatch> {
-        let kind = K::KIND.data()?;
-        Some(place.map_or(DataWatch::All(kind), |place| DataWatch::Namespace(kind, place.clone())))
+        K::KIND.data().and_then(|kind| S::watch(kind, place))
     }
 }
 

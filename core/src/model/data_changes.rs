@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{DataNeed, DataScope, DataWatch, OurLabel, UnreadObject, World};
+use super::{DATA_KINDS, DataNeed, DataScope, DataWatch, SeenBy, UnreadObject, World};
 use crate::names::{Kind, ObjectKey};
 
 impl World {
@@ -25,6 +25,33 @@ impl World {
         }
     }
 
+    /// Whether plans read the objects of a kind in a namespace, and not all of these objects are listed yet: an
+    /// object that seems to be missing may exist.
+    pub fn is_listing(&self, kind: Kind, namespace: &str) -> bool {
+        match (&self.cluster.data_scope, kind.data()) {
+            (Some(scope), Some(kind)) => scope.is_listing(kind, namespace),
+            _ => false,
+        }
+    }
+
+    /// Whether the list of the ConfigMaps or of the Secrets in a namespace is not complete yet.
+    pub fn is_listing_data(&self, namespace: &str) -> bool {
+        DATA_KINDS.into_iter().any(|kind| self.is_listing(kind.into(), namespace))
+    }
+
+    /// Whether any namespace is listed at present.
+    pub fn is_listing_any(&self) -> bool {
+        !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
+    }
+
+    /// Whether all objects of a kind whose annotations declare something are known.
+    pub fn has_listed_declaring(&self, kind: Kind) -> bool {
+        match (&self.cluster.data_scope, kind.data()) {
+            (Some(scope), Some(kind)) => scope.has_listed_declaring(kind),
+            _ => true,
+        }
+    }
+
     /// Adds these objects to the watched objects; returns whether the watches must change.
     pub fn widen_data(&mut self, needed: &DataNeed) -> bool {
         self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
@@ -42,8 +69,11 @@ impl World {
         let left: Vec<ObjectKey> = objects.filter(|key| !is_watched(key)).cloned().collect();
         self.forget_unreadable(|object| matches!(object, UnreadObject::Object(key) if !is_watched(key)));
         for key in left {
-            self.set_remark(&key, None);
-            self.set_object(key, None);
+            // A watch by a label may still show the object.
+            if self.is_unseen_without(&key, SeenBy::Whole) {
+                self.set_remark(&key, None);
+                self.set_object(key, None);
+            }
         }
         self.note_listed_stores();
     }
@@ -60,13 +90,6 @@ impl World {
         let listed = self.cluster.data_scope.as_ref().map(DataScope::listed_stores).unwrap_or_default();
         for store in listed {
             self.set_listed(store);
-        }
-    }
-
-    /// Notes whether an object exists and has one of our labels.
-    pub fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
-        if let Some(scope) = &mut self.cluster.data_scope {
-            scope.note_labelled(label, key, is_there);
         }
     }
 }

@@ -1,18 +1,12 @@
-//! The namespaces whose ConfigMaps and Secrets are watched. With few namespaces, each has its own watches, so
-//! the API server sends nothing for other namespaces; with many, all namespaces are watched. The planner
-//! makes no decision until every wanted namespace is listed.
+//! The namespaces in which all ConfigMaps and Secrets are watched. With few namespaces, each has its own
+//! watches, so the API server sends nothing for other namespaces; with many, all namespaces are watched. In
+//! addition, two watches by label show copies and annotated sources in all namespaces. A plan that reads a
+//! namespace waits until the namespace is listed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Labels, Store};
-use crate::{
-    api::DataKind,
-    marks::{DECLARES, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
-    names::{Kind, NameKind, ObjectKey},
-};
+use super::Store;
+use crate::{api::DataKind, names::NameKind};
 
 /// Maximum number of namespaces with their own watches: each costs two, and beyond this, watching all is
 /// cheaper.
@@ -138,15 +132,8 @@ pub enum OurLabel {
 }
 
 impl OurLabel {
-    /// Whether the watch for this label selects an object with these labels.
-    pub fn is_on(self, labels: &Labels) -> bool {
-        match self {
-            Self::Copy => {
-                labels.get(MANAGED_BY) == Some(MANAGED_BY_VALUE) && labels.get(RULE_LABEL).is_some()
-            }
-            Self::Declares => labels.get(DECLARES).is_some(),
-        }
-    }
+    /// Both labels.
+    const ALL: [Self; 2] = [Self::Copy, Self::Declares];
 }
 
 /// One watch of ConfigMaps or Secrets.
@@ -156,7 +143,7 @@ pub enum DataWatch {
     All(DataKind),
     /// In this namespace.
     Namespace(DataKind, Arc<str>),
-    /// Only the names of objects with this label, in all namespaces.
+    /// Objects with this label, in all namespaces.
     Labelled(DataKind, OurLabel),
 }
 
@@ -177,8 +164,6 @@ pub struct DataScope {
     listed: BTreeSet<DataWatch>,
     /// Whether all watches have listed.
     is_listed: bool,
-    /// Objects with one of our labels, while not all namespaces are watched.
-    labelled: BTreeMap<OurLabel, BTreeSet<ObjectKey>>,
 }
 
 impl DataScope {
@@ -204,11 +189,16 @@ impl DataScope {
         &self.watches
     }
 
-    /// The watches that `needed` does not require. A watch of all namespaces runs until it has listed: before
-    /// that, an object that requires it may be unknown.
+    /// The watches that `needed` does not require. Until a watch of all namespaces has listed, all watches of its
+    /// kind run: an object that requires them may be unknown.
     pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
-        let is_known = |watch: &DataWatch| !matches!(watch, DataWatch::All(_)) || self.listed.contains(watch);
+        let is_known = |watch: &DataWatch| !self.lists_all(watch.kind());
         self.beyond(needed).filter(is_known).collect()
+    }
+
+    /// Whether a watch of all namespaces runs that has not listed yet.
+    fn lists_all(&self, kind: DataKind) -> bool {
+        self.wanted.is_all(kind) && !self.listed.contains(&DataWatch::All(kind))
     }
 
     fn beyond(&self, needed: &DataNeed) -> impl Iterator<Item = DataWatch> {
@@ -219,16 +209,6 @@ impl DataScope {
     /// The watches that have not listed yet.
     pub fn unlisted(&self) -> impl Iterator<Item = &DataWatch> {
         self.watches.difference(&self.listed)
-    }
-
-    /// Whether the watch for this label has reported an object.
-    pub fn has(&self, label: OurLabel, key: &ObjectKey) -> bool {
-        self.labelled.get(&label).is_some_and(|keys| keys.contains(key))
-    }
-
-    /// The objects with this label.
-    pub fn labelled_with(&self, label: OurLabel) -> impl Iterator<Item = &ObjectKey> {
-        self.labelled.get(&label).into_iter().flatten()
     }
 
     /// Whether all wanted watches have listed.
@@ -271,16 +251,6 @@ impl DataScope {
         DATA_KINDS.into_iter().filter(is_whole).map(|kind| Store::of(kind.into())).collect()
     }
 
-    /// Notes whether an object exists and has one of our labels.
-    pub(super) fn note_labelled(&mut self, label: OurLabel, key: &ObjectKey, is_there: bool) {
-        let is_watched = |kind| self.watches.contains(&DataWatch::Labelled(kind, label));
-        if is_there && key.kind.data().is_some_and(is_watched) {
-            self.labelled.entry(label).or_default().insert(key.clone());
-        } else {
-            self.labelled.entry(label).or_default().remove(key);
-        }
-    }
-
     /// Whether the objects of a kind in a namespace are listed.
     pub(super) fn knows(&self, kind: DataKind, namespace: &str) -> bool {
         self.listed.iter().any(|watch| match watch {
@@ -290,27 +260,43 @@ impl DataScope {
         })
     }
 
+    /// Whether the objects of a kind in a namespace are wanted, and not listed yet.
+    pub(super) fn is_listing(&self, kind: DataKind, namespace: &str) -> bool {
+        self.wanted.of(kind).contains(namespace) && !self.knows(kind, namespace)
+    }
+
+    /// Whether a watch has listed.
+    pub fn has_listed(&self, watch: &DataWatch) -> bool {
+        self.listed.contains(watch)
+    }
+
+    /// Whether the objects of a kind whose annotations declare something are listed.
+    pub(super) fn has_listed_declaring(&self, kind: DataKind) -> bool {
+        self.listed.contains(&DataWatch::Labelled(kind, OurLabel::Declares))
+    }
+
     /// Updates the fields that depend on `wanted`.
     fn settle(&mut self) {
         self.watches = watches(&self.wanted);
-        self.listed.retain(|watch| self.watches.contains(watch));
-        for kind in DATA_KINDS.into_iter().filter(|kind| self.wanted.is_all(*kind)) {
-            self.labelled.values_mut().for_each(|keys| keys.retain(|key| key.kind != Kind::from(kind)));
+        // The namespaces that are known stay known until all namespaces are listed.
+        for kind in DATA_KINDS.into_iter().filter(|kind| self.lists_all(*kind)).collect::<Vec<_>>() {
+            let is_one = |watch: &&DataWatch| matches!(watch, DataWatch::Namespace(of, _) if *of == kind);
+            self.watches.extend(self.listed.iter().filter(is_one).cloned());
         }
+        self.listed.retain(|watch| self.watches.contains(watch));
         self.is_listed = self.watches == self.listed;
     }
 }
 
-/// The watches that `wanted` requires. In other namespaces, only objects with our labels are watched.
+/// The watches that `wanted` requires. Objects with our labels are watched in all namespaces.
 fn watches(wanted: &DataNeed) -> BTreeSet<DataWatch> {
     let mut watches = BTreeSet::new();
     for kind in DATA_KINDS {
+        watches.extend(OurLabel::ALL.map(|label| DataWatch::Labelled(kind, label)));
         match wanted.of(kind) {
             Span::All => drop(watches.insert(DataWatch::All(kind))),
             Span::Some(names) => {
                 watches.extend(names.iter().map(|name| DataWatch::Namespace(kind, name.clone())));
-                let labels = [OurLabel::Copy, OurLabel::Declares];
-                watches.extend(labels.map(|label| DataWatch::Labelled(kind, label)));
             }
         }
     }
@@ -322,7 +308,10 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::model::{ObjectFacts, UnreadObject, World};
+    use crate::{
+        model::{ObjectFacts, UnreadObject, World},
+        names::{Kind, ObjectKey},
+    };
 
     const SECRET: DataKind = DataKind::Secret;
 
@@ -360,6 +349,7 @@ mod tests {
             ownership: None,
             examined: None,
             trace: Default::default(),
+            seen: Default::default(),
         }
     }
 
@@ -368,7 +358,7 @@ mod tests {
         let mut world = World::default();
         world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
         world.set_data_scope(Some(DataScope::new(need(names))));
-        assert!(!world.has_begun());
+        assert!(!world.is_complete());
         list(&mut world);
         for name in names {
             world.set_object(secret(name), Some(facts()));
@@ -384,49 +374,50 @@ mod tests {
         assert!(world.knows(Kind::NetworkPolicy, "b"), "others are all known");
         assert!(!world.widen_data(&need(&["a"])), "that is known");
         assert!(world.widen_data(&need(&["b"])));
-        assert!(world.has_begun() && world.is_widening() && !world.is_complete());
+        assert!(world.is_listing(Kind::Secret, "b") && !world.is_listing(Kind::Secret, "a"));
+        assert!(world.is_complete() && world.is_listing_any(), "other plans do not wait");
         assert!(world.note_data_listed(&place("a")));
-        assert!(!world.is_complete(), "another list says nothing of it");
+        assert!(world.is_listing(Kind::Secret, "b"), "another list says nothing of it");
         assert!(world.note_data_listed(&place("b")));
-        assert!(world.is_complete() && world.knows(Kind::Secret, "b"));
+        assert!(!world.is_listing_any() && world.knows(Kind::Secret, "b"));
+        assert!(!world.is_listing(Kind::Secret, "c"), "no plan reads it");
     }
 
-    /// What an earlier watch had listed is not known any more, and its objects are not gone.
+    /// The namespaces that are known stay known meanwhile.
     #[test]
     fn all_are_listed_anew_and_nothing_is_forgotten_for_it() {
         let mut world = world(&["a"]);
         let mut all = DataNeed::default();
         all.add_all(SECRET);
-        assert!(world.widen_data(&all) && !world.is_complete());
+        assert!(world.widen_data(&all) && world.is_listing(Kind::Secret, "b"));
         let of_secrets = |world: &World| {
             let watches = world.data_scope().unwrap().watches().iter();
             watches.filter(|watch| watch.kind() == SECRET).cloned().collect::<Vec<_>>()
         };
-        assert_eq!(of_secrets(&world), [DataWatch::All(SECRET)]);
-        // One that is about to be stopped.
-        world.note_data_listed(&place("a"));
-        world.note_labelled(OurLabel::Copy, &secret("z"), true);
-        assert!(
-            !world.is_complete()
-                && world.data_scope().unwrap().labelled_with(OurLabel::Copy).next().is_none()
+        let labelled = OurLabel::ALL.map(|label| DataWatch::Labelled(SECRET, label));
+        let of_all = [&[DataWatch::All(SECRET)][..], &labelled].concat();
+        assert_eq!(
+            of_secrets(&world),
+            [&[DataWatch::All(SECRET), place("a"), place("ours")][..], &labelled].concat()
         );
-        assert!(world.object(&secret("a")).is_some());
+        assert!(!world.is_listing(Kind::Secret, "a") && world.object(&secret("a")).is_some());
         let superfluous = || world.data_scope().unwrap().superfluous(&need(&["b"]));
         assert!(
             superfluous().is_empty(),
             "what needs all of them may be among those that are not listed yet"
         );
         list(&mut world);
-        assert!(world.is_complete() && world.knows(Kind::Secret, "anything"));
+        assert!(!world.is_listing_any() && world.knows(Kind::Secret, "anything"));
+        assert_eq!(of_secrets(&world), of_all);
 
         // And back: the watch of all has ended, and those that take its place have listed nothing yet.
         let stopped = world.data_scope().unwrap().superfluous(&need(&["b"]));
         assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET)]);
         world.leave_data(&stopped, need(&["b"]));
-        assert!(!world.is_complete() && world.has_begun() && !world.knows(Kind::Secret, "b"));
+        assert!(world.is_listing(Kind::Secret, "b"));
         assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");
         list(&mut world);
-        assert!(world.is_complete());
+        assert!(!world.is_listing_any());
     }
 
     /// A namespace whose list fails is not needed any more.
@@ -440,7 +431,7 @@ mod tests {
             world.note_data_listed(watch);
         }
         let stopped = world.data_scope().unwrap().superfluous(&need(&[]));
-        assert!(!world.has_begun());
+        assert!(!world.is_complete());
         world.leave_data(&stopped, need(&[]));
         assert!(world.is_complete());
     }
@@ -472,11 +463,11 @@ mod tests {
         let stopped = world.data_scope().unwrap().superfluous(&need(&["a"]));
         world.leave_data(&stopped, need(&["a", "b"]));
         assert!(world.data_scope().unwrap().watches().contains(&place("b")));
-        assert!(!world.is_complete() && world.object(&secret("b")).is_some());
+        assert!(world.is_listing(Kind::Secret, "b") && world.object(&secret("b")).is_some());
         // What has become superfluous only meanwhile still runs, and brings objects.
         list(&mut world);
         world.leave_data(&stopped, need(&[]));
         assert!(world.data_scope().unwrap().watches().contains(&place("a")));
-        assert!(world.object(&secret("a")).is_some() && !world.is_complete());
+        assert!(world.object(&secret("a")).is_some() && world.is_listing_any());
     }
 }

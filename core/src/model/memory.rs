@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Attempt, Repairs, Spread, UnderWay, WaitReason, Waiting, WorkloadFacts, WriteFault,
+    asked::Questions,
     copy_memory::{SlotMemory, SourceMemory, StatusMemory},
     restart_memory::{MonitorMemory, RestartMemory},
 };
@@ -32,6 +33,10 @@ pub struct Memory {
     put_off: BTreeMap<NamespacedName, Timestamp>,
     /// UID and generation of templates with an instance all of whose objects have passed a dry run.
     passed: BTreeMap<NamespacedName, (Box<str>, i64)>,
+    /// The objects in the way of copies that no watch shows.
+    questions: Questions,
+    /// When this process began to lead.
+    term_began: Option<Timestamp>,
 }
 
 /// How long a status lists a namespace after its last wait. A namespace that uses up its budget again and
@@ -228,9 +233,46 @@ impl Memory {
     /// Forgets the waits, failed attempts and results of restarts, and what was reported, since another
     /// process may have led meanwhile. Keeps everything about copies, restarts under way, and which pods were
     /// removed: this memory delays our next write if we soon get the lease again.
-    pub fn begin_term(&mut self) {
+    pub fn begin_term(&mut self, now: Timestamp) {
+        (self.questions, self.term_began) = (Questions::default(), Some(now));
         at_each(&mut self.workloads, |_, memory| memory.term_over());
         at_each(&mut self.monitors, |_, memory| memory.term_over());
+    }
+
+    /// When this process began to lead; `None` if the process has not led.
+    pub fn term_began(&self) -> Option<Timestamp> {
+        self.term_began
+    }
+
+    /// When to ask again about an object in the way of a copy; `None` if this process has not asked yet.
+    pub fn due(&self, slot: &ObjectKey) -> Option<Timestamp> {
+        self.questions.due(slot)
+    }
+
+    /// Whether the slot was empty when the reconciler or a watch last looked.
+    pub fn is_empty_slot(&self, slot: &ObjectKey) -> bool {
+        self.questions.is_empty(slot)
+    }
+
+    /// Notes that an object that no watch shows is in the way of a copy, which a rule or template in the
+    /// namespace `payer` declares.
+    pub fn in_the_way(&mut self, slot: &ObjectKey, payer: &Arc<str>, now: Timestamp) {
+        self.questions.in_the_way(slot, payer, now);
+    }
+
+    /// Makes the question about an object in the way due at once.
+    pub fn ask_now(&mut self, slot: &ObjectKey) {
+        self.questions.ask_now(slot);
+    }
+
+    /// Notes that a slot is empty.
+    pub fn found_empty(&mut self, slot: &ObjectKey) {
+        self.questions.found_empty(slot);
+    }
+
+    /// Forgets the questions about other slots than these.
+    pub(super) fn retain_questions(&mut self, is_asked: impl Fn(&ObjectKey) -> bool) {
+        self.questions.retain(is_asked);
     }
 
     /// Drops records that are too old to matter.
@@ -371,7 +413,7 @@ mod tests {
         let removed = PodRemoved { at: at(1), controlled: 2 };
         memory.at_monitor(&monitor, |it| it.pods_removed(Some(removed)));
         memory.reserve(&key("begun"), "label", at(9));
-        memory.begin_term();
+        memory.begin_term(at(0));
         let mut left = RestartMemory::default();
         left.pods_removed(at(1));
         assert_eq!(memory.workloads().collect::<Vec<_>>(), [(&key("removed"), &left)]);

@@ -2,6 +2,7 @@
 //! all of it; the planner and the webhook see only a `World`.
 
 mod answers;
+mod asked;
 mod attempt;
 mod changed;
 mod changes;
@@ -33,6 +34,7 @@ mod rule;
 mod rules;
 mod settings;
 mod shared;
+mod sighting;
 mod spread;
 mod store;
 mod track;
@@ -74,6 +76,7 @@ pub use rule::{
 };
 pub use rules::Rules;
 pub use settings::Settings;
+pub use sighting::{Seen, SeenBy};
 pub use spread::{Bytes, BytesError, Spread, SpreadLimits};
 pub use store::Store;
 pub use track::TrackRecord;

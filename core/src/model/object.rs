@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Labels;
+use super::{Labels, Seen};
 use crate::{
     marks::{CopyMarks, MANAGED_BY, MANAGED_BY_VALUE, RULE_LABEL},
     paths::is_within,
@@ -84,6 +84,8 @@ pub struct ObjectFacts {
     pub examined: Option<Box<Examined>>,
     /// The trace of the writes of an object with marks.
     pub trace: WriteTrace,
+    /// The watches that show the object.
+    pub seen: Seen,
 }
 
 /// The trace that writes leave in an object's managedFields. Anybody may write under the name of our manager,

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Drift, ObjectFacts, RenderedObject, RenderedSet, World};
+use super::{Drift, ObjectFacts, RenderedObject, RenderedSet, SeenBy, World};
 use crate::{
     digest::Fingerprint,
     names::{InstanceName, Kind, NamespacedName, ObjectKey},
@@ -91,11 +91,44 @@ impl World {
                 self.memory.object_gone(&key);
                 if let Some(marks) = before.and_then(|facts| facts.marks) {
                     self.memory.freed(&key, &marks.rule);
+                    if key.kind.data().is_some() {
+                        self.memory.found_empty(&key);
+                    }
                 }
                 self.cluster.fingerprints.remove(&key);
                 self.cluster.changed_keys.remove(&key);
             }
         }
+    }
+
+    /// Notes that a watch shows an object whose facts another watch has brought.
+    pub(crate) fn note_seen(&mut self, key: &ObjectKey, watch: SeenBy) {
+        if let Some(facts) = self.cluster.objects.get_mut(key) {
+            facts.seen = facts.seen.and(watch);
+        }
+    }
+
+    /// Notes that a watch no longer shows an object. Returns whether the world is to forget the object, since
+    /// nothing shows the object any more.
+    pub(crate) fn is_unseen_without(&mut self, key: &ObjectKey, watch: SeenBy) -> bool {
+        let Some(facts) = self.cluster.objects.get_mut(key) else { return true };
+        let left = facts.seen.without(watch);
+        facts.seen = left.unwrap_or(facts.seen);
+        left.is_none()
+    }
+
+    /// Forgets an object that no watch shows.
+    pub fn forget_asked(&mut self, key: &ObjectKey) {
+        if self.object(key).is_some_and(|facts| facts.seen.is_only_asked()) {
+            self.set_object(key.clone(), None);
+        }
+    }
+
+    /// Forgets the questions about objects that watches show, or that are gone.
+    pub fn forget_old_questions(&mut self) {
+        let objects = &self.cluster.objects;
+        let is_asked = |slot: &ObjectKey| objects.get(slot).is_some_and(|facts| facts.seen.is_only_asked());
+        self.memory.retain_questions(is_asked);
     }
 
     /// The objects whose marks name this rule, whether or not the marks verify.
@@ -291,6 +324,7 @@ mod tests {
             ownership: None,
             examined: None,
             trace: Default::default(),
+            seen: Default::default(),
         }
     }
 

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::{
-    Authority, ChangedKeys, DataScope, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead,
-    LostRecord, Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules,
-    ScanResult, Settings, Store, TemplateFacts, Unseen, WorkloadFacts, cluster::Cluster,
+    Authority, ChangedKeys, Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord,
+    Memory, MonitorFacts, NamespaceFacts, NamespaceScope, PodsSeen, PolicyFacts, Remark, Rules, ScanResult,
+    Settings, Store, TemplateFacts, Unseen, WorkloadFacts, cluster::Cluster,
 };
 use crate::{
     api::WorkloadKind,
@@ -53,20 +53,9 @@ impl World {
         &mut self.memory
     }
 
-    /// Whether everything that a decision can need is known. A new need for ConfigMaps or Secrets of further
-    /// namespaces makes the world incomplete until they are listed.
+    /// Whether every store is listed, and every namespace was read or refused. A plan that reads the
+    /// ConfigMaps or Secrets of a namespace may still have to wait for their list ([`Self::is_listing`]).
     pub fn is_complete(&self) -> bool {
-        self.has_begun() && !self.is_widening()
-    }
-
-    /// Whether something needs ConfigMaps or Secrets that are not listed yet: an object that seems to be
-    /// missing may exist.
-    pub fn is_widening(&self) -> bool {
-        !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
-    }
-
-    /// Whether every store is listed, and every namespace was read or refused.
-    pub fn has_begun(&self) -> bool {
         !self.settings.stores.is_empty()
             && self.is_listed()
             && self.namespace_scope().is_none_or(|places| places.unsettled().next().is_none())

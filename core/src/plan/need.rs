@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     model::Right,
-    names::{NamespacedName, ObjectKey, WorkloadKey},
+    names::{Kind, NamespacedName, ObjectKey, WorkloadKey},
 };
 
 /// A fact that must be fetched before the decision can be made.
@@ -12,6 +12,10 @@ use crate::{
 pub enum Need {
     /// The content of this ConfigMap or Secret, reduced to a [`crate::digest::Fingerprint`].
     Fingerprint(ObjectKey),
+    /// The list of the objects of this kind in this namespace, which a watch is about to complete.
+    List(Kind, Arc<str>),
+    /// Whether an object is in this slot, which no watch shows, and its metadata.
+    Existing(ObjectKey),
     /// Whether this object, which somebody has changed, still has the fields that its template names.
     Drift(ObjectKey),
     /// The pods of this workload.

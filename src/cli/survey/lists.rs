@@ -27,6 +27,7 @@ use crate::{
     intake::{
         AsWritten,
         object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
+        selection::OfCopies,
         watched::{Watched, note_unreadable, take_in},
         workload::Workload,
     },
@@ -368,8 +369,8 @@ fn read_kind<'c>(
         Kind::LimitRange => some::<Slim<LimitRange>>(client, place, None).boxed(),
         Kind::PodDisruptionBudget => some::<Slim<PodDisruptionBudget>>(client, place, None).boxed(),
         Kind::ServiceAccount => some::<Slim<ServiceAccount>>(client, place, Some(SERVICE_ACCOUNTS)).boxed(),
-        Kind::Deployment => some::<Slim<Deployment>>(client, place, None).boxed(),
-        Kind::Service => some::<Slim<Service>>(client, place, None).boxed(),
+        Kind::Deployment => some::<Slim<Deployment, OfCopies>>(client, place, None).boxed(),
+        Kind::Service => some::<Slim<Service, OfCopies>>(client, place, None).boxed(),
         Kind::RoleBinding => some::<Slim<RoleBinding>>(client, place, None).boxed(),
         Kind::Granted(_) => granted(client, kind, place).boxed(),
     }

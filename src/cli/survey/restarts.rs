@@ -94,7 +94,12 @@ pub(super) async fn read_inputs(
     }
     let objects = needs.into_iter().filter_map(|need| match need {
         Need::Fingerprint(object) => Some(object),
-        Need::Drift(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
+        Need::List(..)
+        | Need::Existing(_)
+        | Need::Drift(_)
+        | Need::Pods(_)
+        | Need::SelectedPods(_)
+        | Need::Right(..) => None,
     });
     read(client, world, objects.collect(), unread).await
 }
@@ -194,7 +199,7 @@ async fn fetch(
                 seen.map(|seen| world.set_pods(key, seen)).err()
             }
             // No restart plan needs rights or examinations.
-            Need::Right(..) | Need::Drift(_) => continue,
+            Need::Right(..) | Need::Drift(_) | Need::Existing(_) | Need::List(..) => continue,
             Need::SelectedPods(monitor) => {
                 let spec = world.monitors().get(monitor).and_then(|facts| facts.spec.workloads.clone());
                 let Some(selector) = spec.and_then(|spec| spec.pod_selector) else { continue };

@@ -2,8 +2,6 @@
 
 mod fairness;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use proptest::prelude::*;
 
 use super::*;
@@ -28,10 +26,7 @@ async fn a_key_waits_once_and_new_namespaces_go_first() {
     {
         queue.add(key(name), lane);
     }
-    assert_eq!(
-        [queue.next(|| false).await, queue.next(|| false).await, queue.next(|| false).await],
-        [key("c"), key("b"), key("a")]
-    );
+    assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("c"), key("b"), key("a")]);
     assert_eq!(queue.depth().1, 3);
 }
 
@@ -46,7 +41,7 @@ proptest! {
             queue.sweep(keys.clone());
             let mut taken = Vec::new();
             for _ in &keys {
-                taken.push(queue.next(|| false).await);
+                taken.push(queue.next().await);
                 queue.done(&taken[taken.len() - 1], Again::OnChange);
             }
             taken
@@ -81,11 +76,11 @@ async fn a_change_during_a_run_is_not_lost() {
     let queue = Queue::default();
     queue.open();
     queue.add(key("a"), Lane::Change);
-    let running = queue.next(|| false).await;
+    let running = queue.next().await;
     queue.add(key("a"), Lane::Change);
     assert_eq!(queue.depth(), ([0; LANES], 1));
     queue.done(&running, Again::OnChange);
-    assert_eq!(queue.next(|| false).await, key("a"));
+    assert_eq!(queue.next().await, key("a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +89,7 @@ async fn failures_come_back_later_and_later() {
     queue.open();
     queue.add(key("a"), Lane::Change);
     for _ in 0..3 {
-        let running = queue.next(|| false).await;
+        let running = queue.next().await;
         queue.done(&running, Again::Backoff(None));
     }
     let of_many = |failures| {
@@ -120,11 +115,11 @@ async fn of_several_delays_the_soonest_counts_and_a_change_ends_the_wait() {
     queue.add(key("c"), Lane::Change);
     let began = Instant::now();
     for (name, seconds) in [("c", 0), ("a", 10), ("b", 20)] {
-        let next = queue.next(|| false).await;
+        let next = queue.next().await;
         assert_eq!((&next, began.elapsed().as_secs()), (&key(name), seconds));
         queue.done(&next, Again::OnChange);
     }
-    let more = tokio::time::timeout(Duration::from_secs(3600), queue.next(|| false)).await;
+    let more = tokio::time::timeout(Duration::from_secs(3600), queue.next()).await;
     assert!(more.is_err(), "nobody waits any more: {more:?}");
 }
 
@@ -132,7 +127,7 @@ async fn of_several_delays_the_soonest_counts_and_a_change_ends_the_wait() {
 async fn taken(queue: &Queue, at_most: usize) -> Vec<Key> {
     let mut taken = Vec::new();
     while taken.len() < at_most {
-        let next = tokio::time::timeout(Duration::from_millis(1), queue.next(|| false)).await;
+        let next = tokio::time::timeout(Duration::from_millis(1), queue.next()).await;
         let Ok(key) = next else { break };
         taken.push(key);
     }
@@ -203,57 +198,7 @@ fn a_key_that_is_looked_at_regularly_waits_no_longer_but_a_failed_one_keeps_its_
         (Again::After(2 * hour), Again::After(hour)),
         (Again::Backoff(None), Again::Backoff(None)),
         (Again::Refused, Again::Refused),
-        (Again::AsBefore, Again::AsBefore),
     ] {
         assert_eq!(again.within(hour), within);
     }
-}
-
-/// Otherwise each key would be taken and put back again and again, and a new namespace would come after the sweep.
-#[tokio::test(start_paused = true)]
-async fn while_keys_are_held_each_keeps_its_lane_and_its_time() {
-    let (queue, held) = (Queue::default(), AtomicBool::new(true));
-    queue.open();
-    let slot = Key::Slot(ObjectKey::new(Kind::Secret, "shop", "app"));
-    queue.add(slot.clone(), Lane::NewNamespace);
-    queue.add_later(key("late"), Duration::from_secs(1));
-    let next = async {
-        let taken = queue.next(|| held.load(Ordering::Relaxed)).await;
-        (taken, Instant::now())
-    };
-    let resumed = async {
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        queue.sweep([slot.clone(), key("swept")]);
-        let (depth, running) = queue.depth();
-        let depth = [Lane::NewNamespace, Lane::Change, Lane::Sweep].map(|lane| depth[lane as usize]);
-        assert_eq!((depth, running), ([1, 0, 1], 0), "nothing is taken");
-        held.store(false, Ordering::Relaxed);
-        queue.resume();
-        Instant::now()
-    };
-    let ((taken, at), resumed) = tokio::join!(next, resumed);
-    assert_eq!((&taken, at), (&slot, resumed), "woken at once, and the namespace first");
-    assert_eq!(queue.waited(&slot), Duration::from_secs(5), "the stop counts");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_about_which_nothing_was_decided_waits_as_before() {
-    let queue = Queue::default();
-    queue.open();
-    queue.add(key("new"), Lane::NewNamespace);
-    let taken = queue.next(|| false).await;
-    queue.done(&taken, Again::Backoff(None));
-    queue.add(key("new"), Lane::NewNamespace);
-    let taken = queue.next(|| false).await;
-    queue.add(key("other"), Lane::NewNamespace);
-    // The sweep does not slow it down, nor does a delay.
-    queue.sweep([taken.clone()]);
-    queue.add_later(taken.clone(), Duration::from_secs(1));
-    tokio::time::advance(Duration::from_secs(3)).await;
-    queue.done(&taken, Again::AsBefore);
-    let again = queue.next(|| false).await;
-    assert_eq!((&again, queue.waited(&again)), (&key("new"), Duration::from_secs(3)));
-    assert_eq!(queue.lock().failures.get(&again), Some(&1));
-    queue.done(&again, Again::OnChange);
-    assert_eq!(queue.next(|| false).await, key("other"));
 }

@@ -18,6 +18,7 @@ impl Object {
             ownership: None,
             examined: None,
             trace: Default::default(),
+            seen: Default::default(),
         };
         world.set_object(key.clone(), Some(facts));
         if self.not_fetched {

@@ -270,7 +270,7 @@ fn sources_in<'w>(
         .into_iter()
         .filter_map(move |name| world.object_at(&ObjectKey::new(compiled.kind, namespace, name)));
     let any = literals.is_none().then(|| objects_meant(world, compiled, namespace)).into_iter().flatten();
-    named.chain(any).filter(move |(key, facts)| is_source(world, rule, compiled, key, facts))
+    named.chain(any).filter(move |(key, facts)| is_shown_source(world, rule, compiled, key, facts))
 }
 
 /// The objects of one namespace that a rule may copy by what their names begin with.
@@ -307,7 +307,7 @@ pub(super) fn sources_giving<'w>(
     };
     let one = one
         .and_then(|name| world.object_at(&ObjectKey::new(compiled.kind, namespace, name)))
-        .filter(|(key, facts)| is_source(world, rule, compiled, key, facts));
+        .filter(|(key, facts)| is_shown_source(world, rule, compiled, key, facts));
     let any = (gives == Some(Gives::Any)).then(|| sources_in(world, rule, compiled, namespace));
     one.into_iter().chain(any.into_iter().flatten())
 }
@@ -326,6 +326,18 @@ pub fn is_source(
         && compiled.object_selector.as_ref().is_none_or(|selector| facts.labels.are_selected_by(selector))
         && !is_copy(world, key, facts)
         && !is_secret_of_ours(world, key)
+}
+
+/// Whether a rule copies this object, and a watch shows it. Of the objects in the namespaces of sources, watches
+/// leave out only types that are never copied.
+fn is_shown_source(
+    world: &World,
+    rule: &NamespacedName,
+    compiled: &CompiledRule,
+    key: &ObjectKey,
+    facts: &ObjectFacts,
+) -> bool {
+    !facts.seen.is_only_asked() && is_source(world, rule, compiled, key, facts)
 }
 
 /// Whether a rule that may write copies this object.

@@ -19,15 +19,17 @@ use super::{
     templates::is_rendered,
     terminating::plan_terminating,
     unreadable::unread_of_claim,
+    unshown::{asked_again, is_unasked, unlisted},
     winner::winner,
     write_gates::{DueWrite, first_shut, unmark},
 };
 use crate::{
     api::ConflictPolicy,
     digest::Fingerprint,
+    intake::object::{CONFIG_MAPS, SECRETS},
     marks::{OnRemoval, Proof},
     model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
-    names::{NamespacedName, ObjectKey},
+    names::{Kind, NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
 
@@ -85,6 +87,9 @@ fn plan_as(
     let holder = existing
         .filter(|_| proof.is_some_and(|proof| proof != Proof::Forged))
         .and_then(|facts| Some(&facts.marks.as_deref()?.rule));
+    if let Some(need) = unlisted(world, slot, holder) {
+        return SlotPlan { needs: vec![need], ..SlotPlan::rest(holder, SlotState::Kept) };
+    }
     let is_contested =
         |rule: &&NamespacedName| !claims.is_empty() && claims.iter().all(|claim| claim.rule != *rule);
     let out_of_reach =
@@ -105,7 +110,7 @@ fn plan_as(
     if plan.action.is_none() && plan.needs.is_empty() && proof == Some(Proof::Ours) {
         plan.action = existing.and_then(|facts| vouch(world, slot, facts));
     }
-    plan
+    asked_again(world, slot, existing, plan, now)
 }
 
 /// Notes the current definition on a copy that does not name it yet, whether or not its rule may write:
@@ -207,6 +212,7 @@ fn plan_wanted(
     let intent = Intent::new(world, claim, slot, (print, key), on_removal);
     alike.learn(claim, slot, &intent);
     let verdict = match existing {
+        None if is_unasked(world, slot, claim) => Verdict::Unknown(Need::Existing(slot.clone())),
         None => Verdict::Write { surplus: Vec::new(), take_over: None, anew: false },
         Some(facts) => match judge(world, slot, claim, facts, proof, &intent) {
             Verdict::InOrder if facts.owners != owners => {
@@ -218,6 +224,7 @@ fn plan_wanted(
     let disown = existing.is_some_and(|facts| ![Owner::NONE, owners].contains(&facts.owners));
     match verdict {
         Verdict::Unknown(need) => SlotPlan { needs: vec![need], ..plan(SlotState::Outdated) },
+        Verdict::InDoubt => plan(SlotState::Outdated),
         Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
         // A mark from a moment in which nothing wanted the copy would delete it without a grace in the next such moment.
         Verdict::Blocked(problem) => SlotPlan { action: unmark(ours), ..plan(SlotState::Blocked(problem)) },
@@ -293,9 +300,15 @@ fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
 
 enum Verdict {
     InOrder,
-    Write { surplus: Vec<ForeignField>, take_over: Option<Vec<ForeignField>>, anew: bool },
+    Write {
+        surplus: Vec<ForeignField>,
+        take_over: Option<Vec<ForeignField>>,
+        anew: bool,
+    },
     Blocked(CopyProblem),
     Unknown(Need),
+    /// A rule that copies the object may be missing until rules are listed again.
+    InDoubt,
 }
 
 /// Whether a copy names the object that it is. Copies of ConfigMaps and Secrets that an earlier version wrote
@@ -384,6 +397,16 @@ fn judge_declared(
     }
 }
 
+/// Whether the field selectors of the watches leave an object out.
+fn is_never_watched(slot: &ObjectKey, print: &Fingerprint) -> bool {
+    let type_ = print.type_.as_deref().unwrap_or_default();
+    match slot.kind {
+        Kind::Secret => SECRETS.split(',').any(|term| term.strip_prefix("type!=") == Some(type_)),
+        Kind::ConfigMap => CONFIG_MAPS.strip_prefix("metadata.name!=") == Some(&*slot.name),
+        _ => false,
+    }
+}
+
 fn judge_foreign(
     world: &World,
     slot: &ObjectKey,
@@ -393,10 +416,14 @@ fn judge_foreign(
 ) -> Verdict {
     let blocked = |message: &str| Verdict::Blocked(CopyProblem::fault(slot, WriteFault::Conflict, message));
     if policy == ConflictPolicy::Refuse {
-        return blocked(
+        let noticed = match facts.seen.is_only_asked() {
+            true => "; Copyrator looks again within a minute",
+            false => "",
+        };
+        return blocked(&format!(
             "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
-             or set conflictPolicy",
-        );
+             or set conflictPolicy{noticed}",
+        ));
     }
     // If two sources overwrote each other, each would be a copy of nothing, and be deleted.
     // A tenant must not protect another tenant's object by a rule that may not read it.
@@ -413,9 +440,18 @@ fn judge_foreign(
              conflictPolicy says: exclude the namespace, or leave the object out of that rule's sources"
         ));
     }
+    if world.is_in_doubt() {
+        return Verdict::InDoubt;
+    }
     let Some(print) = world.fingerprint(slot) else {
         return Verdict::Unknown(Need::Fingerprint(slot.clone()));
     };
+    if is_never_watched(slot, print) {
+        return blocked(
+            "the object in the way is of a sort that Copyrator never writes (a token, a Helm release, kube-root-ca.crt), whatever \
+             conflictPolicy says: remove or rename it, exclude the namespace, or set copy.name",
+        );
+    }
     if let (ConflictPolicy::Adopt, Some(keeper)) = (policy, &print.keeper) {
         return blocked(&format!(
             "the object in the way belongs to {keeper}, so that conflictPolicy Adopt leaves it: exclude the namespace, have that let \

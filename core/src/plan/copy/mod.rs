@@ -34,6 +34,7 @@ mod terminating;
 mod tests;
 pub mod trial;
 mod unreadable;
+mod unshown;
 pub mod unstable;
 pub mod why_inert;
 mod winner;

@@ -462,6 +462,7 @@ mod tests {
             ownership: Some(Ownership { written: written.map(at), ..Ownership::default() }.into()),
             examined: None,
             trace: Default::default(),
+            seen: Default::default(),
         }
     }
 

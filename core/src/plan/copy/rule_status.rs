@@ -31,6 +31,7 @@ use crate::{
     model::{Authority, Declared, RuleFacts, Store, World, WriteFault},
     names::NamespacedName,
     plan::{Need, Reason},
+    validate::CompiledRule,
 };
 
 /// The report about a rule.
@@ -57,7 +58,11 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
     let outdates = unread_lists_of(world, rule, facts);
-    if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
+    let lists = |compiled: &CompiledRule| {
+        source_namespaces(rule, compiled).any(|namespace| world.is_listing(compiled.kind, namespace))
+    };
+    let is_listing = facts.compiled.as_deref().is_ok_and(lists);
+    if is_listing || (outdates.is_some() && !world.is_complete()) {
         return outdates.map(|said| outdated(facts, said, now));
     }
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -183,7 +188,7 @@ pub(super) fn outdated<S, C>(
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
         Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),
-        Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
+        Need::List(..) | Need::Existing(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
     }
 }
 

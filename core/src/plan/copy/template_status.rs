@@ -36,7 +36,7 @@ use crate::{
 pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.templates().get(template)?;
     let outdates = unread_lists_of(world, template, facts);
-    if world.is_widening() || (outdates.is_some() && !world.is_complete()) {
+    if outdates.is_some() && !world.is_complete() {
         return outdates.map(|said| outdated(facts, said, now));
     }
     let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);

@@ -13,6 +13,7 @@ mod namespace_scope;
 mod ready;
 mod remember;
 mod terminating;
+mod unshown;
 
 use super::{
     claims::{claims_on, is_source, slots_of, sources_of},

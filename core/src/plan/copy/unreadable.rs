@@ -124,7 +124,7 @@ pub(crate) fn lists_said(
     is_of: impl Fn(&ListName) -> bool,
     reaches: impl Fn(&str) -> bool,
 ) -> Option<(Reason, String)> {
-    let is_listed = world.is_complete() && !world.is_widening();
+    let is_listed = world.is_complete();
     let reaches = |list: &ListName| list.place.as_deref().is_none_or(|place| !is_listed || reaches(place));
     let (list, failing) = world.failing_lists().find(|(list, _)| is_of(list) && reaches(list))?;
     let message = format!(

@@ -281,6 +281,7 @@ mod tests {
                 ownership: None,
                 examined: None,
                 trace: Default::default(),
+                seen: Default::default(),
             };
             world.set_object(key.clone(), Some(facts));
             Changed::Object(key)

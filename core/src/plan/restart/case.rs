@@ -51,7 +51,8 @@ impl<'w> Case<'w> {
     ) -> Result<Self, Box<WorkloadPlan>> {
         let wait = |reason| Err(Box::new(Wait::for_event(reason).into()));
         let rest = |state| Err(Box::new(WorkloadPlan::rest(state)));
-        let Some(digest_key) = world.key().filter(|_| world.is_complete()) else {
+        let is_known = world.is_complete() && !world.is_listing_data(&key.namespace);
+        let Some(digest_key) = world.key().filter(|_| is_known) else {
             return wait(WaitReason::Starting);
         };
         let namespace_stays = !world.namespaces().get(&key.namespace).is_some_and(|facts| facts.terminating);

@@ -104,6 +104,7 @@ mod tests {
                 ownership: None,
                 examined: None,
                 trace: Default::default(),
+                seen: Default::default(),
             };
             world.set_object(ObjectKey::new(Kind::ConfigMap, "shop", *name), Some(facts));
         }

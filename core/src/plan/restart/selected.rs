@@ -91,7 +91,8 @@ pub fn plan_selected_pods(world: &World, name: &NamespacedName, now: Timestamp) 
 
 fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<SelectedPodsPlan, Wait> {
     let not_applicable = Ok(SelectedPodsPlan::rest(RestartState::Unwatched));
-    let Some(key) = world.key().filter(|_| world.is_complete()) else {
+    let is_known = world.is_complete() && !world.is_listing_data(&name.namespace);
+    let Some(key) = world.key().filter(|_| is_known) else {
         return Err(Wait::for_event(WaitReason::Starting));
     };
     let Some(facts) = world.monitors().get(name) else { return not_applicable };

@@ -19,7 +19,7 @@ fn slot(namespace: &str) -> Key {
 }
 
 fn next(queue: &Queue) -> Option<Key> {
-    queue.next(|| false).now_or_never()
+    queue.next().now_or_never()
 }
 
 fn open(most: usize) -> Queue {
@@ -209,7 +209,7 @@ async fn a_tenant_that_is_over_its_budget_waits_until_it_is_paid_back() {
     }
     assert_eq!(next(&queue), None);
     let begun = Instant::now();
-    let (first, at) = (queue.next(|| false).await, begun.elapsed());
+    let (first, at) = (queue.next().await, begun.elapsed());
     assert_eq!((first, at.as_secs()), (rendering("loud", 0), 4), "a quarter of a second comes back in each");
     assert!(
         queue.is_over_budget(&"loud".into()),
@@ -217,31 +217,7 @@ async fn a_tenant_that_is_over_its_budget_waits_until_it_is_paid_back() {
     );
     budget.charge("loud", 1.0);
     assert_eq!(next(&queue), None);
-    let _ = queue.next(|| false).await;
+    let _ = queue.next().await;
     assert_eq!(begun.elapsed().as_secs(), 8);
     assert!(!queue.is_over_budget(&"loud".into()));
-}
-
-/// The worker that was woken took a key and was busy from then on; others slept until somebody asked for another key.
-#[tokio::test(start_paused = true)]
-async fn after_a_stop_no_due_key_waits_for_a_busy_worker() {
-    let queue = open(16);
-    let held = std::sync::atomic::AtomicBool::new(true);
-    let is_held = || held.load(std::sync::atomic::Ordering::Relaxed);
-    queue.add(rule("a", 0), Lane::Change);
-    queue.add_later(rule("b", 0), Duration::from_secs(1));
-    let began = Instant::now();
-    let worker = async || {
-        let key = queue.next(is_held).await;
-        (key, began.elapsed().as_secs())
-    };
-    let resume = async {
-        tokio::task::yield_now().await;
-        held.store(false, std::sync::atomic::Ordering::Relaxed);
-        queue.resume();
-    };
-    let all = async { tokio::join!(worker(), worker(), resume) };
-    let all = tokio::time::timeout(Duration::from_secs(3_600), all).await;
-    let (one, other, ()) = all.expect("the second worker sleeps");
-    assert_eq!([one, other], [(rule("a", 0), 0), (rule("b", 0), 1)]);
 }

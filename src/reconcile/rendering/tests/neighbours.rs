@@ -111,7 +111,7 @@ async fn a_template_whose_namespace_is_over_its_budget_says_so_and_is_rendered_l
     queue.open();
     queue.expressions().charge("platform", 61.0);
     queue.add(rendering(&kit), Lane::Change);
-    let taken = queue.next(|| false).await;
+    let taken = queue.next().await;
     let again = reconciler.look_at(&taken).await;
     assert_eq!(again, Again::In(Lane::OverBudget));
     queue.done(&taken, again);
@@ -125,10 +125,10 @@ async fn a_template_whose_namespace_is_over_its_budget_says_so_and_is_rendered_l
     assert_eq!(reason, "OverBudget");
     assert!(message.contains("namespace platform used up the processor time"), "{message}");
 
-    let status = queue.next(|| false).await;
+    let status = queue.next().await;
     assert_eq!(status, Key::RuleStatus(kit.clone()), "it is told");
     queue.done(&status, Again::OnChange);
-    let taken = queue.next(|| false).await;
+    let taken = queue.next().await;
     assert_eq!((&taken, queue.lane_of(&taken)), (&rendering(&kit), Some(Lane::OverBudget)));
     let again = reconciler.look_at(&taken).await;
     queue.done(&taken, again);
@@ -159,7 +159,7 @@ async fn two_tenants_whose_objects_one_template_is_rendered_for_have_turns() {
     reconciler.look_at(&Key::Rule(kit.clone())).await;
 
     let mut taken = Vec::new();
-    while let Some(key) = queue.next(|| false).now_or_never() {
+    while let Some(key) = queue.next().now_or_never() {
         let again = match &key {
             Key::Rendering(_, instance) => {
                 taken.push(instance.namespace.to_string());

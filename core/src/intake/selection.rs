@@ -1,0 +1,73 @@
+//! Which objects of a kind one watch shows: all, only copies, or only objects whose annotations declare
+//! something.
+
+use std::{fmt::Debug, sync::Arc};
+
+use crate::{
+    api::DataKind,
+    marks,
+    model::{DataWatch, OurLabel, SeenBy},
+};
+
+/// A selection of the objects of a kind, as a type.
+pub trait Selection: Clone + Debug + Send + 'static {
+    /// What shows the objects.
+    const SEEN_BY: SeenBy;
+    /// The label selector of the watch; `None`: all objects.
+    const LABELS: Option<&'static str>;
+    /// The watch of ConfigMaps or Secrets, in one namespace or in all; `None` if no watch brings the objects.
+    fn watch(kind: DataKind, place: Option<&Arc<str>>) -> Option<DataWatch>;
+}
+
+/// All objects, in one namespace or in all.
+#[derive(Clone, Debug)]
+pub enum Whole {}
+
+impl Selection for Whole {
+    const SEEN_BY: SeenBy = SeenBy::Whole;
+    const LABELS: Option<&'static str> = None;
+
+    fn watch(kind: DataKind, place: Option<&Arc<str>>) -> Option<DataWatch> {
+        Some(place.map_or(DataWatch::All(kind), |place| DataWatch::Namespace(kind, place.clone())))
+    }
+}
+
+/// Objects with the labels of copies, and of objects that templates declare.
+#[derive(Clone, Debug)]
+pub enum OfCopies {}
+
+impl Selection for OfCopies {
+    const SEEN_BY: SeenBy = SeenBy::Copies;
+    const LABELS: Option<&'static str> = Some(marks::OF_COPIES);
+
+    fn watch(kind: DataKind, _place: Option<&Arc<str>>) -> Option<DataWatch> {
+        Some(DataWatch::Labelled(kind, OurLabel::Copy))
+    }
+}
+
+/// Objects with the label beside annotations that declare something. Any value counts, since a wrong value
+/// must be reported.
+#[derive(Clone, Debug)]
+pub enum OfDeclaring {}
+
+impl Selection for OfDeclaring {
+    const SEEN_BY: SeenBy = SeenBy::Declaring;
+    const LABELS: Option<&'static str> = Some(marks::DECLARES);
+
+    fn watch(kind: DataKind, _place: Option<&Arc<str>>) -> Option<DataWatch> {
+        Some(DataWatch::Labelled(kind, OurLabel::Declares))
+    }
+}
+
+/// One object in the way of a copy, which the reconciler has asked for.
+#[derive(Clone, Debug)]
+pub enum Asked {}
+
+impl Selection for Asked {
+    const SEEN_BY: SeenBy = SeenBy::Asked;
+    const LABELS: Option<&'static str> = None;
+
+    fn watch(_kind: DataKind, _place: Option<&Arc<str>>) -> Option<DataWatch> {
+        None
+    }
+}
