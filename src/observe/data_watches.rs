@@ -25,11 +25,11 @@ use crate::{
     api::DataKind,
     decoded::Decoded,
     intake::{
-        object::{CONFIG_MAPS, OfKind, SECRETS, Slim},
+        object::{OfKind, Slim},
         selection::{OfCopies, OfDeclaring},
         watched::Watched,
     },
-    model::{DataWatch, OurLabel, Store},
+    model::{CONFIG_MAPS, DataWatch, OurLabel, SECRETS, Store},
     plan::needed,
 };
 

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use super::content::{Content, ContentError, FETCH_TIMEOUT, decode};
 use crate::{
     api::{PolicyKind, ResourceType},
-    intake::object::CONFIG_MAPS,
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
+    model::CONFIG_MAPS,
     names::{Kind, ObjectKey},
 };
 

@@ -18,15 +18,9 @@ use crate::{
     api::{ConfigMonitor, ConfigPolicy, CopyratorRule, CopyratorTemplate},
     config::Config,
     decoded::Decoded,
-    intake::{
-        AsWritten,
-        object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
-        selection::OfCopies,
-        watched::Watched,
-        workload::Workload,
-    },
+    intake::{AsWritten, object::Slim, selection::OfCopies, watched::Watched, workload::Workload},
     marks::SOURCE_INDEX,
-    model::{DataNeed, DataScope, NamespaceScope, Store},
+    model::{CONFIG_MAPS, DataNeed, DataScope, NamespaceScope, SECRETS, SERVICE_ACCOUNTS, Store},
     names::Kind,
     observe::{
         data_watches::watch_data,

@@ -42,16 +42,6 @@ use crate::{
     validate::misspelt_annotations,
 };
 
-/// Field selector of Secrets: the API server leaves out those that are neither copied nor used (HNC#241; Helm
-/// releases are up to 1 MiB each).
-pub const SECRETS: &str =
-    "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token";
-/// Field selector of ConfigMaps, for the same reason.
-pub const CONFIG_MAPS: &str = "metadata.name!=kube-root-ca.crt";
-/// Field selector of ServiceAccounts: each namespace has its own `default`, and its deletion makes the tokens
-/// of running pods invalid.
-pub const SERVICE_ACCOUNTS: &str = "metadata.name!=default";
-
 /// How many unknown annotation keys with our prefix are kept for each object, to report that they have no
 /// effect.
 const MOST_OTHERS: usize = 3;

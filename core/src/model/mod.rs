@@ -15,6 +15,7 @@ mod instances;
 mod keeper;
 mod labels;
 mod last_restart;
+mod left_out;
 mod memory;
 mod namespace_scope;
 mod object;
@@ -53,6 +54,7 @@ pub use instances::{InstanceFacts, InstancesRead};
 pub use keeper::keeper;
 pub use labels::Labels;
 pub use last_restart::{LastRestart, RestartResult, RolloutFault};
+pub use left_out::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, is_left_out};
 pub use memory::Memory;
 pub use namespace_scope::{NamespaceRead, NamespaceScope, Unseen};
 pub use object::{

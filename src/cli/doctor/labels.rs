@@ -13,11 +13,9 @@ use super::{
 use crate::{
     cli::operator::Install,
     decoded::Decoded,
-    intake::{
-        object::{CONFIG_MAPS, SECRETS, Slim},
-        watched::Watched,
-    },
+    intake::{object::Slim, watched::Watched},
     marks::{DECLARES, DECLARES_VALUE},
+    model::{CONFIG_MAPS, SECRETS},
     names::ObjectKey,
     plan::Changed,
     validate::labelling,

@@ -23,11 +23,11 @@ use crate::{
     decoded::Decoded,
     intake::{
         AsWritten,
-        object::{CONFIG_MAPS, SECRETS, Slim},
+        object::Slim,
         watched::{Watched, take_in},
         workload::Workload,
     },
-    model::World,
+    model::{CONFIG_MAPS, SECRETS, World},
     observe::listing::{ListError, list, list_in},
     plan::{
         Reason,

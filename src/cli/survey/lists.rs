@@ -26,12 +26,14 @@ use crate::{
     decoded::Decoded,
     intake::{
         AsWritten,
-        object::{CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Slim},
+        object::Slim,
         selection::OfCopies,
         watched::{Watched, note_unreadable, take_in},
         workload::Workload,
     },
-    model::{NamespaceRead, NamespaceScope, Store, TemplateFacts, World},
+    model::{
+        CONFIG_MAPS, NamespaceRead, NamespaceScope, SECRETS, SERVICE_ACCOUNTS, Store, TemplateFacts, World,
+    },
     names::{Kind, NamespacedName},
     observe::{
         crds::{RULES, TEMPLATES, definition},

@@ -89,7 +89,7 @@ pub(super) fn names_only(compiled: &CompiledRule, namespaces: &[&str]) -> bool {
 pub(super) fn sources_not_found(sources: &[ObjectKey]) -> Option<String> {
     let noun = if sources.len() == 1 { "source" } else { "sources" };
     let has_secrets = sources.iter().any(|source| source.kind == Kind::Secret);
-    // The lists of Secrets leave these types out (`intake::SECRETS`), so that such a Secret looks like none.
+    // The lists of Secrets leave these types out (`model::SECRETS`), so that such a Secret looks like none.
     let types = if has_secrets { " (Helm releases and tokens are never copied)" } else { "" };
     listed(sources).map(|names| format!("{noun} {names} not found{types}"))
 }

@@ -26,10 +26,9 @@ use super::{
 use crate::{
     api::ConflictPolicy,
     digest::Fingerprint,
-    intake::object::{CONFIG_MAPS, SECRETS},
     marks::{OnRemoval, Proof},
-    model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault},
-    names::{Kind, NamespacedName, ObjectKey},
+    model::{Drift, ForeignField, ObjectFacts, Owner, World, WriteFault, is_left_out},
+    names::{NamespacedName, ObjectKey},
     plan::{Need, at_after},
 };
 
@@ -397,16 +396,6 @@ fn judge_declared(
     }
 }
 
-/// Whether the field selectors of the watches leave an object out.
-fn is_never_watched(slot: &ObjectKey, print: &Fingerprint) -> bool {
-    let type_ = print.type_.as_deref().unwrap_or_default();
-    match slot.kind {
-        Kind::Secret => SECRETS.split(',').any(|term| term.strip_prefix("type!=") == Some(type_)),
-        Kind::ConfigMap => CONFIG_MAPS.strip_prefix("metadata.name!=") == Some(&*slot.name),
-        _ => false,
-    }
-}
-
 fn judge_foreign(
     world: &World,
     slot: &ObjectKey,
@@ -416,14 +405,10 @@ fn judge_foreign(
 ) -> Verdict {
     let blocked = |message: &str| Verdict::Blocked(CopyProblem::fault(slot, WriteFault::Conflict, message));
     if policy == ConflictPolicy::Refuse {
-        let noticed = match facts.seen.is_only_asked() {
-            true => "; Copyrator looks again within a minute",
-            false => "",
-        };
-        return blocked(&format!(
+        return blocked(
             "an object that Copyrator did not make is in the way: remove or rename it, exclude the namespace, \
-             or set conflictPolicy{noticed}",
-        ));
+             or set conflictPolicy; Copyrator looks again within a minute",
+        );
     }
     // If two sources overwrote each other, each would be a copy of nothing, and be deleted.
     // A tenant must not protect another tenant's object by a rule that may not read it.
@@ -446,7 +431,7 @@ fn judge_foreign(
     let Some(print) = world.fingerprint(slot) else {
         return Verdict::Unknown(Need::Fingerprint(slot.clone()));
     };
-    if is_never_watched(slot, print) {
+    if is_left_out(slot, print.type_.as_deref()) {
         return blocked(
             "the object in the way is of a sort that Copyrator never writes (a token, a Helm release, kube-root-ca.crt), whatever \
              conflictPolicy says: remove or rename it, exclude the namespace, or set copy.name",
