@@ -26,7 +26,7 @@ use crate::{
     decoded::Decoded,
     intake::{
         object::{OfKind, Slim},
-        selection::{OfCopies, OfDeclaring},
+        selection::{Everywhere, OfCopies, OfDeclaring},
         watched::Watched,
     },
     model::{CONFIG_MAPS, DataWatch, OurLabel, SECRETS, Store},
@@ -87,8 +87,7 @@ struct Running {
 }
 
 impl Running {
-    /// Stops unwanted watches first and starts wanted watches afterwards, so that no two watches bring the
-    /// same objects.
+    /// Stops unwanted watches first, and starts wanted watches afterwards.
     async fn follow(&mut self) -> Result<(), Ended> {
         let wanted = {
             let world = self.observer.world.read().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +146,8 @@ impl Running {
         K: OfKind + Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + 'static,
     {
         match watch {
-            DataWatch::All(_) | DataWatch::Namespace(..) => self.run::<Slim<K>>(place),
+            DataWatch::All(_) => self.run::<Slim<K, Everywhere>>(place),
+            DataWatch::Namespace(..) => self.run::<Slim<K>>(place),
             DataWatch::Labelled(_, OurLabel::Copy) => self.run::<Slim<K, OfCopies>>(place),
             DataWatch::Labelled(_, OurLabel::Declares) => self.run::<Slim<K, OfDeclaring>>(place),
         }

@@ -13,7 +13,7 @@ use super::crds::{RULES, TEMPLATES};
 use crate::{
     decoded::{Decoded, Unreadable},
     intake::watched::Watched,
-    model::{DataScope, DataWatch, Definition, NamespaceRead, Store, World},
+    model::{DataScope, DataWatch, Definition, NamespaceRead, Store, UnreadObject, World},
     plan::{Changed, Key, affected, needed, needed_by},
 };
 
@@ -119,7 +119,12 @@ impl Observer {
 
     /// Removes a deleted object from the world.
     pub(super) fn forget<W: Watched>(&self, changed: &Changed) {
-        self.take_back(changed);
+        let clears = |object: UnreadObject| {
+            W::clears_unreadable(&object, &self.world.read().unwrap_or_else(PoisonError::into_inner))
+        };
+        if changed.unread_object().is_none_or(clears) {
+            self.take_back(changed);
+        }
         self.change(changed, |world| {
             W::forget(changed, world);
             true
@@ -195,15 +200,10 @@ impl Observer {
             if !watch.as_ref().is_some_and(|watch| world.note_data_listed(watch)) {
                 world.set_listed(W::STORE);
             }
-            let others_run = match watch {
-                // A copy whose source is not in the list needs the namespace of its source.
-                Some(DataWatch::Labelled(..)) => {
-                    let needed = needed(&world);
-                    world.widen_data(&needed)
-                }
-                // The watches of single namespaces end now.
-                Some(DataWatch::All(_)) => is_first,
-                _ => false,
+            // A copy whose source is not in the list needs the namespace of its source.
+            let others_run = matches!(watch, Some(DataWatch::Labelled(..))) && {
+                let needed = needed(&world);
+                world.widen_data(&needed)
             };
             (is_first, others_run, world.is_complete())
         };
@@ -218,16 +218,15 @@ impl Observer {
         }
     }
 
-    /// Notes that these watches have ended, since nothing needs them. If only their lists were missing,
-    /// everything is planned again.
+    /// Notes that these watches have ended, since nothing needs them. Everything is planned again: a plan may have
+    /// waited for their lists, or may rely on an object that no watch shows now.
     pub fn leave(&self, ended: &BTreeSet<DataWatch>) {
         let completes = {
             let mut world = self.world.write().unwrap_or_else(PoisonError::into_inner);
-            let (was_complete, was_listing) = (world.is_complete(), world.is_listing_any());
             // By now, an object may need one of the watches that were to end.
             let needed = needed(&world);
             world.leave_data(ended, needed);
-            world.is_complete() && (!was_complete || (was_listing && !world.is_listing_any()))
+            world.is_complete()
         };
         if completes {
             self.requests.complete(None);

@@ -22,7 +22,7 @@ use crate::{
     },
     plan::{
         Key, Need,
-        copy::claims::{claims_on, is_copied},
+        copy::{claims::is_copied, plan_slot},
     },
 };
 
@@ -69,7 +69,11 @@ impl Fetcher {
                     }
                 }
                 Need::List(..) => return Ok(Fetched::Unlisted),
-                Need::Existing(slot) => drop(self.existing(slot).await?),
+                Need::Existing(slot) => {
+                    let found = self.existing(slot).await;
+                    self.note_unread(slot, found.as_ref().err());
+                    found?;
+                }
                 Need::Drift(slot) => {
                     let examined = self.examiner.examine(slot).await;
                     self.note_unread(slot, examined.as_ref().err());
@@ -134,7 +138,7 @@ impl Fetcher {
         answer(world, now());
         match world.object(slot).map(|facts| facts.seen.is_only_asked()) {
             Some(true) => {
-                let payer = claims_on(world, slot).first().map(|claim| claim.rule.namespace.clone());
+                let payer = plan_slot(world, slot, now()).rule.map(|rule| rule.namespace);
                 let payer = payer.unwrap_or_else(|| slot.namespace.clone());
                 world.memory_mut().in_the_way(slot, &payer, now());
             }

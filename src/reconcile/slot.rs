@@ -200,13 +200,14 @@ impl SlotHandler {
 
     /// After a write that met another version than the plan: reads the object, if no watch shows it.
     async fn look_again(&self, slot: &ObjectKey) -> Again {
-        let is_shown = self.context.world().object(slot).is_some_and(|facts| !facts.seen.is_only_asked());
-        if is_shown || slot.kind.data().is_none() {
+        let known = self.context.world().object(slot).map(|facts| facts.seen.is_only_asked());
+        if known == Some(false) || slot.kind.data().is_none() {
             return Again::Backoff(None);
         }
         match self.planner.fetcher.existing(slot).await {
-            Ok(true) => Again::After(Duration::ZERO),
-            Ok(false) => Again::Backoff(None),
+            // An object that somebody keeps changing must not keep the reconciler busy.
+            Ok(true) if known.is_none() => Again::After(Duration::ZERO),
+            Ok(_) => Again::Backoff(None),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(%slot, error, "cannot read the object in the way of this copy");

@@ -145,7 +145,7 @@ impl Queue {
             && labels.contains_key(marks::RULE_LABEL);
         !self.operator.world.knows(slot.kind, &slot.namespace)
             && !is_labelled
-            && cluster.wishes(slot).is_empty()
+            && cluster.wishes(slot).iter().all(|wish| cluster.is_inert(wish.name))
     }
 
     /// Whether this slot will be looked at by then.

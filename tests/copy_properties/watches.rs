@@ -12,7 +12,7 @@ use copyrator::{
     intake::{
         AsWritten,
         object::Slim,
-        selection::{OfCopies, OfDeclaring},
+        selection::{Everywhere, OfCopies, OfDeclaring},
         watched::Watched,
     },
     marks,
@@ -255,6 +255,7 @@ impl Of {
             Self::Data(DataWatch::Namespace(kind, name)) => (DataWatch::All(*kind), Some(name)),
             Self::Data(watch) => (watch.clone(), None),
         };
+        let is_everywhere = place.is_none();
         match watch {
             DataWatch::Labelled(DataKind::ConfigMap, OurLabel::Copy) => {
                 intake::<Slim<ConfigMap, OfCopies>>(observer, None)
@@ -267,6 +268,12 @@ impl Of {
             }
             DataWatch::Labelled(DataKind::Secret, OurLabel::Declares) => {
                 intake::<Slim<Secret, OfDeclaring>>(observer, None)
+            }
+            DataWatch::All(DataKind::ConfigMap) if is_everywhere => {
+                intake::<Slim<ConfigMap, Everywhere>>(observer, None)
+            }
+            DataWatch::All(DataKind::Secret) if is_everywhere => {
+                intake::<Slim<Secret, Everywhere>>(observer, None)
             }
             DataWatch::All(DataKind::ConfigMap) | DataWatch::Namespace(DataKind::ConfigMap, _) => {
                 intake::<Slim<ConfigMap>>(observer, place)

@@ -261,9 +261,13 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
 }
 
 /// Whether another watch has brought newer facts of the object, or the same. Notes in this case only that
-/// this watch shows the object, too. An answer to a question is no watch: it has affected no other key.
+/// this watch shows the object, too. An answer to a question is no watch: it has affected no other key, and is
+/// dropped where a watch shows the object.
 pub(super) fn is_behind(world: &mut World, key: &ObjectKey, facts: &ObjectFacts, watch: SeenBy) -> bool {
     let known = world.object(key).filter(|known| !known.seen.is_only_asked());
+    if watch == SeenBy::Asked {
+        return known.is_some();
+    }
     let is_behind = known.is_some_and(|known| {
         known.seen.is_ahead_of(watch, &known.resource_version, &facts.resource_version)
             || (known.is_version_of(facts) && !known.seen.is_by(watch))

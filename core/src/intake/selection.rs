@@ -6,7 +6,7 @@ use std::{fmt::Debug, sync::Arc};
 use crate::{
     api::DataKind,
     marks,
-    model::{DataWatch, OurLabel, SeenBy},
+    model::{DataWatch, OurLabel, SeenBy, UnreadObject, World},
 };
 
 /// A selection of the objects of a kind, as a type.
@@ -17,9 +17,18 @@ pub trait Selection: Clone + Debug + Send + 'static {
     const LABELS: Option<&'static str>;
     /// The watch of ConfigMaps or Secrets, in one namespace or in all; `None` if no watch brings the objects.
     fn watch(kind: DataKind, place: Option<&Arc<str>>) -> Option<DataWatch>;
+
+    /// Whether the absence of an object in this selection shows that an unreadable object is gone. A watch by a
+    /// label does not show objects of which another watch has noted that they cannot be read.
+    fn clears_unreadable(object: &UnreadObject, world: &World) -> bool {
+        match (Self::LABELS, object) {
+            (Some(_), UnreadObject::Object(key)) => !world.knows(key.kind, &key.namespace),
+            _ => true,
+        }
+    }
 }
 
-/// All objects, in one namespace or in all.
+/// All objects in one namespace; of kinds without a watch for each namespace, all objects.
 #[derive(Clone, Debug)]
 pub enum Whole {}
 
@@ -29,6 +38,19 @@ impl Selection for Whole {
 
     fn watch(kind: DataKind, place: Option<&Arc<str>>) -> Option<DataWatch> {
         Some(place.map_or(DataWatch::All(kind), |place| DataWatch::Namespace(kind, place.clone())))
+    }
+}
+
+/// All ConfigMaps or all Secrets.
+#[derive(Clone, Debug)]
+pub enum Everywhere {}
+
+impl Selection for Everywhere {
+    const SEEN_BY: SeenBy = SeenBy::Everywhere;
+    const LABELS: Option<&'static str> = None;
+
+    fn watch(kind: DataKind, _place: Option<&Arc<str>>) -> Option<DataWatch> {
+        Some(DataWatch::All(kind))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     decoded::{Decoded, Unreadable},
-    model::{DataWatch, Labels, NamespaceFacts, ObjectFacts, Store, UnreadObject, World},
+    model::{DataWatch, Labels, NamespaceFacts, ObjectFacts, SeenBy, Store, UnreadObject, World},
     names::{NamespacedName, ObjectKey, WorkloadKey},
     plan::{Changed, unread},
 };
@@ -63,6 +63,11 @@ pub trait Watched:
 
     /// Every object of the kind that the world has.
     fn known(world: &World) -> Vec<Changed>;
+
+    /// Whether the absence of an object in this watch shows that an unreadable object is gone.
+    fn clears_unreadable(_object: &UnreadObject, _world: &World) -> bool {
+        true
+    }
 
     /// The watch of ConfigMaps or Secrets that brings these objects, in one namespace or in all; `None` for
     /// other kinds.
@@ -184,8 +189,11 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static, S: Selection> Watched for Sl
         if object::is_behind(world, &key, &self.facts, S::SEEN_BY) {
             return false;
         }
-        annotated::put(world, &key, &self.facts.uid, self.asks);
-        annotated::put_remark(world, &key, self.misspelt, &self.facts.labels);
+        // Annotations of an object in the way declare nothing: a watch shows each object with their label.
+        if S::SEEN_BY != SeenBy::Asked {
+            annotated::put(world, &key, &self.facts.uid, self.asks);
+            annotated::put_remark(world, &key, self.misspelt, &self.facts.labels);
+        }
         object::put(world, key, self.facts, S::SEEN_BY, now)
     }
 
@@ -205,7 +213,12 @@ impl<K: OfKind + Clone + std::fmt::Debug + 'static, S: Selection> Watched for Sl
         let known = of_kind.map(|(key, _)| Changed::Object(key.clone()));
         let is_of =
             |object: &UnreadObject| matches!(object, UnreadObject::Object(key) if key.kind == K::KIND);
-        known.chain(unread(world, is_of)).collect()
+        let is_of_watch = |object: &UnreadObject| is_of(object) && S::clears_unreadable(object, world);
+        known.chain(unread(world, is_of_watch)).collect()
+    }
+
+    fn clears_unreadable(object: &UnreadObject, world: &World) -> bool {
+        S::clears_unreadable(object, world)
     }
 
     fn data_watch(place: Option<&Arc<str>>) -> Option<DataWatch> {

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// The time between two questions about all objects.
 const APART: Duration = Duration::from_millis(50);
 /// The most slots that are known to be empty. With more, the reconciler asks about each slot once more.
-const MOST_EMPTY: usize = 10_000;
+const MOST_EMPTY: usize = 1_000;
 
 /// The questions about objects in the way, and the slots that are known to be empty.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +60,11 @@ impl Questions {
         let due = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
         let question = Question { payer: payer.clone(), asked, due: due.unwrap_or(now) };
         self.slots.insert(slot.clone(), question);
+    }
+
+    /// Notes that an object is in the slot.
+    pub(super) fn filled(&mut self, slot: &ObjectKey) {
+        self.empty.remove(slot);
     }
 
     /// Makes the question about this object due at once: the world's facts about it are outdated.

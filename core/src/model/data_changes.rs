@@ -68,9 +68,26 @@ impl World {
         let objects = self.objects().map(|(key, _)| key);
         let left: Vec<ObjectKey> = objects.filter(|key| !is_watched(key)).cloned().collect();
         self.forget_unreadable(|object| matches!(object, UnreadObject::Object(key) if !is_watched(key)));
+        let ended: Vec<Kind> = DATA_KINDS
+            .into_iter()
+            .filter(|kind| stopped.contains(&DataWatch::All(*kind)))
+            .map(Kind::from)
+            .collect();
+        if !ended.is_empty() {
+            // The watches of single namespaces take over.
+            let shown = self.objects().filter(|(key, facts)| {
+                ended.contains(&key.kind) && is_watched(key) && facts.seen.is_by(SeenBy::Everywhere)
+            });
+            let shown: Vec<ObjectKey> = shown.map(|(key, _)| key.clone()).collect();
+            for key in shown {
+                self.note_seen(&key, SeenBy::Whole);
+                self.is_unseen_without(&key, SeenBy::Everywhere);
+            }
+        }
         for key in left {
             // A watch by a label may still show the object.
-            if self.is_unseen_without(&key, SeenBy::Whole) {
+            if self.is_unseen_without(&key, SeenBy::Everywhere) || self.is_unseen_without(&key, SeenBy::Whole)
+            {
                 self.set_remark(&key, None);
                 self.set_object(key, None);
             }

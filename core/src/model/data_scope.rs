@@ -189,11 +189,16 @@ impl DataScope {
         &self.watches
     }
 
-    /// The watches that `needed` does not require. Until a watch of all namespaces has listed, all watches of its
-    /// kind run: an object that requires them may be unknown.
+    /// The watches that `needed` does not require. A watch of all namespaces runs until it has listed: before
+    /// that, an object that requires it may be unknown. While a watch of all namespaces runs, earlier watches of
+    /// single namespaces run, too, so that nothing is unknown when one takes over from the other.
     pub fn superfluous(&self, needed: &DataNeed) -> BTreeSet<DataWatch> {
-        let is_known = |watch: &DataWatch| !self.lists_all(watch.kind());
-        self.beyond(needed).filter(is_known).collect()
+        let is_over = |watch: &DataWatch| match watch {
+            DataWatch::All(_) => self.listed.contains(watch),
+            DataWatch::Namespace(kind, _) => !needed.is_all(*kind) && !self.lists_all(*kind),
+            DataWatch::Labelled(..) => true,
+        };
+        self.beyond(needed).filter(is_over).collect()
     }
 
     /// Whether a watch of all namespaces runs that has not listed yet.
@@ -277,12 +282,13 @@ impl DataScope {
 
     /// Updates the fields that depend on `wanted`.
     fn settle(&mut self) {
+        // Watches of single namespaces stay beside a watch of all: their namespaces stay known while it lists.
+        let is_beside_all =
+            |watch: &DataWatch| matches!(watch, DataWatch::Namespace(kind, _) if self.wanted.is_all(*kind));
+        let beside: Vec<DataWatch> =
+            self.watches.iter().filter(|watch| is_beside_all(watch)).cloned().collect();
         self.watches = watches(&self.wanted);
-        // The namespaces that are known stay known until all namespaces are listed.
-        for kind in DATA_KINDS.into_iter().filter(|kind| self.lists_all(*kind)).collect::<Vec<_>>() {
-            let is_one = |watch: &&DataWatch| matches!(watch, DataWatch::Namespace(of, _) if *of == kind);
-            self.watches.extend(self.listed.iter().filter(is_one).cloned());
-        }
+        self.watches.extend(beside);
         self.listed.retain(|watch| self.watches.contains(watch));
         self.is_listed = self.watches == self.listed;
     }
@@ -395,7 +401,6 @@ mod tests {
             watches.filter(|watch| watch.kind() == SECRET).cloned().collect::<Vec<_>>()
         };
         let labelled = OurLabel::ALL.map(|label| DataWatch::Labelled(SECRET, label));
-        let of_all = [&[DataWatch::All(SECRET)][..], &labelled].concat();
         assert_eq!(
             of_secrets(&world),
             [&[DataWatch::All(SECRET), place("a"), place("ours")][..], &labelled].concat()
@@ -408,11 +413,11 @@ mod tests {
         );
         list(&mut world);
         assert!(!world.is_listing_any() && world.knows(Kind::Secret, "anything"));
-        assert_eq!(of_secrets(&world), of_all);
+        assert_eq!(of_secrets(&world).len(), 5, "the watches of single namespaces stay until they are left");
 
         // And back: the watch of all has ended, and those that take its place have listed nothing yet.
         let stopped = world.data_scope().unwrap().superfluous(&need(&["b"]));
-        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET)]);
+        assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET), &place("a")]);
         world.leave_data(&stopped, need(&["b"]));
         assert!(world.is_listing(Kind::Secret, "b"));
         assert!(world.object(&secret("a")).is_none(), "it would never be told that it goes");

@@ -294,6 +294,11 @@ impl Memory {
         at(&mut self.sources, object, SourceMemory::changed);
     }
 
+    /// Notes that an object is in the slot.
+    pub(super) fn slot_filled(&mut self, slot: &ObjectKey) {
+        self.questions.filled(slot);
+    }
+
     /// Forgets the results of writes and examinations of an object that is gone.
     pub(super) fn object_gone(&mut self, object: &ObjectKey) {
         self.at_slot(object, SlotMemory::gone);

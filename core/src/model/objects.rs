@@ -80,6 +80,7 @@ impl World {
                         key.name = marks.source.name.clone();
                     }
                 }
+                self.memory.slot_filled(&key);
                 let key = Arc::new(key);
                 if let Some(marks) = &facts.marks {
                     add_to(&mut self.cluster.copies_by_rule, &marks.rule, &key);
@@ -125,7 +126,13 @@ impl World {
     }
 
     /// Forgets the questions about objects that watches show, or that are gone.
+    /// Forgets objects that no watch shows, too, if this leader has not asked for them.
     pub fn forget_old_questions(&mut self) {
+        let is_left = |(key, facts): &(&ObjectKey, &ObjectFacts)| {
+            facts.seen.is_only_asked() && self.memory.due(key).is_none()
+        };
+        let left: Vec<ObjectKey> = self.objects().filter(is_left).map(|(key, _)| key.clone()).collect();
+        left.into_iter().for_each(|key| self.set_object(key, None));
         let objects = &self.cluster.objects;
         let is_asked = |slot: &ObjectKey| objects.get(slot).is_some_and(|facts| facts.seen.is_only_asked());
         self.memory.retain_questions(is_asked);

@@ -4,9 +4,11 @@
 /// What shows an object to this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SeenBy {
-    /// The watch of all objects of the kind, in one namespace or in all.
+    /// The watch of all objects of the kind in one namespace; for kinds without such watches, the only watch.
     #[default]
     Whole,
+    /// The watch of all ConfigMaps or all Secrets.
+    Everywhere,
     /// The watch of objects with the labels of copies, in all namespaces.
     Copies,
     /// The watch of objects with the label `copyrator.dev/declares`, in all namespaces.
@@ -58,7 +60,7 @@ impl Seen {
     /// The state after `watch` has stopped to show the object; `None` if nothing shows the object any more.
     pub(crate) fn without(self, watch: SeenBy) -> Option<Self> {
         let all = self.all & !bit(watch);
-        let others = [SeenBy::Whole, SeenBy::Copies, SeenBy::Declaring, SeenBy::Asked];
+        let others = [SeenBy::Whole, SeenBy::Everywhere, SeenBy::Copies, SeenBy::Declaring, SeenBy::Asked];
         let other = others.into_iter().find(|other| all & bit(*other) != 0)?;
         Some(Self { all, by: if self.by == watch { other } else { self.by } })
     }

@@ -144,6 +144,9 @@ fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
 
 /// Adds an object that has lost its label, if it has copies.
 fn of_source(world: &World, source: &ObjectKey, need: &mut DataNeed) {
+    if world.object(source).is_some_and(|facts| facts.seen.is_by(SeenBy::Declaring)) {
+        return;
+    }
     let rule = source.annotation_rule();
     world.copies_of_rule(&rule).for_each(|copy| of_copy(world, copy, need));
 }

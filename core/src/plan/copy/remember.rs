@@ -93,6 +93,8 @@ fn failed(write: &CopyWrite, acted: Acted) -> Option<Failure> {
 }
 
 fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<Made>, now: Timestamp) {
+    // The facts of an object that no watch showed are outdated now.
+    world.memory_mut().ask_now(slot);
     let digest = &write.intent.marks.digest;
     let spread = write.follows.then(|| spread(world, slot, now));
     world.memory_mut().at_slot(slot, |slot| {

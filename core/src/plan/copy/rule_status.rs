@@ -187,8 +187,10 @@ pub(super) fn outdated<S, C>(
 /// Why a needed object could not be read the last time, if the read failed.
 pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFault, String)> {
     match need {
-        Need::Fingerprint(key) | Need::Drift(key) => world.memory().source(key).unread(),
-        Need::List(..) | Need::Existing(_) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
+        Need::Fingerprint(key) | Need::Drift(key) | Need::Existing(key) => {
+            world.memory().source(key).unread()
+        }
+        Need::List(..) | Need::Pods(_) | Need::SelectedPods(_) | Need::Right(..) => None,
     }
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::{
     claims::{Claim, Wants},
     inert::source_namespaces,
+    rights::is_refused,
     slot_plan::SlotPlan,
     targets::is_named,
 };
@@ -47,9 +48,11 @@ pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&Namespac
     let declaring = holder.and_then(|rule| rule.annotated());
     let of_holder = declaring.and_then(|source| need(source.kind, &source.namespace));
     let target = world.namespaces().get(&slot.namespace);
-    let of_rules = world.rules().copying_to(&slot.name).filter(|(_, compiled)| {
+    // A rule that may do nothing makes no slot wait but that of its own copy.
+    let may = |rule: &NamespacedName| holder == Some(rule) || !is_refused(world, rule);
+    let of_rules = world.rules().copying_to(&slot.name).filter(|(rule, compiled)| {
         let is_target = target.is_some_and(|facts| is_named(compiled, &slot.namespace, facts));
-        compiled.shape.kind == slot.kind && is_target
+        compiled.shape.kind == slot.kind && is_target && may(rule)
     });
     let mut of_sources = of_rules.flat_map(|(rule, compiled)| {
         source_namespaces(rule, compiled).filter_map(move |name| need(compiled.kind, name))

@@ -271,8 +271,11 @@ impl<'w> Inputs<'w> {
 
 /// Whether no workload restarts for an object, for example because the object's annotation excludes it.
 fn is_exempt(world: &World, object: &ObjectKey) -> bool {
-    let says_no = world.object(object).is_some_and(|facts| facts.restart.as_deref() == Some("false"));
-    &*object.name == ROOT_CA || (world.settings().annotations && says_no)
+    let facts = world.object(object);
+    let says_no = facts.is_some_and(|facts| facts.restart.as_deref() == Some("false"));
+    // Watches leave out only types for which no workload restarts.
+    let is_left_out = facts.is_some_and(|facts| facts.seen.is_only_asked());
+    &*object.name == ROOT_CA || is_left_out || (world.settings().annotations && says_no)
 }
 
 /// Names the missing objects, and says what to do about them.
