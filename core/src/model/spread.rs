@@ -4,12 +4,12 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::Timestamp;
 
-/// The latest time that a copy followed its source.
+/// The latest update of a copy from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// When the copy got new content.
     pub at: Timestamp,
-    /// The copy does not follow its source again before this much time has passed.
+    /// The least time until the next update of the copy from its source.
     pub gap: Duration,
 }
 

@@ -10,9 +10,9 @@ use regex_syntax::ast::{
 /// How a tool matches its pattern against a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchoring {
-    /// Anywhere in the name, unless the pattern itself has `^` or `$`.
+    /// The pattern matches anywhere in the name, unless the pattern itself has `^` or `$`.
     Nowhere,
-    /// At the beginning of the name (Python's `re.match`).
+    /// The pattern matches at the beginning of the name (Python's `re.match`).
     Start,
     /// The first match must be the whole name (reflector), unlike in an anchored pattern: `a|ab` does not
     /// match `ab`.

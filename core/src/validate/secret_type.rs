@@ -1,4 +1,4 @@
-//! Types of Secrets, and the keys without which the API server refuses a Secret of the type.
+//! Types of Secrets, and the keys that the API server requires of a Secret of each type.
 
 use super::CompiledKeys;
 

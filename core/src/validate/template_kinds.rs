@@ -1,4 +1,4 @@
-//! Kinds that templates never render, and kinds that they are never rendered for.
+//! Kinds that templates never render, and kinds that templates are never rendered for.
 
 use crate::{api::GROUP, names::TemplateKind};
 
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Helm refuses what the process would refuse.
+    /// The chart's schema refuses the same kinds as the process.
     #[test]
     fn the_charts_schema_has_the_same_kinds() {
         let text = include_str!("../../../charts/copyrator/values.schema.json");

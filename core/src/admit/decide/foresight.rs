@@ -1,6 +1,6 @@
 //! Warns the author of a rule, a template or annotations about objects that the write deletes and creates.
 //! Also warns if a rule will copy nothing for now, because no namespace matches its targets or its sources do
-//! not exist. The write is accepted anyway: both may appear later.
+//! not exist. The write is accepted anyway: namespaces and sources may appear later.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -26,7 +26,7 @@ use crate::{
 pub(super) enum Written {
     Rule(Box<WrittenRule>),
     Template(Box<WrittenTemplate>),
-    /// The rule that annotations of a source declare, and the one that they declared before.
+    /// The rule that annotations of a source declare, and the rule that they declared before.
     Annotations {
         name: NamespacedName,
         new: Box<CompiledRule>,
@@ -39,8 +39,8 @@ pub(super) struct WrittenRule {
     name: NamespacedName,
     new: CompiledRule,
     old: Option<(CompiledRule, Option<Counted>)>,
-    /// The reason and message from the status of the rule's previous version, where they hold for this
-    /// version, too.
+    /// The reason and message from the status of the rule's previous version, if they hold for this version,
+    /// too.
     said: Option<(Reason, String)>,
 }
 

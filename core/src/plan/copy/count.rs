@@ -1,4 +1,4 @@
-//! The objects of a rule or template, counted for its status.
+//! The number of objects of a rule or template in each state, for the status.
 
 use jiff::Timestamp;
 
@@ -25,7 +25,8 @@ pub struct Tally {
     pub current: usize,
     /// How many copies are blocked by a foreign object, a different rule or source, or a foreign writer.
     pub conflicting: usize,
-    /// How many were refused, or could not be written; and how many an earlier spec has left that may not be deleted.
+    /// How many copies were refused or could not be written, and how many copies of an earlier spec may not
+    /// be deleted.
     pub failed: usize,
 }
 
@@ -130,7 +131,7 @@ impl Count {
     }
 
     /// The reason why the first object waits, if no object is in order and each object that is still to be
-    /// written waits: nothing works, and nothing is under way.
+    /// written waits.
     pub(super) fn only_waits(&self) -> Option<String> {
         let is_so = self.current == 0 && self.waiting_objects == self.pending();
         self.waiting.clone().filter(|_| is_so)

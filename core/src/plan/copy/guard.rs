@@ -38,7 +38,7 @@ pub struct Guards {
 struct Guard {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
-    /// Whether the policy also covers the object that exists now.
+    /// Whether the policy also covers the existing object.
     before: bool,
 }
 
@@ -71,8 +71,8 @@ impl Guards {
                 covers != Some(false)
             };
             let before = old.as_ref().is_some_and(covers);
-            // As for every writer: removing the label by which a policy finds the object does not avoid the
-            // policy.
+            // Removing the label by which a policy finds the object does not avoid the policy, for Copyrator
+            // as for every writer.
             (policy.actions().contains(&Action::Deny) && (before || covers(&new))).then(|| Guard {
                 name: name.clone(),
                 policy: policy.clone(),
@@ -132,8 +132,8 @@ impl Guards {
     }
 }
 
-/// Stands for everything that the judgement of a copy in this slot depends on, apart from the copy itself:
-/// while it stays the same, the judgement does.
+/// Returns a hash of everything except the copy that the judgement of a copy in this slot depends on: while
+/// the hash stays the same, so does the judgement.
 pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
     let mut hasher = DefaultHasher::new();
     let namespace: Option<&BTreeMap<_, _>> =

@@ -1,7 +1,7 @@
-//! The sources that annotations declare, and the objects that templates are rendered for: names only, without
-//! content, and what the authors declare, if they have the rights. The index is for the webhook, which
-//! watches neither ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a
-//! new namespace, what disappears with a label, and how far a change reaches.
+//! The index of the sources that annotations declare, and of the templates that act: names and declarations,
+//! without content, if the authors have the rights. The index is for the webhook, which watches neither
+//! ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a new namespace,
+//! what disappears when a label is removed, and how far a change reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,12 +29,12 @@ const KEY: &str = "sources.json";
 /// The sources that annotations declare, as listed in a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceIndex {
-    /// The sources that fit.
+    /// The sources that fit into the index.
     pub sources: Vec<IndexedSource>,
-    /// The templates that fit.
+    /// The templates that fit into the index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub templates: Vec<IndexedTemplate>,
-    /// How many sources and templates do not fit.
+    /// How many sources and templates do not fit into the index.
     pub omitted: usize,
 }
 
@@ -46,8 +46,9 @@ pub struct IndexedTemplate {
     pub namespace: String,
     /// Name of the CopyratorTemplate.
     pub name: String,
-    /// The template's `forEach` and removal policy. Of each object, the entry keeps the id, the removal policy, and the condition and name
-    /// if they read labels of the namespace. The entry leaves out everything else.
+    /// The template's `forEach` and removal policy. For each object, the entry has the id, the removal
+    /// policy, and the condition and name if these read labels of the namespace; the entry leaves out all
+    /// other fields.
     pub spec: CopyratorTemplateSpec,
 }
 
@@ -86,10 +87,10 @@ impl IndexedSource {
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the declared rights, and the templates that act. A leader that has
-    /// just begun does not know all rights: until it does, the leader lists what the index `before` lists.
+    /// The known sources whose author has the declared rights, and the templates that act. A new leader does
+    /// not know all rights yet, and until then lists the entries of the index `before`.
     ///
-    /// Namespaces have turns, so that the entries of one namespace cannot displace those of a second: a
+    /// Namespaces take turns, so that the entries of one namespace cannot displace the entries of another: a
     /// leader believes the proofs of listed sources only.
     pub fn of(world: &World, before: Option<&Self>) -> Self {
         let listed_before: BTreeSet<(&str, &str)> = before
@@ -144,7 +145,7 @@ impl SourceIndex {
         })
     }
 
-    /// Whether the index has neither source nor template, listed or left out.
+    /// Whether the index is empty: it neither lists nor leaves out a source or template.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.templates.is_empty() && self.omitted == 0
     }
@@ -229,7 +230,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     })
 }
 
-/// Whether a template acts; `None` while that is not known.
+/// Whether a template acts; `None` while unknown.
 fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),
@@ -276,14 +277,15 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     }
 }
 
-/// Whether the author has the rights of the rule; while that is unknown, whether the index listed this
+/// Whether the author has the rights that the rule needs; if unknown, whether the previous index listed this
 /// version of the rule.
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let known = authority(world, name, facts).map(|known| known.answer.is_ok());
     facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))
 }
 
-/// Whether the author has the rights of the monitor, likewise.
+/// Whether the author has the rights that the monitor needs; if unknown, whether the previous index listed
+/// this version of the monitor.
 fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
     let known = world.monitor_authority(name);
     let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);

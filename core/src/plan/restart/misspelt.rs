@@ -10,7 +10,8 @@ use crate::{
     validate::can_match,
 };
 
-/// The problem to report to a workload's author. The annotation is checked only if `annotations` is set.
+/// The problem to report to a workload's author. The annotation is checked only if annotations are enabled
+/// (`annotations`).
 pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     let malformed = malformed(facts).filter(|_| annotations);
     let malformed = malformed.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });

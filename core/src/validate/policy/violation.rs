@@ -7,7 +7,7 @@ use crate::api::PolicyKind;
 
 /// The longest message about one violation, in bytes.
 const LONGEST: usize = 1024;
-/// Bytes to reserve for a message: most are shorter.
+/// Bytes to reserve for a message: most messages are shorter.
 const USUAL: usize = 192;
 
 /// A position in a value.
@@ -50,11 +50,11 @@ pub struct Violation {
 /// The part of an object that causes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// These single parts of the object.
+    /// The violation depends on these single parts of the object.
     Parts(BTreeSet<Part>),
-    /// The size of all data.
+    /// The violation depends on the size of all data.
     Size,
-    /// The change itself, not the object.
+    /// The violation depends on the change itself, not on the object.
     Change,
 }
 
@@ -139,7 +139,7 @@ impl Violation {
         };
         let name = if object.name.is_empty() { "(unnamed)" } else { &*object.name };
         let mut text = String::with_capacity(USUAL);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "policy {policy}, rule {}: {kind} ", self.rule);
         if object.kind != PolicyKind::Namespace {
             let _ = write!(text, "{}/", object.namespace);
@@ -177,7 +177,7 @@ pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
             while out.len() + '…'.len_utf8() > longest {
                 out.pop();
             }
-            // Cut at a word's end, unless the word is long.
+            // The text is cut at a word's end, unless the word is long.
             if let Some(end) = out.rfind(' ').filter(|end| out.len() - end <= LONGEST_WORD) {
                 out.truncate(end);
                 out.truncate(out.trim_end_matches([' ', ',', ':', ';']).len());

@@ -58,7 +58,7 @@ pub struct CompiledTemplate {
     pub conflict: ConflictPolicy,
     /// What happens to an object that is no longer wanted.
     pub deletion: DeletionPolicy,
-    /// How long such an object is kept; `None`: the operator's default.
+    /// How long an object that is no longer wanted is kept; `None`: the operator's default.
     pub grace: Option<Duration>,
     /// How often to render again; `None`: when something changes.
     pub resync: Option<Duration>,
