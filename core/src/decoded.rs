@@ -1,11 +1,11 @@
 //! Decodes each object of a list or watch by itself, so an object that cannot be decoded breaks neither the
 //! list nor the watch.
 //!
-//! kube decodes either a whole list or nothing, and a watch receives the same event again after each retry.
-//! The API server accepts objects that our decoders refuse: times after the year 9999, fields nested 200
-//! deep. If an object cannot be decoded, the decoder tries again without the unreadable parts of its
-//! `managedFields`, then without any `managedFields`: the object matters more than who wrote which field. If
-//! all attempts fail, only the metadata is kept, so that messages can name the object.
+//! kube fails to decode a whole list if one object fails, and a watch receives the same event again after
+//! each retry. The API server accepts objects that our decoders refuse: times after the year 9999, fields
+//! nested 200 deep. If an object cannot be decoded, the decoder tries again without the unreadable parts of
+//! its `managedFields`, then without any `managedFields`: the object matters more than who wrote which field.
+//! If all attempts fail, only the metadata is kept, so that messages can name the object.
 
 use std::collections::BTreeMap;
 

@@ -59,7 +59,7 @@ pub const RULE: &str = "copyrator.dev/rule";
 pub const SOURCE: &str = "copyrator.dev/source";
 /// Annotation of a copy: the source's UID.
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
-/// Annotation of a copy: digest of everything that we wrote.
+/// Annotation of a copy: digest of the copy's intended state.
 pub const DIGEST: &str = "copyrator.dev/digest";
 /// Annotation of a copy: what happens to the copy when it is orphaned: `Delete/5m`, `Retain` or `Adopted`.
 /// The suffix `/object` means that the policy is for this one object of its template.
@@ -195,7 +195,7 @@ pub struct SharedMarks {
     pub source: NamespacedName,
     /// The UID of the source object.
     pub source_uid: String,
-    /// Digest of everything that we wrote.
+    /// Digest of the copy's intended state.
     pub digest: String,
     /// What happens when the copy is orphaned; `None` for an annotation that cannot be read.
     pub on_removal: Option<OnRemoval>,
@@ -306,7 +306,7 @@ impl CopyMarks {
         }
     }
 
-    /// Whether these marks equal the wanted ones, apart from removal time, definition and [`OBJECT`].
+    /// Whether these marks equal the wanted marks, apart from removal time, definition and [`OBJECT`].
     pub fn same_but_for_removal(&self, wanted: &Self) -> bool {
         self.mark == wanted.mark && self.same_but_for_place(wanted)
     }

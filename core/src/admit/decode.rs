@@ -8,12 +8,13 @@ use serde_json::value::RawValue;
 use crate::authority::Subject;
 
 /// The largest review that is read whole. An object of 1.5 MiB, the most that etcd stores, takes 9 MiB where
-/// JSON escapes each byte with six; so a stored object can always be deleted, or replaced by a smaller one.
+/// JSON escapes each byte with six; so a stored object can always be deleted, or replaced by a smaller
+/// object.
 pub const BODY_LIMIT: usize = 16 << 20;
 /// The number of bytes that are read first of each review; a larger review must wait for memory.
 pub const HEAD_LIMIT: usize = 256 << 10;
 
-/// The request of an AdmissionReview. Its objects stay undecoded until a decision needs them.
+/// The request of an AdmissionReview. The objects of the request stay undecoded until a decision needs them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review<'a> {

@@ -1,4 +1,4 @@
-//! The message of a refusal: which user may not do what, and how to allow it. The message does not reveal
+//! The message of a refusal: the user, the missing rights, and how to grant them. The message does not reveal
 //! which objects exist.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ pub fn too_many(questions: usize, most: usize) -> String {
     )
 }
 
-/// One sentence: which user may not do what.
+/// One sentence with the user and the missing rights.
 fn lacks(grants: &[Grant]) -> String {
     let mut text = String::new();
     let mut before = None;

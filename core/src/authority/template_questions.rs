@@ -65,8 +65,8 @@ pub fn template_questions(
         let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
         read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
     });
-    // The objects that a template makes, or their number, reveal what the template has read. (An author who
-    // writes in a namespace knows its name.)
+    // The objects that a template makes, or their number, reveal the values that the template has read. (An
+    // author who writes in a namespace knows its name.)
     let of_namespaces = places.iter().filter(|_| compiled.is_some_and(|compiled| compiled.reads_namespace));
     let of_namespaces = of_namespaces.map(|place| {
         let name = Some(place).filter(|place| !place.is_empty()).cloned();

@@ -57,8 +57,7 @@ pub struct CopyRow {
     /// The reason in a sentence, with what to do about it. May be empty. Never a Secret's value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The differences between the copy and its declaration, if the copy exists, will be changed, and could
-    /// be read.
+    /// The differences between the copy and its declaration, if the copy exists, will be changed, and could be read.
     #[serde(rename = "changes", skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// When an orphaned copy is deleted, or one that waits is written.
@@ -273,7 +272,7 @@ fn written(
     CopyRow { difference, ..row(CopyState::Outdated, reason, message) }
 }
 
-/// Returns what happens to a copy whose rule or template writes nothing at present.
+/// Returns the state of a copy whose rule or template may not write at present.
 fn state_of(why: Inert, reason: Reason) -> CopyState {
     match why {
         Inert::Suspended => CopyState::Waiting,
@@ -322,7 +321,7 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
     row(CopyState::Blocked, Reason::UnknownKey, message.into())
 }
 
-/// Why no rule claims a copy any more.
+/// Why a copy is orphaned.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
     if rule.template().is_some() {

@@ -56,7 +56,7 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
     monitor_report(world, name, now).map(|report| report.status)
 }
 
-/// Returns the status that a monitor should have. `None` if the monitor is gone, if not everything is known
+/// Returns the status that a monitor should have. `None` if the monitor is gone, if not all stores are listed
 /// yet, or if we are about to ask the API server again for an answer that the status already has. `None` also
 /// while content is being read: the status would report workloads that use the content as waiting, and a
 /// moment later as not waiting. Unreadable content does not delay the status. The status lacks the record

@@ -27,9 +27,9 @@ use crate::{
     validate::CompiledMonitor,
 };
 
-/// What becomes of a workload when every wait is over that the clock ends; the worst first. It is read off
-/// the plan for that time, and does not say how the workload stands now: that is [`RestartState`], which
-/// alone has sentences (docs/decisions/statuses-and-events.md). For copies, [`super::Course`] is the same.
+/// What becomes of a workload when every wait is over that the clock ends; the worst first. It is read off the plan for that
+/// time, and does not say how the workload stands now: that is [`RestartState`], which alone has sentences
+/// (docs/decisions/statuses-and-events.md). For copies, [`super::Course`] is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RestartCourse {
@@ -385,7 +385,7 @@ fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (Rest
     })
 }
 
-/// The reason if the object's own annotation says that no workload restarts for it.
+/// The reason, if the object's own annotation excludes the object from restarts.
 pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(RestartReason, String)> {
     let facts = world.object(object).filter(|_| world.settings().annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");

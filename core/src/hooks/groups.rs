@@ -86,8 +86,9 @@ pub(super) fn applies_for(entry: &ValidatingWebhook, policy: &ConfigPolicySpec, 
 
 /// The requirements on the labels of a namespace and of an object for a policy to apply.
 ///
-/// The API server matches `objectSelector` against the old and the new object. It does not do this for
-/// `namespaceSelector`, so removing a label from a Namespace would remove the policy's protection.
+/// The API server matches `objectSelector` against the old and the new object, and `namespaceSelector`
+/// against the new Namespace only. With a `namespaceSelector` for Namespaces, removing a label from a
+/// Namespace would remove the policy's protection.
 fn selected(
     policy: &ConfigPolicySpec,
     of: HookKind,

@@ -129,7 +129,7 @@ pub struct Finding {
     pub level: Level,
     /// The annotation or field that the finding is about.
     pub about: String,
-    /// The difference, and what to do about it.
+    /// The difference, with the fix.
     pub message: String,
 }
 

@@ -10,8 +10,8 @@ use crate::api::{ConfigMonitor, CopyratorRule, CopyratorTemplate};
 /// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Rules first, then templates and monitors, in order of namespace and name; objects from which nothing
-    /// was made come last.
+    /// Rules first, then templates and monitors, in order of namespace and name; objects from which the
+    /// import made no rule, template or monitor come last.
     pub proposals: Vec<Proposal>,
 }
 

@@ -117,7 +117,7 @@ pub(super) fn draft(
     }
 }
 
-/// Checks that the object goes into the matched Namespace, or into the namespace of the matched object.
+/// Checks that the generated object is in the matched Namespace, or in the namespace of the matched object.
 fn into_matched(
     rule: &GenerateRule,
     trigger: &Trigger,

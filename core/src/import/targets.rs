@@ -14,7 +14,7 @@ pub(super) fn everywhere() -> TargetTerm {
     TargetTerm { namespace_selector: Some(LabelSelector::default()), names: None }
 }
 
-/// Returns a term for these names and globs; a glob that matches everything becomes an empty selector.
+/// Returns a term for these names and globs; a glob that matches every name becomes an empty selector.
 pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     if names.iter().any(|name| name == "*") {
         return Some(everywhere());

@@ -78,7 +78,7 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
     let known = world.monitors().get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
     // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
-    // that it describes. We have seen that content, so the new content counts as a change.
+    // that it describes. This process has seen the recorded content, so the new content counts as a change.
     if written.pods_applied.is_some() || known.is_none() {
         world.set_pods_recorded(&name, asks.and_then(|asks| asks.pods_recorded));
     }
@@ -112,8 +112,8 @@ fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     Some(facts(uid, asks, &OF_MONITORS, declared, status))
 }
 
-/// Annotations that declare something without the label beside them have no effect: existing copies stay, and
-/// nothing is added. An object that loses the label, or never had the label, loses no copies.
+/// Annotations without the label beside them have no effect: existing copies stay, and Copyrator makes no new
+/// copies. An object that loses the label, or never had the label, loses no copies.
 fn counting<T>(
     object: &ObjectKey,
     asks: &Asks,
@@ -146,7 +146,7 @@ fn facts<Spec: Default, Compiled, Status>(
 }
 
 /// A number for the annotations and their author, as `metadata.generation` is for a spec. Proofs contain this
-/// number, so every build must compute the same one.
+/// number, so every build must compute the same number.
 fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for key in of {

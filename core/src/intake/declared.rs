@@ -62,8 +62,8 @@ fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) ->
     })
 }
 
-/// When we last recorded the content that a monitor's pods run: the time of a field manager that writes
-/// nothing else.
+/// When we last recorded the content that a monitor's pods run: the time of a field manager that writes only
+/// this record.
 fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     let entries = meta.managed_fields.iter().flatten();
     let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(PODS_MANAGER));

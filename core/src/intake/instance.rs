@@ -1,5 +1,5 @@
-//! Objects that templates are rendered for. Their kinds are known at run time only. The world keeps only the
-//! part of an instance that expressions can read.
+//! Objects that templates are rendered for. The kinds of instances are known at run time only. The world
+//! keeps only the part of an instance that expressions can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

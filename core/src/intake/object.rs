@@ -262,8 +262,8 @@ fn deletion(since: Timestamp, mut finalizers: Vec<String>) -> Deletion {
     Deletion { since, finalizers }
 }
 
-/// Whether another watch has already brought the same or newer facts of the object; if so, only notes that
-/// this watch shows the object, too. A single read is no watch, since it has affected no other key.
+/// Whether another watch has already brought the same or newer facts of the object. In this case, only notes
+/// that this watch shows the object, too. A single read is no watch, since it has affected no other key.
 pub(super) fn is_behind(world: &mut World, key: &ObjectKey, facts: &ObjectFacts, watch: SeenBy) -> bool {
     let known = world.object(key).filter(|known| !known.seen.is_only_asked());
     let is_behind = known.is_some_and(|known| {

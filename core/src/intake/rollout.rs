@@ -1,5 +1,5 @@
-//! The state of a rollout, from a workload's spec and status. The state differs from that of `kubectl rollout
-//! status`, which waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one
+//! The state of a rollout, from a workload's spec and status. `kubectl rollout status` reports a different
+//! state, since it waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one
 //! crashing pod, would count as rolling out for ever. This file decides by the revision of the pods whether a
 //! rollout is running; the controller deals with pods that are not available.
 

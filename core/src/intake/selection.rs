@@ -59,7 +59,7 @@ impl Selection for OfDeclaring {
     }
 }
 
-/// One object in the way of a copy, which the reconciler has asked for.
+/// One object in the way of a copy, which the reconciler has read once.
 #[derive(Clone, Debug)]
 pub enum Asked {}
 

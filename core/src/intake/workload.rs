@@ -346,7 +346,7 @@ mod tests {
         );
         assert!(facts.own_deadline && facts.restarted_by_us());
 
-        // Somebody else wrote the label, so our times say nothing about it.
+        // Another manager wrote the label, so the times of our entries do not apply to it.
         let mut object = object;
         object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
         // The managedFields entry of an apply that changes no other field has no time.

@@ -15,7 +15,8 @@ use crate::{
     validate::{SpecFault, unknown_fields},
 };
 
-/// An object of ours, or the metadata of one that cannot be decoded; and the unknown fields of its spec.
+/// An object of ours with the unknown fields of its spec, or the metadata of an object that cannot be
+/// decoded.
 ///
 /// An ignored field can be the one that makes a rule harmless (which namespaces to leave out, for example).
 /// The API server drops fields that its definitions lack, so unknown fields only exist if the definitions are

@@ -20,8 +20,8 @@ pub(crate) fn is_below(domain: &str, outer: &str) -> bool {
     domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
 }
 
-/// Parts of annotation names under which tools store what they last applied or saw. Operators choose the
-/// domains of these names.
+/// Parts of the names of annotations in which tools store the last applied or last seen content. Operators
+/// choose the domains of these names.
 const CONTENT: [&str; 6] =
     ["last-applied", "lastApplied", "last-handled", "last-known-config", "last-config", "previous-config"];
 

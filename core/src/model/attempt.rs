@@ -97,7 +97,7 @@ impl Differed {
     }
 }
 
-/// Why something could not be written, or read.
+/// Why an object could not be written or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// Copyrator's own account lacks the right, which a cluster administrator must grant.
@@ -117,8 +117,8 @@ pub enum WriteFault {
     Unfit,
     /// `Unfit`, because a field has the wrong type, or the kind has no such field.
     Mistyped,
-    /// Not tried, because another object of the same instance is `Mistyped`. Statuses use the word of
-    /// `Mistyped`.
+    /// The write was not tried, because another object of the same instance is `Mistyped`. Statuses use the
+    /// word of `Mistyped`.
     HeldBack,
     /// A ConfigPolicy refuses the write.
     RefusedByPolicy,
@@ -183,8 +183,7 @@ impl Repairs {
 mod tests {
     use super::*;
 
-    /// Somebody who brings an object back to what it was before our write changes nothing by it but that it
-    /// is written again.
+    /// A writer who restores the earlier version of an object only causes one further write.
     #[test]
     fn a_write_is_in_vain_only_where_it_has_left_the_very_object_that_was_compared() {
         let compared = Compared { object: 1, applied: 2 };

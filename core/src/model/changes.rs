@@ -1,5 +1,5 @@
 //! Changes of a [`World`] by the results of watches, lists and fetches. For each kind, one function forgets
-//! everything that belongs to a deleted object.
+//! all facts of a deleted object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether the
-    /// definition is a different one.
+    /// definition has changed.
     pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
         let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
@@ -181,8 +181,9 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares for a namespace or object; `None` if the template does not select the
-    /// namespace or object. A set that was rendered from another version of the template is dropped.
+    /// Sets the objects that a template declares for a namespace or object; `None` if the template does not
+    /// select the namespace or object. A set that was rendered from another version of the template is
+    /// dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
@@ -194,8 +195,8 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
-    /// Notes why the status of an object differs from what a template declares; `None` if the status does not
-    /// differ.
+    /// Notes why the status of an object differs from its declaration in a template; `None` if the status
+    /// does not differ.
     pub fn set_status_fault(
         &mut self,
         template: &NamespacedName,
@@ -322,7 +323,7 @@ impl World {
         self.cluster.sources_omitted = omitted;
     }
 
-    /// Forgets everything that annotations declare.
+    /// Forgets all rules and monitors that annotations declare.
     pub fn forget_annotated(&mut self) {
         let declared = self.rules().keys().chain(self.monitors().keys());
         let annotated: Vec<_> = declared.filter(|name| name.annotated().is_some()).cloned().collect();

@@ -86,8 +86,8 @@ impl SlotMemory {
         self.attempt().is_some_and(|last| last.retry_at == DUE)
     }
 
-    /// Notes an examination. Returns whether the object differs and a write may correct the object; if not,
-    /// notes the fields of this content that the API server does not keep.
+    /// Notes an examination. Returns whether the object differs and a write may correct the object. If no
+    /// write can, notes the fields of this content that the API server does not keep.
     pub fn examined(
         &mut self,
         digest: &str,

@@ -45,7 +45,7 @@ impl World {
         !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
     }
 
-    /// Whether all objects of a kind whose annotations declare something are known.
+    /// Whether all annotated objects of a kind are known.
     pub fn has_listed_declaring(&self, kind: Kind) -> bool {
         match (&self.cluster.data_scope, kind.data()) {
             (Some(scope), Some(kind)) => scope.has_listed_declaring(kind),

@@ -96,7 +96,7 @@ impl DataNeed {
         *self.of_mut(kind) = Span::All;
     }
 
-    /// Whether this need includes everything that `other` needs.
+    /// Whether this need includes all namespaces of `other`.
     fn covers(&self, other: &Self) -> bool {
         DATA_KINDS.into_iter().all(|kind| match (self.of(kind), other.of(kind)) {
             (Span::All, _) => true,
@@ -105,7 +105,7 @@ impl DataNeed {
         })
     }
 
-    /// Adds everything that `other` needs.
+    /// Adds all namespaces of `other`.
     pub fn extend(&mut self, other: &Self) {
         for kind in DATA_KINDS {
             match other.of(kind) {
@@ -166,7 +166,7 @@ pub struct DataScope {
 }
 
 impl DataScope {
-    /// A scope that wants `least`, before anything is listed.
+    /// Creates a scope that wants `least`, before the first list.
     pub fn new(least: DataNeed) -> Self {
         let mut scope = Self { wanted: least, ..Self::default() };
         scope.settle();
@@ -269,7 +269,7 @@ impl DataScope {
         self.listed.contains(watch)
     }
 
-    /// Whether the objects of a kind whose annotations declare something are listed.
+    /// Whether the annotated objects of a kind are listed.
     pub(super) fn has_listed_declaring(&self, kind: DataKind) -> bool {
         self.listed.contains(&DataWatch::Labelled(kind, OurLabel::Declares))
     }
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// A world that has listed everything that it needs: Secrets of these namespaces, with one Secret in
+    /// A world with complete lists of all needed objects: Secrets of these namespaces, with one Secret in
     /// each.
     fn world(names: &[&str]) -> World {
         let mut world = World::default();
@@ -421,7 +421,7 @@ mod tests {
         assert!(!world.is_listing_any());
     }
 
-    /// A namespace whose list fails is not needed any more.
+    /// A namespace with a failing list is no longer needed.
     #[test]
     fn what_is_left_need_not_be_listed() {
         let mut world = World::default();

@@ -8,7 +8,7 @@ use crate::{
     validate::printable,
 };
 
-/// Values of [`MANAGED_BY`] on copies that a rule may adopt: our own value, and that of the tool that
+/// Values of [`MANAGED_BY`] on copies that a rule may adopt: our own value, and the value of the tool that
 /// `copyrator import` replaces.
 const OF_COPIES: [&str; 2] = [MANAGED_BY_VALUE, "kyverno"];
 /// Annotations by which a tool recognises its objects, and the meaning of their values.

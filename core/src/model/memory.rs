@@ -148,7 +148,7 @@ impl Memory {
         self.monitors.get(monitor).unwrap_or(MonitorMemory::NOTHING)
     }
 
-    /// The waits of all restarts, including those of selected pods.
+    /// The waits of all restarts, including restarts of selected pods.
     pub fn waits(&self) -> impl Iterator<Item = Waiting> {
         let of_workloads = self.workloads.values().filter_map(RestartMemory::wait);
         of_workloads.chain(self.monitors.values().filter_map(MonitorMemory::wait))
@@ -231,8 +231,8 @@ impl Memory {
     }
 
     /// Forgets the waits, failed attempts and results of restarts, and which problems were reported, since
-    /// another process may have led meanwhile. Keeps everything about copies, restarts under way, and which
-    /// pods were removed: this memory delays our next write if we soon get the lease again.
+    /// another process may have led meanwhile. Keeps the memory of copies, of restarts under way, and of
+    /// removed pods, which delays our next write if we soon get the lease again.
     pub fn begin_term(&mut self, now: Timestamp) {
         (self.questions, self.term_began) = (Questions::default(), Some(now));
         at_each(&mut self.workloads, |_, memory| memory.term_over());

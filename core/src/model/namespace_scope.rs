@@ -69,8 +69,8 @@ pub struct NamespaceScope {
     /// The stores of the kinds that are copied beside ConfigMaps and Secrets.
     further: Vec<Store>,
     pub(super) changes: u64,
-    /// Whether the caller of a command reads the namespaces, and not Copyrator. A refusal to the caller says
-    /// nothing about Copyrator's rights.
+    /// Whether the caller of a command reads the namespaces, and not Copyrator. A refusal to the caller is no
+    /// evidence about Copyrator's rights.
     is_callers: bool,
     /// Whether Copyrator reads all namespaces, and only the caller's rights are limited to these namespaces.
     is_part: bool,

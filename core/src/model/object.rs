@@ -139,7 +139,7 @@ impl ObjectFacts {
         self.examined.as_ref().map_or(Drift::None, |examined| examined.drift)
     }
 
-    /// Sets the drift. Does nothing for kinds with `data`.
+    /// Sets the drift. Has no effect for kinds with `data`.
     pub fn set_drift(&mut self, drift: Drift) {
         if let Some(examined) = &mut self.examined {
             examined.drift = drift;
@@ -157,7 +157,7 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// An annotation looks like one of ours, but has no effect.
+    /// An annotation looks like a Copyrator annotation, but has no effect.
     pub const MALFORMED_ANNOTATION: &'static str = "MalformedAnnotation";
     /// The object has more labels, or other fields, than are kept.
     pub const PARTLY_READ: &'static str = "PartlyRead";
@@ -248,7 +248,7 @@ pub struct Examined {
     pub drift: Drift,
 }
 
-/// Whether an object differs from what its template declares.
+/// Whether an object differs from its declaration in a template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drift {
     /// The object has not changed since this process first saw it; earlier changes are unknown.
@@ -282,7 +282,7 @@ pub enum OwnFields {
 }
 
 impl OwnFields {
-    /// Whether these fields, from managedFields, are exactly those of an intended copy.
+    /// Whether these fields, from managedFields, are exactly the fields of an intended copy.
     pub fn are(&self, intended: &Self) -> bool {
         match (self, intended) {
             (Self::Names(owned), Self::Names(intended)) => owned == intended,

@@ -252,7 +252,7 @@ impl World {
             .collect()
     }
 
-    /// Every fingerprint, including those of earlier versions.
+    /// Every fingerprint, including fingerprints of earlier versions.
     pub fn fingerprints(&self) -> impl Iterator<Item = (&ObjectKey, &Fingerprint)> {
         self.cluster.fingerprints.iter()
     }

@@ -20,7 +20,7 @@ impl WorkloadFacts {
         Some(stamp.strip_suffix(STAMPED_AGAIN).unwrap_or(stamp))
     }
 
-    /// Whether the pod template says that it was restarted for the recorded content.
+    /// Whether the pod template's annotation names the recorded content.
     pub fn is_stamped(&self) -> bool {
         let applied = self.restarts.applied.as_deref();
         applied.is_some_and(|applied| self.stamped_for() == Some(digest_of(applied)))

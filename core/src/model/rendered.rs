@@ -54,7 +54,7 @@ pub struct StatusAnswer {
     pub fault: Option<(StatusFault, Timestamp)>,
 }
 
-/// Why the status of an object differs from what a template declares.
+/// Why the status of an object differs from its declaration in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusFault {
     /// The kind of the fault.

@@ -118,7 +118,7 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The object does not determine whose rights it acts with.
     IdentityRequired,
-    /// The API server says that the identity lacks a right.
+    /// The API server answered that the identity lacks a right.
     Forbidden,
     /// The API server was not asked: checking all rights would take too many questions.
     TooManyQuestions,

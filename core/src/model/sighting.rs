@@ -42,8 +42,8 @@ impl Seen {
         self.is_by(SeenBy::Asked)
     }
 
-    /// The state after `watch` has brought facts of the object. An answer to a question counts only while no
-    /// watch shows the object.
+    /// The state after `watch` has brought facts of the object. A single read shows the object only while no
+    /// watch does.
     pub(crate) fn after(before: Option<Self>, watch: SeenBy) -> Self {
         let all = before.map_or(0, |before| before.all) & !bit(SeenBy::Asked);
         let own = if watch == SeenBy::Asked && all != 0 { 0 } else { bit(watch) };

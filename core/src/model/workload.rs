@@ -192,7 +192,8 @@ pub struct PodRemoved {
     pub controlled: usize,
 }
 
-/// The last failed attempt to restart something, kept until an attempt succeeds or the content changes.
+/// The last failed attempt to restart a workload or pods, kept until an attempt succeeds or the content
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
     /// The intended content of the pods, in the form of a record.
@@ -213,7 +214,7 @@ impl RestartAttempt {
     }
 }
 
-/// Why an attempt to restart something has failed.
+/// Why an attempt to restart a workload or pods has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptFailure {
     /// More than one PodDisruptionBudget covers a pod, which therefore can never be evicted.

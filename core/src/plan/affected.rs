@@ -74,8 +74,9 @@ impl Key {
         }
     }
 
-    /// The namespace that the work is charged to if nothing else has caused it: the key's own or, if a
-    /// template is rendered for a namespace, the template's. `None` if the key belongs to the whole cluster.
+    /// The namespace that pays for the work if no other object has caused the work: the key's own namespace
+    /// or, if a template is rendered for a namespace, the template's namespace. `None` if the key belongs to
+    /// the whole cluster.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         match self {
             Self::Rendering(template, InstanceName { object: None, .. }) => Some(&template.namespace),
@@ -154,7 +155,7 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         Changed::Workload(key) => workload(world, key),
         // The index serves warnings only.
         Changed::SourceIndex => BTreeSet::new(),
-        // Each status reports that it may be outdated.
+        // A failing list affects each status, which reports that it may be outdated.
         Changed::Lists => {
             let declared = world.rules().keys().chain(world.templates().keys()).cloned().map(Key::RuleStatus);
             declared.chain(world.monitors().keys().cloned().map(Key::MonitorStatus)).collect()
@@ -186,8 +187,8 @@ fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRul
     makes.then_some(compiled)
 }
 
-/// Every slot that a rule claims, whether the rule may write or not, and every copy: for people who want to
-/// know why a copy is not there. A rule with too many copies has only the existing ones.
+/// Every slot that a rule claims, whether the rule may write or not, and every copy, to explain why a copy is
+/// missing. For a rule with too many copies, only the existing copies.
 pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
     let claimed = world.rules().iter().filter_map(|(rule, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
@@ -203,8 +204,8 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
     each(world).collect()
 }
 
-/// The keys to look at after a store was listed once more, in one namespace or in all: those of objects that
-/// are in the store, or should be. A copy that somebody deleted while the watch was interrupted may be
+/// The keys to look at after a store was listed once more, in one namespace or in all: the keys of objects
+/// that are or should be in the store. A copy that somebody deleted while the watch was interrupted may be
 /// neither in the list nor known.
 pub fn listed_anew(world: &World, store: Store, place: Option<&str>) -> BTreeSet<Key> {
     let is_there = |key: &Key| place.is_none() || key.namespace().is_none() || key.namespace() == place;
@@ -329,9 +330,11 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     }
     if key.kind == Kind::Secret && *key.namespace == *world.settings().own_namespace {
         match &*key.name {
-            // Webhooks issue certificates from whatever CA is there, and the hooks must trust that CA.
+            // The webhook issues its certificates from the CA in the Secret, and the hooks must trust that
+            // CA.
             CA_SECRET => drop(keys.insert(Key::Hooks)),
-            // With another key, no mark in the cluster could be verified.
+            // The key of digests must stay the same: with a different key, no mark in the cluster could be
+            // verified.
             KEY_SECRET => drop(keys.insert(Key::DigestKey)),
             _ => {}
         }
@@ -349,7 +352,8 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }
-    // The status of a rule that no longer wants the object says what delays its deletion.
+    // The status of a rule that no longer wants the object reports the finalizer that delays the object's
+    // deletion.
     let deleted = facts.filter(|facts| facts.deletion.is_some()).and_then(|facts| facts.marks.as_deref());
     if let Some(marks) = deleted.filter(|marks| world.declaration(&marks.rule).is_some()) {
         keys.insert(Key::RuleStatus(marks.rule.clone()));

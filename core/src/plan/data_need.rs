@@ -99,7 +99,7 @@ fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     }
 }
 
-/// Adds the namespaces that a policy reaches: each change of an object there is judged anew.
+/// Adds the namespaces that a policy reaches: the policy judges each change of an object in these namespaces.
 fn of_policy(world: &World, facts: &PolicyFacts, need: &mut DataNeed) {
     let Some(policy) = judging(facts) else { return };
     for kind in judged(facts) {

@@ -15,11 +15,11 @@ use crate::{
 pub enum Reason {
     /// Something is wrong with one copy.
     Problem(ProblemReason),
-    /// The identity that the object acts with may not do what the object declares.
+    /// The object's identity lacks a right that the object declares.
     Refused(RefusalReason),
     /// The object is the canary: the webhook's refusal shows that the API server calls the webhook.
     Canary,
-    /// The API server has not been asked yet what the identity may do.
+    /// The API server has not been asked yet about the identity's rights.
     AuthorityUnknown,
     /// The spec is not valid.
     Invalid,
@@ -39,13 +39,13 @@ pub enum Reason {
     Differs,
     /// No update can correct the copy, so Copyrator deletes and recreates it.
     Replace,
-    /// An object that Copyrator did not make is taken over.
+    /// Copyrator takes over an object that it did not make.
     TakeOver,
     /// A rule wants the copy again, so Copyrator removes the removal mark.
     WantedAgain,
     /// The copy's rule was created again under a new CustomResourceDefinition.
     RuleBack,
-    /// The copy is orphaned: no rule or template declares it any more.
+    /// The copy is orphaned: no rule or template declares the copy any more.
     Unwanted,
     /// The copy is orphaned, and marked for removal.
     Marked,
@@ -69,7 +69,7 @@ pub enum Reason {
     OwnNamespace,
     /// The namespace is a system namespace.
     SystemNamespace,
-    /// The namespace's label says that it takes no copies.
+    /// The namespace has the label `copyrator.dev/copies: refuse`.
     Refuses,
     /// The rule excludes the namespace.
     Excluded,

@@ -10,7 +10,7 @@ use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 pub struct StatusEvent<'s> {
     /// Whether the Event is a `Warning`.
     pub is_warning: bool,
-    /// One word: a reason of `Ready`, of `Authorized` or of a problem.
+    /// The reason in one word: a reason of `Ready`, of `Authorized` or of a problem.
     pub reason: &'s str,
     /// The message of the condition, or the size of a large spread.
     pub message: String,

@@ -127,7 +127,7 @@ pub fn labelling(object: &ObjectKey) -> String {
 }
 
 /// Returns a message for each annotation of a ConfigMap or Secret that has our prefix but no effect. The
-/// message suggests what the annotation was probably meant to be.
+/// message suggests the annotation that the author probably meant.
 pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;

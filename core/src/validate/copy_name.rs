@@ -26,7 +26,7 @@ pub enum Gives<'a> {
 }
 
 impl CopyName {
-    /// Reads a template; everything but the placeholders is literal.
+    /// Reads a template; all text except the placeholders is literal.
     pub fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;

@@ -85,7 +85,7 @@ impl Entry {
 }
 
 impl EntryFault {
-    /// Returns the fault of the entry, and what to write instead.
+    /// Returns the fault of the entry, with the fix.
     fn said(&self, entry: &str, kind: NameKind) -> String {
         match self {
             Self::Empty => "is empty; write a name, or * for all".into(),
@@ -106,8 +106,8 @@ pub fn can_match(entry: &str, kind: NameKind) -> bool {
     Entry::read(entry, kind).is_ok()
 }
 
-/// Returns the problem of a text that must be one name, and what to write instead; `None` for a valid name.
-/// Globs are not accepted.
+/// Returns the problem, with the fix, of a text that must be one name; `None` for a valid name. Globs are not
+/// accepted.
 pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
     if kind.is_name(text) {
         return None;

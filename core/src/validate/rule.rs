@@ -44,7 +44,7 @@ pub struct CompiledRule {
     pub grace: Option<Duration>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether the rule is suspended: Copyrator writes and deletes nothing for it.
+    /// Whether the rule is suspended: Copyrator writes and deletes no object for the rule.
     pub suspend: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::CompiledKeys;
 
-/// The type of a Secret that may hold anything.
+/// The type of a Secret with arbitrary data.
 const OPAQUE: &str = "Opaque";
 
 struct SecretType {

@@ -52,7 +52,7 @@ impl Selector {
     }
 
     /// Compiles a selector of namespaces. Also reports a value of `kubernetes.io/metadata.name` that no
-    /// namespace can have: the value would silently exclude nothing, or select nothing.
+    /// namespace can have: the value would silently select no namespace, and so exclude no namespace.
     pub fn of_namespaces(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let compiled = Self::compile(field, selector, problems);
         let named = compiled.0.iter().filter(|requirement| requirement.key == NAME_OF_NAMESPACE);

@@ -74,7 +74,8 @@ pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static 
     }
 }
 
-/// Returns the reason why a kind must not be granted for one of its uses: no template could use it so.
+/// Returns the reason why a kind must not be granted for one of its uses: no template could use the kind in
+/// this way.
 pub fn grant_fault(granted: &TemplateKind) -> Option<String> {
     let (api_version, kind) = (&*granted.kind.api_version, &*granted.kind.kind);
     let secret = (api_version == "v1" && kind == "Secret").then_some(READ_BY_ALL);

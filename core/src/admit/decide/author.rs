@@ -1,5 +1,5 @@
 //! Stamps the author on an object if the API server has no MutatingAdmissionPolicy of ours that does so. The
-//! stamps equal those of `author.yaml` and `annotations.yaml` in `webhook-config/policies`.
+//! stamps equal the stamps by `author.yaml` and `annotations.yaml` in `webhook-config/policies`.
 //! `author-honest.yaml` and `annotations-honest.yaml` check either kind of stamp.
 
 use std::collections::BTreeMap;
@@ -119,8 +119,8 @@ fn is_written_anew(spec: &Map<String, Value>, old: &Map<String, Value>) -> bool 
     spec != old && !(suspended && spec.keys().chain(old.keys()).all(same))
 }
 
-/// Returns the writer's groups as a JSON list. It omits groups with control characters, which the policy
-/// cannot escape: omitting a group can only take rights away.
+/// Returns the writer's groups as a JSON list. The list omits groups with control characters, which the
+/// policy cannot escape: an omitted group can only reduce rights.
 fn groups(writer: &UserInfo) -> String {
     let plain = |group: &&String| !group.bytes().any(|byte| byte.is_ascii_control());
     Value::from(writer.groups.iter().filter(plain).map(String::as_str).collect::<Vec<_>>()).to_string()

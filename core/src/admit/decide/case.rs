@@ -62,7 +62,7 @@ pub struct WriteCase<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The object after and before the write; one of the two is missing on CREATE and DELETE.
+/// The object after and before the write; the old object is missing on CREATE, the new object on DELETE.
 pub(super) struct Versions<'a> {
     pub(super) new: Option<Candidate<'a>>,
     pub(super) old: Option<Candidate<'a>>,

@@ -219,7 +219,7 @@ fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
 }
 
 /// Whether the object is a copy of ours, to which no defaults are added: the copy's proof verifies, or one of
-/// our own accounts writes the copy. Marks alone prove nothing.
+/// our own accounts writes the copy. Marks without a valid proof do not exempt an object.
 pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
     if is_our_write(object, case) {
         return true;
@@ -230,7 +230,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
-/// Joins as many refusals as fit into a message, ten at most, and the number of omitted ones.
+/// Joins as many refusals as fit into a message, ten at most, and the number of omitted refusals.
 fn listed(refusals: &[&str]) -> String {
     let mut text = String::new();
     for (index, refusal) in refusals.iter().enumerate() {

@@ -34,7 +34,7 @@ pub struct Verdict {
 /// The reason for a refusal: the code and the `reason` of the Status that the API server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// The write is the canary. Its refusal shows that the API server calls the webhook.
+    /// The write is the canary, whose refusal shows that the API server calls the webhook.
     Canary,
     /// The user, or the account that would act, lacks a right, or a policy forbids the write.
     Forbidden,

@@ -33,8 +33,8 @@ pub struct Claim<'w> {
     pub wants: Wants<'w>,
     /// The object that the rule wants to copy to the slot; for a template, the template's name among rules.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, up to a limit; none if the rule says which
-    /// source it prefers.
+    /// Further objects that the rule would copy to the same slot, up to a limit; empty if the rule declares
+    /// which source it prefers.
     pub duplicates: Vec<ObjectKey>,
 }
 
@@ -62,7 +62,7 @@ pub enum Wants<'w> {
 }
 
 impl Claim<'_> {
-    /// Why the rule or template writes nothing at present; `None` for a rule or template that may write.
+    /// Why the rule or template may not write at present; `None` for a rule or template that may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
         match &self.wants {
             Wants::Copy { facts, .. } => inert(world, self.rule, facts),
@@ -114,7 +114,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The fingerprint of what the object is made from; `None` if the content has to be fetched.
+    /// The fingerprint of the object's source; `None` if the content has to be fetched.
     pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
         match &self.wants {
             Wants::Copy { .. } => world.fingerprint(&self.source),

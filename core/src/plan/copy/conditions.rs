@@ -22,13 +22,13 @@ pub(super) struct Conditions {
     pub(super) authorized: Option<Said>,
     pub(super) is_stalled: bool,
     pub(super) reconciling: Option<Said>,
-    /// Reason and message; `None` if nothing is wrong.
+    /// Reason and message of `Degraded`; `None` without a problem.
     pub(super) degraded: Option<(String, String)>,
 }
 
 /// Returns the last seen status with these numbers and problems, and the reason and message of `Degraded`.
-/// Errors in the spec (`refused`) come first: while the spec has errors, nothing is written. `located` puts
-/// the place before a problem's message.
+/// Errors in the spec (`refused`) come first: while the spec has errors, Copyrator writes no object.
+/// `located` puts the place before a problem's message.
 pub(super) fn begun<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     authority: Option<&Authority>,

@@ -50,7 +50,7 @@ pub fn plan_slots<'s>(
         .map(move |slot| (slot, plan_claimed(world, slot, &claims_on(world, slot), &mut alike, now)))
 }
 
-/// Plans one slot, given the claims on it and a cache of what its copies have in common.
+/// Plans one slot, given the claims on the slot and a cache of the common parts of copies.
 pub(super) fn plan_claimed(
     world: &World,
     slot: &ObjectKey,
@@ -61,8 +61,8 @@ pub(super) fn plan_claimed(
     plan_as(world, slot, world.object(slot), claims, alike, now)
 }
 
-/// The write that would be made if the object differed from its declaration, for a dry run. `None` if nothing
-/// would be written now.
+/// The write that would be made if the object differed from its declaration, for a dry run. `None` if the
+/// plan would not write now.
 pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
     let mut facts = world.object(slot)?.clone();
     facts.set_drift(Drift::Certain);
@@ -413,8 +413,8 @@ fn judge_foreign(
              or set conflictPolicy; Copyrator looks again within a minute",
         );
     }
-    // If two sources overwrote each other, each would be a copy of nothing, and be deleted.
-    // A tenant must not protect another tenant's object by a rule that may not read it.
+    // If two sources overwrote each other, both would be copies without a source, and be deleted. A tenant
+    // must not protect another tenant's object by a rule that may not read it.
     let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
     if let Some(rule) = copied_by(world, slot, facts, counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {

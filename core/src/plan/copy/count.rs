@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// The numbers of a rule's copies. All are zero for a rule that writes nothing at present (invalid,
-/// suspended, not authorized): its status gives the reason, and missing copies of the rule should alert
-/// nobody.
+/// suspended, not authorized): its status gives the reason, and missing copies of the rule should cause no
+/// alert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many copies should exist.
@@ -54,7 +54,7 @@ pub(super) struct Count {
     pub(super) unreadable: Option<String>,
     /// Which literally named target namespaces do not exist, in words.
     pub(super) absent_targets: Option<String>,
-    /// Whether the rule names no targets except absent ones.
+    /// Whether all targets that the rule names are absent.
     pub(super) is_nowhere: bool,
     /// The first problems, up to the limit of a status.
     pub(super) problems: Vec<Problem>,
@@ -102,7 +102,7 @@ impl Count {
     pub(super) fn state(&mut self, state: SlotState) {
         match state {
             SlotState::Current => self.current += 1,
-            // The existing object works, and nothing is left to be done: no alert counts the slot.
+            // The existing object works and needs no write, so no alert counts the slot.
             SlotState::Altered(problem) => {
                 self.current += 1;
                 self.altered += 1;

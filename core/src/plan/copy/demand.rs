@@ -43,7 +43,7 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     (copies > most).then_some(copies)
 }
 
-/// How much of what a template selects is rendered.
+/// The part of a template's selected instances that is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// Render nothing: the template may write nothing at present.

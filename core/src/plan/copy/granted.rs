@@ -1,5 +1,5 @@
-//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a place
-//! for what a template writes.
+//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a field
+//! that a template writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

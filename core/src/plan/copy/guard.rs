@@ -1,7 +1,7 @@
 //! Judges a copy, or an object that a template declares, by the policies that cover the object, before the
 //! write. The object is judged as it will be after the write, with the labels and annotations of other
 //! writers, which our write leaves alone. The webhook exempts our own writes. Judging only the source is not
-//! enough: its name, kind or namespace may be one that the policies do not cover.
+//! enough: the policies may not cover the source's name, kind or namespace.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ pub struct Guards {
     kind: PolicyKind,
     guards: Vec<Guard>,
     request: RequestFacts,
-    /// Whether a template declares the object, so that nothing is copied.
+    /// Whether a template declares the object, which is therefore no copy.
     is_declared: bool,
 }
 
@@ -43,7 +43,8 @@ struct Guard {
 }
 
 impl Guards {
-    /// The policies that cover what `account` is about to write; `None` if no policy does.
+    /// The policies that cover the object that `account` is about to write; `None` if no policy covers the
+    /// object.
     pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
         if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;

@@ -190,8 +190,8 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
     CopyProblem::fault(slot, last.reason, message + &predecessor)
 }
 
-/// Names the object that the same rule or template has left beside the refused object: the old object may
-/// hold what the refused object needs, such as a port or the room in a quota.
+/// Names the object that the same rule or template has left beside the refused object: the old object may use
+/// up a port or quota that the refused object needs.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
     let may_hold = last.reason.lacks_room() && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;
@@ -223,8 +223,8 @@ pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: T
     Repairs { count, not_before, ..before }
 }
 
-/// The time from which the slot is calm if nothing is written: when counting began, or when a delayed write
-/// may be made.
+/// The time from which the slot is calm without a write: when counting began, or when a delayed write may be
+/// made.
 pub(super) fn calm_from(repairs: &Repairs) -> Timestamp {
     repairs.not_before.unwrap_or(repairs.since)
 }

@@ -124,8 +124,8 @@ impl Intent {
         self.type_ == print.type_ && self.immutable == print.immutable && self.content == print.keys
     }
 
-    /// Whether no update can turn an existing object into this one: it is immutable, or its Secret type or
-    /// the role of a RoleBinding differs.
+    /// Whether no update can turn an existing object into the intended copy: the object is immutable, or its
+    /// Secret type or RoleBinding role differs.
     pub fn needs_replacing(&self, kind: Kind, print: &Fingerprint) -> bool {
         let is_of_role = |(leaf, _): &(&String, &KeyPrint)| is_within(leaf, ROLE_REF);
         let other_role = || !self.content.iter().filter(is_of_role).eq(print.keys.iter().filter(is_of_role));
@@ -134,18 +134,20 @@ impl Intent {
             || (kind == Kind::RoleBinding && other_role())
     }
 
-    /// Whether an existing object has every label of this one, no matter who wrote them.
+    /// Whether an existing object has every label of the intended copy, no matter which manager wrote the
+    /// labels.
     pub fn same_labels(&self, facts: &ObjectFacts) -> bool {
         facts.labels.may_have_all(&self.labels)
     }
 
-    /// Whether an existing object has every label and annotation of this one, no matter who wrote them.
+    /// Whether an existing object has every label and annotation of the intended copy, no matter which
+    /// manager wrote them.
     pub fn same_meta(&self, facts: &ObjectFacts, print: &Fingerprint) -> bool {
         let mut others = self.annotations.iter().filter(|(key, _)| !is_mark(key));
         self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 
-    /// The keys of an existing object that this intent lacks. These keys are nulled before the apply: the
+    /// The keys of an existing object that this intent lacks. Surplus keys are nulled before the apply: the
     /// apply alone would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
         let Some(data) = kind.data() else {

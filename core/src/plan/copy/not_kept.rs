@@ -1,6 +1,6 @@
 //! The declared fields that the API server does not keep: a mutating webhook or policy changes the fields, or
-//! the stored version of the kind does not have them. A second write would end the same way, so the status
-//! names the fields, and nothing is written again.
+//! the stored version of the kind does not have them. A second write would have the same result, so the
+//! status names the fields, and the reconciler does not write again.
 
 use std::collections::HashMap;
 
@@ -85,7 +85,7 @@ fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut V
 
 /// Whether the stored value may be the declared value in a form of the API server's own: quantities (`700m`
 /// for `0.7`), durations (`1h30m0s` for `1.5h`), times, numbers as text, and an absent field for an empty
-/// value. Two texts that begin as numbers are treated as the same.
+/// value. Two texts that both begin with a number are treated as equal.
 fn may_be_same(declared: &Value, stored: &Value) -> bool {
     let is_unset = declared.is_null() || declared == "";
     if is_unset || declared == stored || (stored.is_null() && is_empty(declared)) {

@@ -7,7 +7,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
 };
 
-/// What keeps one slot from having the copy that a rule declares.
+/// The reason why one slot does not have the copy that a rule declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyProblem {
     /// The place of the copy that the problem is about.

@@ -1,14 +1,13 @@
-//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the
-//! rule's identity may delete the copies.
+//! Plans orphaned copies: two visible steps delete a copy, if all needed facts are known and the rule's
+//! identity may delete the copy.
 //!
-//! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the
-//! rule's identity may delete copies of this kind in this namespace. For a copy that an earlier spec has left
-//! elsewhere, the gentler of the spec and the copy's own mark decides, and the API server is asked whether
-//! the identity may delete in that namespace. Otherwise a user who may edit a rule could delete, or release
-//! from protection, copies that other users meant to stay (docs/decisions/removal.md).
+//! The rule's current spec decides about an orphaned copy, if the API server was asked whether the rule's
+//! identity may delete copies of the kind in the namespace. Elsewhere, the gentler of the spec and the copy's
+//! own mark decides, and the API server is asked about the deletion. Otherwise a user who may edit a rule
+//! could delete or release copies that other users meant to stay (docs/decisions/removal.md).
 //!
-//! An object that a rule adopted existed before the rule, and is released whatever the rule's current spec
-//! says (docs/decisions/conflicts-and-replacement.md).
+//! An adopted object existed before its rule, and is always released
+//! (docs/decisions/conflicts-and-replacement.md).
 
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ pub(super) fn plan_unwanted(
                 let then = format!("the {noun} does not want it any more");
                 plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
             }
-            // A deleted rule has no status, and a rule that does nothing may still want the copy.
+            // A deleted rule has no status, and an inert rule may still want the copy.
             false => plan(SlotState::Kept),
         };
     }
@@ -96,8 +95,7 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    // The object's own removal policy is not combined with the template's general policy; only the template's
-    // grace period applies.
+    // The object's own removal policy overrides the template's policy, except for the grace period.
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -116,13 +114,12 @@ pub(super) fn plan_unwanted(
 /// How an orphaned object is removed.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As the removal policy of the rule, template or mark says.
+    /// The object is removed by the removal policy of its rule, template or mark.
     Said(OnRemoval),
-    /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back,
-    /// an edit is undone, or an instance is created again.
+    /// The object stays, and keeps its marks for this long, in case a label, an edit or an instance comes
+    /// back.
     Stays(Duration),
-    /// The object stays for good, and keeps its marks for this long, since its source is gone: a source that
-    /// is created again finds its own object, not a foreign one.
+    /// The object stays, since its source is gone, and keeps its marks for this long, for a recreated source.
     Waits(Duration),
 }
 
@@ -135,8 +132,7 @@ impl Way {
     }
 }
 
-/// How an unwanted object is removed, given the removal policy of its rule or template; `None` if Kubernetes
-/// deletes the object.
+/// How an unwanted object is removed under this declared policy; `None` if Kubernetes deletes the object.
 fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval) -> Option<Way> {
     let marks = facts.marks.as_deref()?;
     let of_object = own_word(slot.kind, marks);
@@ -194,8 +190,7 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
-/// The removal policy of this object alone, which overrides the template's policy for all objects: the author
-/// wrote a `deletionPolicy` for the object, or the object holds data.
+/// The removal policy of this object alone, from its own `deletionPolicy`, or because the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     marks.rule.template()?;
     match marks.own_removal {
@@ -205,8 +200,8 @@ fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     }
 }
 
-/// Whether the watch of objects of this kind, or of the template's instances, has failed: an object that the
-/// last events made superfluous may still be wanted.
+/// Whether the watch of this kind, or of the template's instances, has failed: an unwanted object may still
+/// be wanted.
 fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
     let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
     let instances = template.and_then(|compiled| compiled.instance_kind());
@@ -218,8 +213,7 @@ fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
 enum DeclaredRemoval {
     /// The template's current objects for the slot's instance are not known yet.
     Unknown,
-    /// The removal policy, and whether the API server was asked about deleting the object when the spec was
-    /// written.
+    /// The policy, and whether the API server was asked about the deletion when the spec was written.
     Known { word: OnRemoval, was_asked: bool },
 }
 
@@ -275,12 +269,12 @@ fn leave(
     }
 }
 
-/// What to remember if an orphaned object could not be marked; `None` if a later attempt may succeed.
+/// The attempt to remember after a failed mark of an orphaned object; `None` if a later attempt may succeed.
 ///
-/// RBAC refuses every change of a RoleBinding, even of its annotations, by an account that may not bind its
-/// role. The API server refuses a mark on any object whose annotations already have 256 KiB, which a user may
-/// bring about. A deletion needs only the right to `delete`. So the reconciler keeps the grace period in
-/// memory, from the first try on, and deletes the object without a mark.
+/// RBAC refuses every change of a RoleBinding by an account that may not bind its role, even of annotations.
+/// The API server refuses a mark on an object whose annotations already have 256 KiB. A deletion needs only
+/// the right to `delete`. So the reconciler keeps the grace period in memory, from the first try on, and
+/// deletes the object without a mark.
 pub(super) fn unmarked(
     world: &World,
     slot: &ObjectKey,
@@ -359,8 +353,7 @@ fn allowed(
 
 /// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition:
 /// the copy was written before the definition was created, and no user has confirmed the copy since. The time
-/// of the write is used only for copies of an earlier version of ours, since a user who writes into a copy
-/// can move the time.
+/// of the write counts only for copies of an earlier version of ours, since a user can change this time.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -395,8 +388,8 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
     )
 }
 
-/// The kinds that Copyrator writes and that the API server knows: kubectl refuses a command that names an
-/// unknown kind.
+/// The kinds that Copyrator writes and that the API server serves: kubectl refuses a command with any other
+/// kind.
 pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     let kinds = world.settings().copied_kinds();
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
@@ -408,10 +401,9 @@ pub fn places(world: &World) -> Vec<&str> {
     scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()
 }
 
-/// The shell command with which a user who may override copies releases copies whose rules are missing, of
-/// one rule or of all: the command notes on each copy that its rule was seen under this definition. `places`
-/// are the namespaces that Copyrator reads, if it does not read all: namespaces outside the list may have
-/// copies of another installation.
+/// The shell command that releases copies of missing rules, of one rule or of all: the command notes on each
+/// copy that its rule was seen under this definition. `places` are the namespaces that Copyrator reads, if it
+/// does not read all: other namespaces may have copies of another installation.
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
     places: &[&str],
@@ -439,8 +431,7 @@ pub fn let_go(
     }
 }
 
-/// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and
-/// an invalid spec does not say which copies are orphaned.
+/// Why an inert rule removes no copies: an invalid spec does not determine which copies are orphaned.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => inert(world, rule, facts),
@@ -496,8 +487,7 @@ mod tests {
         let definition = Definition { uid: "two".into(), created: at(100) };
         for (written, is_unseen) in [
             (Some(99), true),
-            // Both times are in whole seconds: at equal times, the copy may have been written before the
-            // definition.
+            // Both times are in whole seconds, so at equal times the copy may be older than the definition.
             (Some(100), true),
             (Some(101), false),
             // Somebody has emptied managedFields.

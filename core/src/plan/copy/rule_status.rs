@@ -195,7 +195,7 @@ pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFaul
     }
 }
 
-/// Whether a status says that its rule would have too many copies; such a status lists this problem first.
+/// Whether a status reports that its rule would have too many copies; such a status lists this problem first.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     status.problems.first().and_then(ProblemReason::of) == Some(ProblemReason::TooMany)
 }
@@ -288,7 +288,7 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
 }
 
 /// Reason and message of `Ready` if no write is under way. `AllCopied` only if the rule has a source and
-/// every copy exists. `Ready` is `False` if a rule copies nothing because its named sources do not exist, or
+/// every copy exists. `Ready` is `False` if a rule has no copies because its named sources do not exist, or
 /// because each copy has a problem. A glob or selector without a matching source is no fault, since a source
 /// may appear later; a target namespace that does not exist yet is no fault either.
 fn settled(

@@ -20,7 +20,7 @@ pub struct SlotPlan {
     pub rule: Option<NamespacedName>,
     /// The one write to make.
     pub action: Option<CopyAction>,
-    /// What must be fetched before the decision can be made.
+    /// The facts to fetch before the decision.
     pub needs: Vec<Need>,
     /// When to plan again without an event.
     pub recheck: Option<Timestamp>,
@@ -50,7 +50,7 @@ pub enum SlotState {
     Braked(Timestamp),
     /// A foreign object occupies the slot, or the last write was refused.
     Blocked(CopyProblem),
-    /// The rule that claims the slot writes nothing at present.
+    /// The rule that claims the slot may not write at present.
     Inert(Inert),
     /// An orphaned copy, and when it will be deleted.
     Leaving(Option<Timestamp>),
@@ -90,13 +90,13 @@ pub enum CopyAction {
     Vouch(Version, Box<str>),
     /// Delete the orphaned copy.
     Delete(Version),
-    /// Remove our marks: the object stays as an ordinary one.
+    /// Remove our marks: the object stays as an ordinary object.
     Release(Version),
 }
 
 impl CopyAction {
-    /// Whether the action removes something. Such actions wait while a CRD of ours is being deleted, since
-    /// `kubectl delete crd` looks like the deletion of every rule.
+    /// Whether the action deletes, marks or releases a copy. Removals wait while a CRD of ours is being
+    /// deleted, since `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
         matches!(self, Self::MarkRemoval(..) | Self::MarkStaying(..) | Self::Delete(_) | Self::Release(_))
     }
@@ -137,7 +137,7 @@ pub struct CopyWrite {
 
 impl CopyWrite {
     /// Whether a label or annotation of the existing object, as `label/KEY` or `annotation/KEY`, survives
-    /// this write if the write does not set it. An object that is created again keeps nothing. An apply
+    /// this write if the write does not set it. A recreated object keeps no labels or annotations. An apply
     /// removes keys that only Copyrator's apply owned and that the new apply leaves out. Copyrator owns no
     /// key of a foreign object.
     pub fn keeps(&self, existing: &ObjectFacts, field: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The index of the sources that annotations declare, and of the templates that act: names and declarations,
 //! without content, if the authors have the rights. The index is for the webhook, which watches neither
-//! ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a new namespace,
-//! what disappears when a label is removed, and how far a change reaches.
+//! ConfigMaps, Secrets nor templates. From the index, the webhook warns about objects that will appear in a
+//! new namespace or disappear with a label, and about the reach of a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Bytes of all entries together; entries beyond this limit are only counted.
 const MOST_BYTES: usize = 500 << 10;
-/// Bytes of one source's entry; a longer entry is listed without what the source's annotations declare.
+/// Bytes of one source's entry; a longer entry is listed without the values of the source's annotations.
 const LONGEST_SOURCE: usize = 2 << 10;
 /// Bytes of one template's entry; a longer entry is only counted, so that it does not displace other entries.
 const LONGEST_TEMPLATE: usize = 8 << 10;
@@ -80,7 +80,7 @@ pub struct IndexedSource {
 }
 
 impl IndexedSource {
-    /// Keeps the identity of the source, and removes what its annotations declare.
+    /// Keeps the identity of the source, and removes the values of its annotations.
     fn without_texts(&mut self) {
         (self.copy_to, self.copy_to_selector, self.restart_pods) = (None, None, None);
     }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(SourceIndex::from_data(|_| Some("[")), None);
     }
 
-    /// A template whose author may do what it declares.
+    /// A template whose author has all declared rights.
     fn template(world: &mut World, (namespace, name): (&str, &str), more: &serde_json::Value) {
         let object = |id: &str, kind: &str| {
             let metadata = json!({"name": "${namespaceObject.metadata.name}-Secret"});
@@ -400,7 +400,8 @@ mod tests {
         world.set_rule_authority(&NamespacedName::of_template(namespace, name), authority);
     }
 
-    /// The webhook compiles what it reads: an entry that it cannot read would be left out of its warnings.
+    /// The webhook compiles the entries of the index: its warnings would leave out an entry that the webhook
+    /// cannot read.
     #[test]
     fn a_template_is_indexed_without_its_texts_and_compiles() {
         let mut world = World::default();

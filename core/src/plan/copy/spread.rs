@@ -1,7 +1,7 @@
 //! Delays the updates of a copy whose source keeps changing, and refuses to copy a source that is too large
-//! for its targets. Only copies that have exactly what we wrote are delayed: a copy that is missing, or that
-//! somebody changed, is corrected at once. Each copy has a brake of its own, so that changes in one namespace
-//! delay nothing in a second namespace.
+//! for its targets. Only copies with exactly the content that we wrote are delayed: a missing or changed copy
+//! is corrected at once. Each copy has its own delay, so that changes in one namespace do not delay copies in
+//! another namespace.
 
 use std::{fmt, time::Duration};
 
@@ -97,7 +97,7 @@ pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -
     ))
 }
 
-/// A source that is large for so many targets, and copied all the same.
+/// A source that is large for so many targets, and that is still copied.
 pub(super) fn is_large(
     world: &World,
     compiled: &CompiledRule,

@@ -1,6 +1,6 @@
 //! The successor of an object under a new name: after a change of the declared name, a rule or template wants
 //! the same content under the new name, beside the earlier object. The old object is deleted once the new one
-//! exists. An old object of the same name is deleted once the API server has accepted the new one.
+//! exists. The old object is deleted only after the API server has accepted the successor.
 
 use std::{iter, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// When to look again for a successor that is about to be written.
 const SOON: Duration = Duration::from_secs(5);
-/// When to look again for a successor that something keeps from being written.
+/// When to look again for a successor whose write is refused or delayed.
 const LATER: Duration = Duration::from_secs(30);
 
 /// Age of a refused write from which the refused object is no successor: the template declared this object
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(300);
 /// A successor that does not exist yet, for which the old object waits.
 pub(super) struct Awaited {
     pub(super) slot: ObjectKey,
-    /// What keeps the successor from being written.
+    /// The reason why the successor is not written.
     pub(super) why: Option<String>,
     /// When to look again.
     pub(super) again: Duration,

@@ -351,7 +351,7 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     (is_ready, reason, said)
 }
 
-/// Whether the template reads anything in namespaces other than its own.
+/// Whether the template reads objects in namespaces other than its own.
 fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;

@@ -265,8 +265,8 @@ pub fn too_many_objects(
     (objects > most).then_some(objects)
 }
 
-/// The bounds of a template's grant: the namespaces that the API server is asked about one by one, as far as
-/// they exist, and the kind that the template is rendered for.
+/// The bounds of a template's grant: the existing namespaces for which the API server is asked one by one,
+/// and the kind that the template is rendered for.
 pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let named = compiled.literal_namespaces();

@@ -1,6 +1,6 @@
-//! Slots whose objects no watch shows. In namespaces where plans read nothing, watches show only objects with
-//! our labels, so the reconciler asks the API server about other objects: before the first write after a
-//! start, since a start writes nothing, and again and again about an object in the way of a copy.
+//! Slots whose objects no watch shows. In namespaces where plans need no ConfigMaps and Secrets, watches show
+//! only objects with our labels, so the reconciler asks the API server about other objects: once before the
+//! first write after a start, and repeatedly about an object in the way of a copy.
 
 use jiff::Timestamp;
 

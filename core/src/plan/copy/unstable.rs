@@ -1,7 +1,7 @@
-//! Statuses that templates drive in circles: each template writes what the next one reads, and the last
-//! writes what the first reads. Most circles come to rest. A circle that does not come to rest would be
-//! written for ever, so its writes are delayed like the writes of copies that somebody keeps changing
-//! ([`super::hold`]).
+//! Statuses that templates drive in circles: each template writes a field that the next template reads, and
+//! the last template writes a field that the first template reads. Most circles come to rest. A circle that
+//! does not come to rest would be written for ever, so its writes are delayed like the writes of copies that
+//! somebody keeps changing ([`super::hold`]).
 
 use std::{
     collections::BTreeSet,
@@ -31,8 +31,8 @@ const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// One look at a status that a template writes, and whose values depend, through other templates, on what the
-/// template wrote before.
+/// One look at a status that a template writes, and whose values depend, through other templates, on the
+/// template's earlier values.
 #[derive(Debug)]
 pub struct StatusTurn {
     template: NamespacedName,

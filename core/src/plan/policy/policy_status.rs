@@ -153,7 +153,7 @@ mod tests {
         });
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((&*status.kinds, &*status.actions), ("ConfigMap,Secret", "Deny,Audit"));
-        // With its own status, there is nothing new to write.
+        // If the policy already has this status, no write is necessary.
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
     }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(conditions(&world), ["Ready True InForce", "Degraded True Violations"]);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (Some(1), 1));
-        // A new leader has not scanned yet, and keeps what the status says.
+        // A new leader has not scanned yet, and keeps the results in the status.
         world.set_scan_results(Default::default());
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
-/// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>` while pods that began before that time are
-/// still to be replaced one by one. A new leader continues by the time in the record. The time also shows,
-/// after content has changed back half-way through a restart, that some pods run other content.
+/// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>`, a Unix time, while pods that began before
+/// this time are still to be replaced one by one. A new leader continues by the time in the record. The time
+/// also shows, after content has changed back half-way through a restart, that some pods run other content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applied<'a> {
     digest: &'a str,

@@ -1,5 +1,5 @@
-//! One workload with the facts that decide whether it restarts, and the conditions that these facts decide.
-//! `restarts.rs` and the gates decide by these conditions.
+//! One workload with the facts for the decision about its restart, and functions for the conditions of this
+//! decision. `restarts.rs` and the gates decide by these conditions.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     names::{Kind, WorkloadKey},
 };
 
-/// One workload with the facts that decide whether it restarts.
+/// One workload with the facts for the decision about its restart.
 pub(super) struct Case<'w> {
     pub(super) world: &'w World,
     pub(super) lines: &'w Lines,

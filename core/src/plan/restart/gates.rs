@@ -68,7 +68,7 @@ pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) 
 /// A row of the restart model: the phase, the function, and the reasons that the function may report.
 pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The restart model: everything that may delay a restart, in order.
+/// The restart model: all gates that may delay a restart, in order.
 pub fn model() -> Vec<Row> {
     fn rows<F>(when: &'static str, gates: &[Gate<F>]) -> impl Iterator<Item = Row> {
         gates.iter().map(move |gate| (when, gate.name, gate.says))
@@ -117,7 +117,7 @@ fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// Shut while the window of one of its monitors is closed.
+/// Shut while the window of one of the workload's monitors is closed.
 fn window(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = case.facts.restarts.last_restart;
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
@@ -169,7 +169,7 @@ fn stage_stopped(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     Ok(goes_on.map_err(Wait::for_event)?)
 }
 
-/// Shut if the window of one of its monitors has closed since the last pod was removed.
+/// Shut if the window of one of the workload's monitors has closed since the last pod was removed.
 fn window_of_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = Some(case.next(pods)?.created);
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)

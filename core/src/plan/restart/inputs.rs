@@ -127,14 +127,14 @@ impl<'w> Inputs<'w> {
         inputs
     }
 
-    /// The inputs of pods without a workload: everything that the monitor watches.
+    /// The inputs of pods without a workload: all objects that the monitor watches.
     pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
         let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
         inputs.watch_existing(world, &name.namespace, compiled);
         inputs
     }
 
-    /// Whether no object is an input, neither an existing nor a missing one.
+    /// Whether no existing or missing object is an input.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
     }
@@ -275,7 +275,7 @@ fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     &*object.name == ROOT_CA || (world.settings().annotations && says_no)
 }
 
-/// Names the missing objects, and says what to do about them.
+/// Returns a sentence about the missing objects, with the fix.
 pub fn missing(objects: &BTreeSet<ObjectKey>) -> String {
     match objects.first() {
         None => "a ConfigMap or Secret that does not exist: create it, or correct the name".into(),

@@ -21,7 +21,7 @@ pub(super) enum Readiness {
     Unknown,
     /// The workload is due, and its replaced pods already fail with the new content.
     Failed,
-    /// The workload is due, and something other than its turn delays it.
+    /// The workload is due, and a different reason than its turn delays the restart.
     Held,
     /// The workload is due, and its owner keeps old pods by a partition: no workload waits for these pods.
     Left,

@@ -1,5 +1,5 @@
-//! Problems to report to a workload's author: the annotation declares nothing, or the pod template is only
-//! partly kept.
+//! Problems to report to a workload's author: an annotation has no effect, or the model keeps only a part of
+//! the pod template.
 
 use super::reach::restart_word;
 use crate::{

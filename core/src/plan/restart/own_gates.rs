@@ -86,7 +86,7 @@ fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
 
 /// Shut while a required object is missing and may come back: the digest lacks its content. If the content
 /// were recorded now, the object's return would look like a change, and `kubectl replace --force` would
-/// restart every workload for nothing.
+/// restart every workload unnecessarily.
 pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.missing.is_empty() {
         return Ok(());

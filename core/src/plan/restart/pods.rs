@@ -99,7 +99,7 @@ impl fmt::Display for Before {
     }
 }
 
-/// Returns the time before which a pod must have begun to run older content than that of `changed_at`.
+/// Returns the time such that pods that began earlier run content older than the change at `changed_at`.
 ///
 /// The time of a change and the start of a pod have a resolution of a second. A pod of the same second is
 /// considered younger: `helm upgrade`, and `kubectl apply` of a folder, write configuration and workload

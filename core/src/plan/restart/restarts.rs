@@ -63,7 +63,8 @@ impl Case<'_> {
             (Some(RecordDiff::Content(since)), _) => {
                 self.due_since(since, self.facts.restarts.recorded, plan)
             }
-            // The content is still the content of the record that says that pods are to be replaced.
+            // The content has not changed since the write of the record, by which pods are still to be
+            // replaced.
             (_, Some(before)) => self.due_since(before.time(), None, plan),
             (_, None) => plan,
         };

@@ -128,7 +128,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let of = Selected { world, name, pace, content: &content, now };
     let (plan, since, recorded) = match (difference, pending) {
         (Some(RecordDiff::Content(since)), pending) => (of.begin(since, pending), since, recorded),
-        // The content is still the content of the record that says that pods are to be replaced.
+        // The content has not changed since the write of the record, by which pods are still to be replaced.
         (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
         (_, None) => return not_applicable,
     };

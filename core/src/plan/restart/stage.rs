@@ -60,7 +60,7 @@ pub(super) fn goes_on(
     Ok(())
 }
 
-/// The workloads of a monitor whose turn it is now. These workloads are planned again when a restart
+/// The workloads of a monitor whose turn it is now. The reconciler plans these workloads again when a restart
 /// succeeds.
 pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);

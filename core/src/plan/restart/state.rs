@@ -35,7 +35,7 @@ pub enum RestartState {
     Paused,
     /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
-    /// A restart is due, and nothing delays its next step.
+    /// A restart is due, and no gate delays its next step.
     Due,
     /// The workload is being restarted.
     Restarting,
@@ -115,7 +115,7 @@ pub enum Concern {
     Worrying,
     /// The restart continues by itself.
     UnderWay,
-    /// A person need not do anything.
+    /// No action of a person is needed.
     Settled,
 }
 
@@ -197,7 +197,7 @@ impl RestartState {
         }
     }
 
-    /// The wait, if the state is one.
+    /// The wait, if the workload waits.
     pub fn wait(&self) -> Option<Wait> {
         match self {
             Self::Waiting(wait) => Some(*wait),

@@ -1,5 +1,6 @@
-//! Whether pods run older content than the record says: a restart that somebody undid, paused or overwrote
-//! before its last pod was replaced. The record shows what we wrote; the pods show what runs.
+//! Checks whether pods run older content than the record shows: somebody may have undone, paused or
+//! overwritten a restart before its last pod was replaced. The record shows the content that we wrote; only
+//! the pods show which content runs.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -40,7 +40,7 @@ pub struct Violation {
     pub place: Option<Position>,
     /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,
-    /// The fix, such as what to write instead.
+    /// The fix, such as the value to write instead.
     pub fix: Cow<'static, str>,
     /// The part of the object that causes the violation. An update that does not change this part gets a
     /// warning, not a refusal.
@@ -108,7 +108,7 @@ impl Violation {
         }
     }
 
-    /// Returns a violation by what a write adds or removes, regardless of the old object.
+    /// Returns a violation by the change itself, regardless of the old object.
     pub fn by_change(rule: &'static str, key: Option<String>, what: String, fix: &'static str) -> Self {
         Self {
             rule: rule.into(),

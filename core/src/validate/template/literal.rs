@@ -1,6 +1,7 @@
 //! Fields that only a template's text may set. A template acts with the rights of its author, and the user
-//! who creates an instance, or labels a namespace, chooses what expressions give. Therefore an expression
-//! must not choose the ServiceAccount or the node of pods, or give pods access to the host or to Secrets.
+//! who creates an instance, or labels a namespace, chooses the results of expressions. Therefore an
+//! expression must not choose the ServiceAccount or the node of pods, or give pods access to the host or to
+//! Secrets.
 
 use serde_json::Value;
 

@@ -68,7 +68,7 @@ enum Presence {
     Named(String),
     /// `includeWhen` is false.
     Absent,
-    /// An expression has no value, so Copyrator changes nothing.
+    /// An expression has no value, so Copyrator does not change the object.
     Faulty,
     /// Expressions read more than the namespace, or cost too much to be evaluated for a warning.
     Unknown,
@@ -230,7 +230,7 @@ mod tests {
             (&[pods], &yes, &none, "a-"),
             (&[pods], &none, &other, ""),
             (&[pods], &yes, &yes, ""),
-            // An expression without a value changes nothing.
+            // If an expression has no value, Copyrator does not change the object.
             (&[("a", "a", "namespaceObject.metadata.labels.pods == 'yes'")], &yes, &none, ""),
             (&[("a", "a", "namespaceObject.metadata.labels.pods == 'yes'")], &none, &yes, "a+?"),
             (&[("a", "a-${namespaceObject.metadata.labels.?pods.orValue('no')}", "")], &none, &yes, "a+-"),

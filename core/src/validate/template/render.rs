@@ -135,8 +135,8 @@ impl CompiledTemplate {
         Ok(Rendering::Object(Rendered { name, body }))
     }
 
-    /// Renders the fields of `writeStatus`, without fields that read an excluded object or one that does not
-    /// exist yet. `None` if the template has no `writeStatus`.
+    /// Renders the fields of `writeStatus`, without fields that read an excluded object or an object that
+    /// does not exist yet. `None` if the template has no `writeStatus`.
     ///
     /// # Errors
     /// The first expression that has no value, or reads an unreadable object: omitting its field would remove

@@ -69,9 +69,10 @@ impl CompiledTemplate {
         self.status.is_some()
     }
 
-    /// Returns the status fields that the template writes. Each field has the fields of the same status that
-    /// its value comes from: fields that its own expressions read, or fields of objects that these
-    /// expressions read. A template that writes a status reads neither the whole object nor its whole status.
+    /// Returns the status fields that the template writes. Each field is listed with the fields of the same
+    /// status that its value comes from: fields that its own expressions read, or fields of objects that
+    /// these expressions read. A template that writes a status reads neither the whole object nor its whole
+    /// status.
     pub fn status_flows(&self) -> Vec<(&str, BTreeSet<&str>)> {
         let mut objects: Vec<(&CompiledObject, BTreeSet<&str>)> = Vec::new();
         // Each object comes after the objects that it reads.

@@ -139,7 +139,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
     let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is not a URL", fix)) };
-    // The parser ignores everything from `#` on.
+    // The parser ignores the text from `#` on.
     let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b':'));

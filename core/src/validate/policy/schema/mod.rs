@@ -1,5 +1,5 @@
-//! JSON Schema (2020-12) for documents. A library compiles and evaluates schemas; `shape` limits what a
-//! schema may contain, `cost` what an evaluation may cost.
+//! JSON Schema (2020-12) for documents. A library compiles and evaluates schemas; `shape` limits the contents
+//! of a schema, `cost` limits the cost of an evaluation.
 
 mod cost;
 mod shape;
