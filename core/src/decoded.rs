@@ -1,10 +1,11 @@
-//! Decodes each object of a list or watch by itself, so one that cannot be decoded breaks neither.
+//! Decodes each object of a list or watch by itself, so an object that cannot be decoded breaks neither the
+//! list nor the watch.
 //!
-//! kube decodes either a whole list or nothing, and a watch receives the same event again after each retry.
-//! The API server accepts objects that our decoders refuse: times after the year 9999, fields nested 200
-//! deep. An object that cannot be decoded is tried again without the unreadable parts of its `managedFields`,
-//! then without any: the object matters more than who wrote which field. If that fails too, only its metadata
-//! is kept, so that messages can name the object.
+//! kube fails to decode a whole list if one object fails, and a watch receives the same event again after
+//! each retry. The API server accepts objects that our decoders refuse: times after the year 9999, fields
+//! nested 200 deep. If an object cannot be decoded, the decoder tries again without the unreadable parts of
+//! its `managedFields`, then without any `managedFields`: the object matters more than who wrote which field.
+//! If all attempts fail, only the metadata is kept, so that messages can name the object.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, value::RawValue};
 /// Maximum length of [`Unreadable::why`], in bytes.
 const LONGEST_REASON: usize = 200;
 
-/// An object as a list or watch brings it, of the kind `T`. Decoding one always succeeds.
+/// An object of kind `T` from a list or watch, decoded or unreadable. Deserializing this type never fails.
 #[derive(Clone, Debug)]
 pub enum Decoded<T> {
     /// The decoded object.
@@ -29,7 +30,8 @@ pub enum Decoded<T> {
 /// The metadata of an object that cannot be decoded, and the reason.
 #[derive(Clone, Debug, Default)]
 pub struct Unreadable {
-    /// Metadata without `managedFields`; if that cannot be decoded either, the names in it that can.
+    /// The metadata without `managedFields`; if the metadata cannot be decoded either, only its readable
+    /// names.
     pub metadata: ObjectMeta,
     /// Why the object cannot be decoded, without any value of the object.
     pub why: String,
@@ -47,7 +49,7 @@ impl<T> Decoded<T> {
         }
     }
 
-    /// Maps a decoded object, and leaves an unreadable one as it is.
+    /// Maps a decoded object, and leaves an unreadable object unchanged.
     pub fn map<U>(self, reduce: impl FnOnce(T) -> U) -> Decoded<U> {
         match self {
             Self::Read(object) => Decoded::Read(reduce(object)),
@@ -86,7 +88,8 @@ fn decode<T: DeserializeOwned>(text: &str) -> Decoded<T> {
     }
 }
 
-/// Decodes an object with less and less of its `managedFields`. Returns its metadata if that fails.
+/// Decodes an object with less and less of its `managedFields`. Returns the object's metadata if all attempts
+/// fail.
 fn without_managers<T: DeserializeOwned>(text: &str) -> (ObjectMeta, Option<T>) {
     let mut object: Fields = serde_json::from_str(text).unwrap_or_default();
     let given = object.remove("metadata");

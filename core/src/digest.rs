@@ -18,12 +18,13 @@ pub struct Fingerprint {
     pub type_: Option<String>,
     /// Whether the object is immutable.
     pub immutable: bool,
-    /// Digest and size in bytes of each key. For kinds without `data`: of each leaf, by path
+    /// Digest and size in bytes of each key; for kinds without `data`, of each leaf, by path
     /// ([`crate::paths`]).
     pub keys: BTreeMap<String, KeyPrint>,
     /// The object's annotations, except those that are never copied.
     pub annotations: BTreeMap<String, String>,
-    /// The ClusterRole that a RoleBinding names; `None` for one that names a Role, and for other kinds.
+    /// The ClusterRole that a RoleBinding names; `None` for a RoleBinding that names a Role, and for other
+    /// kinds.
     pub role: Option<Box<str>>,
     /// Who manages the object according to its metadata, such as a Helm release.
     pub keeper: Option<Box<str>>,
@@ -52,7 +53,7 @@ pub struct KeyPrint {
 pub struct DigestKey {
     id: String,
     key: hmac::Key,
-    /// Kept so that the reconciler can create the Secret again when somebody deletes it.
+    /// The bytes of the key, with which the reconciler can recreate a deleted Secret.
     bytes: Arc<[u8]>,
 }
 
@@ -78,13 +79,14 @@ impl DigestKey {
         &self.bytes
     }
 
-    /// The key's name in digests and marks. It distinguishes a digest by another key from a wrong one.
+    /// The key's name in digests and marks. The name distinguishes a digest by another key from a wrong
+    /// digest.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether a digest, or a record that begins with one, names this key. That is no proof, since everybody
-    /// can read the name.
+    /// Whether a digest, or a record that begins with a digest, names this key. The name is no proof, since
+    /// any user can read it.
     pub fn is_named_in(&self, digest: &str) -> bool {
         digest.split_once('.').is_some_and(|(id, _)| id == self.id)
     }
@@ -118,9 +120,9 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Digest of everything that a workload uses: kind, namespace and name of each object, and the digests of
-    /// the used keys. Without the namespace, a user who sees a workload's label could put guessed values into
-    /// a Secret of the same name in another namespace, and compare.
+    /// Digest of all inputs of a workload: kind, namespace and name of each object, and the digests of the
+    /// used keys. Without the namespace, a user who sees a workload's label could put guessed values into a
+    /// Secret of the same name in another namespace, and compare.
     pub fn inputs<'a>(
         &self,
         inputs: impl IntoIterator<Item = (&'a ObjectKey, Vec<(&'a str, [u8; 16])>)>,
@@ -138,17 +140,17 @@ impl DigestKey {
         self.named(&parts)
     }
 
-    /// Short digest of what a workload watches, without the content: if two are equal, their [`Self::inputs`]
-    /// differ in content only. A change of `inputs` that gives another digest for the same content must
-    /// change this one too; otherwise every workload would restart.
+    /// Short digest of a workload's inputs, without the content: if two short digests are equal, their
+    /// [`Self::inputs`] differ in content only. A change of the function `inputs` that gives another digest
+    /// for the same content must change the short digest too; otherwise every workload would restart.
     pub fn scope(&self, parts: &[String]) -> String {
         let parts = parts.iter().map(String::as_bytes);
         let parts: Vec<&[u8]> = [b"scope 2".as_slice()].into_iter().chain(parts).collect();
         hex(&self.sign(&parts)[..4])
     }
 
-    /// Proof that the marks of a copy are ours. It is bound to this very object, so that YAML cloned into
-    /// another namespace proves nothing.
+    /// Proof that the marks of a copy are ours. The proof is bound to one object, so YAML that is cloned into
+    /// another namespace has no valid proof.
     pub fn mark(&self, slot: &ObjectKey, rule: &NamespacedName) -> String {
         let kind = slot.kind.mark_name();
         self.named(&[
@@ -161,7 +163,7 @@ impl DigestKey {
         ])
     }
 
-    /// Proof that the API server allowed a spec when we asked. It is bound to this very object, generation
+    /// Proof that the API server allowed a spec when we asked. The proof is bound to one object, generation
     /// and identity, so a user cannot gain a grant by writing a status.
     pub fn grant(&self, kind: &str, uid: &str, generation: i64, identity: [&str; 3]) -> String {
         let generation = generation.to_be_bytes();
@@ -220,8 +222,8 @@ mod tests {
         key().inputs(objects.iter().map(|(object, keys)| (object, keys.clone())))
     }
 
-    /// Reloader joins `key=value` by `;`, and wave uses bare names: there, different contents can have the
-    /// same digest.
+    /// Reloader joins `key=value` by `;`, and wave uses bare names: in both tools, different contents can
+    /// have the same digest.
     #[test]
     fn no_two_contents_have_one_digest() {
         use Kind::{ConfigMap, Secret};
@@ -229,13 +231,13 @@ mod tests {
             &[],
             &[(ConfigMap, "shop", "a", &[])],
             &[(ConfigMap, "shop", "a", &[("x", "1")])],
-            // Another kind, namespace, name, key or value.
+            // These inputs differ in kind, namespace, name, key or value.
             &[(Secret, "shop", "a", &[("x", "1")])],
             &[(ConfigMap, "bank", "a", &[("x", "1")])],
             &[(ConfigMap, "shop", "b", &[("x", "1")])],
             &[(ConfigMap, "shop", "a", &[("y", "1")])],
             &[(ConfigMap, "shop", "a", &[("x", "2")])],
-            // The same text, split elsewhere.
+            // These inputs have the same text, split at a different place.
             &[(ConfigMap, "shop", "a", &[("x", "1;y=2")])],
             &[(ConfigMap, "shop", "a", &[("x", "1"), ("y", "2")])],
             &[(ConfigMap, "shop", "a", &[("x", "1")]), (ConfigMap, "shop", "b", &[("y", "2")])],
@@ -254,7 +256,7 @@ mod tests {
         assert_ne!(key().id(), other.id());
         assert_ne!(key().value(b"1"), other.value(b"1"));
         assert_ne!(key().inputs([]).split_once('.').unwrap().1, other.inputs([]).split_once('.').unwrap().1);
-        // What is printed of a key is its name.
+        // `Debug` prints only the name of a key.
         assert_eq!(format!("{other:?}"), format!("DigestKey({})", other.id()));
     }
 

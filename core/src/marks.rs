@@ -31,8 +31,8 @@ pub const REMOVAL_MANAGER: &str = "copyrator-removal";
 pub const RESTART_MANAGER: &str = "copyrator-restart";
 /// Field manager of the applied label when it is written without a restart.
 pub const ADOPT_MANAGER: &str = "copyrator-adopt";
-/// Field manager of the record of the content that the selected pods run. Statuses have another field
-/// manager, since two applies under one manager delete each other's fields.
+/// Field manager of the record of the content that the selected pods run. The record has its own field
+/// manager beside that of statuses, since two applies under one manager delete each other's fields.
 pub const PODS_MANAGER: &str = "copyrator-pods";
 /// Field manager of [`AUTHORIZED`].
 pub const GRANT_MANAGER: &str = "copyrator-grant";
@@ -59,21 +59,21 @@ pub const RULE: &str = "copyrator.dev/rule";
 pub const SOURCE: &str = "copyrator.dev/source";
 /// Annotation of a copy: the source's UID.
 pub const SOURCE_UID: &str = "copyrator.dev/source-uid";
-/// Annotation of a copy: digest of everything that we wrote.
+/// Annotation of a copy: digest of the copy's intended state.
 pub const DIGEST: &str = "copyrator.dev/digest";
 /// Annotation of a copy: what happens to the copy when it is orphaned: `Delete/5m`, `Retain` or `Adopted`.
-/// The suffix `/object` says that this holds for this one object of its template.
+/// The suffix `/object` means that the policy is for this one object of its template.
 pub const ON_REMOVAL: &str = "copyrator.dev/on-removal";
 /// Annotation of a copy: keyed proof that the other marks are ours.
 pub const MARK: &str = "copyrator.dev/mark";
 /// Annotation of a copy: the copy itself, in clear text ([`in_clear`]). A tool that copies the copy's
 /// annotations to a second object, or restores the copy elsewhere, copies this annotation too. On the second
-/// object, the annotation shows that the marks belong to the first.
+/// object, the annotation shows that the marks belong to the first object.
 pub const OBJECT: &str = "copyrator.dev/object";
 /// Annotation of an orphaned copy: when it will be deleted.
 pub const REMOVE_AFTER: &str = "copyrator.dev/remove-after";
 /// Annotation of a copy: the UID of the CustomResourceDefinition under which its rule was last seen. The
-/// annotation is written with the copy, and alone when the rule comes back under another definition.
+/// annotation is written with the copy, and alone when the rule is created again under another definition.
 pub const DEFINITION: &str = "copyrator.dev/definition";
 /// Annotation of a source: the namespaces that get a copy, names and globs.
 pub const COPY_TO: &str = "copyrator.dev/copy-to";
@@ -96,14 +96,15 @@ pub const PODS_APPLIED: &str = "copyrator.dev/pods-applied";
 pub const AUTHORIZED: &str = "copyrator.dev/authorized";
 /// Annotation of a workload, ConfigMap or Secret: whether it takes part in restarts.
 pub const RESTART: &str = "copyrator.dev/restart";
-/// Annotation of a pod template: the content it was restarted for.
+/// Annotation of a pod template: the content for which we restarted the workload.
 pub const RESTARTED_FOR: &str = "copyrator.dev/restarted-for";
-/// Label of a workload: the content that it runs with, and a short digest of what it watches: `<key
-/// id>.<digest>.<scope>`.
+/// Label of a workload: the content that the workload runs, and a short digest of its inputs without their
+/// content: `<key id>.<digest>.<scope>`.
 pub const APPLIED: &str = "copyrator.dev/applied";
 /// Label of a workload: `<streak>.<failures>` of its restarts ([`crate::model::TrackRecord`]).
 pub const BRAKE: &str = "copyrator.dev/brake";
-/// Label of a workload: the content that it was last ready with, when we last wrote: `<key id>.<digest>`.
+/// Label of a workload: the content with which the workload was last ready, as of our last write: `<key
+/// id>.<digest>`.
 pub const LAST_GOOD: &str = "copyrator.dev/last-good";
 /// Label of a namespace: with the value `refuse`, Copyrator makes no copies in the namespace.
 pub const COPIES: &str = "copyrator.dev/copies";
@@ -113,12 +114,12 @@ pub const AUTHOR: &str = "copyrator.dev/author";
 pub const AUTHOR_GROUPS: &str = "copyrator.dev/author-groups";
 /// Annotation of a monitor: restart once, without waiting for window and interval.
 pub const RESTART_NOW: &str = "copyrator.dev/restart-now";
-/// Annotation of a webhook configuration: the operator leaves it alone, in an emergency.
+/// Annotation of a webhook configuration, for emergencies: the operator does not change the configuration.
 pub const HANDS_OFF: &str = "copyrator.dev/hands-off";
 
 /// The prefix of every label and annotation of ours.
 pub const PREFIX: &str = "copyrator.dev/";
-/// The annotations that are read from ConfigMaps and Secrets. All other annotations are not kept in memory.
+/// The annotations that are read from ConfigMaps and Secrets; other annotations are not kept in memory.
 const READ: [&str; 17] = [
     RULE,
     SOURCE,
@@ -194,12 +195,12 @@ pub struct SharedMarks {
     pub source: NamespacedName,
     /// The UID of the source object.
     pub source_uid: String,
-    /// Digest of everything that we wrote.
+    /// Digest of the copy's intended state.
     pub digest: String,
     /// What happens when the copy is orphaned; `None` for an annotation that cannot be read.
     pub on_removal: Option<OnRemoval>,
-    /// Whether `on_removal` holds for this object only: its template sets a `deletionPolicy` for it, or it
-    /// holds data.
+    /// Whether `on_removal` holds for this object only: the template sets a `deletionPolicy` for the object,
+    /// or the object holds data.
     pub own_removal: bool,
     /// UID of the CustomResourceDefinition under which the rule was last seen; `None` if we did not write it.
     pub definition: Option<Box<str>>,
@@ -212,7 +213,7 @@ pub struct SharedMarks {
 pub enum Proof {
     /// The proof verifies: we made the copy.
     Ours,
-    /// The marks were made with a key that we do not have: we keep the object as it is, and never delete it.
+    /// The marks were made with a key that we do not have: we never change or delete the object.
     UnknownKey,
     /// The proof is wrong, for example because the marks come from another object: the object is not ours.
     Forged,
@@ -233,9 +234,9 @@ impl CopyMarks {
     }
 
     /// Reads the marks of the object of this kind, namespace and name. `None` if rule, source or proof are
-    /// missing, or if [`OBJECT`] names a different object: such an object is not ours. The next write
-    /// restores every other mark that was lost or changed by hand. Until the next write, an orphaned copy
-    /// stays if its [`ON_REMOVAL`] cannot be read.
+    /// missing, or if [`OBJECT`] names a different object: an object without these marks is not ours. The
+    /// next write restores every other mark that was lost or changed by hand. Until the next write, an
+    /// orphaned copy stays if its [`ON_REMOVAL`] cannot be read.
     pub fn read(
         (kind, namespace, name): (Kind, &str, &str),
         annotation: impl Fn(&str) -> Option<String>,
@@ -296,7 +297,7 @@ impl CopyMarks {
             .collect()
     }
 
-    /// Whether these marks, found on `slot`, are ours.
+    /// Verifies that these marks, found on `slot`, are ours.
     pub fn proof(&self, slot: &ObjectKey, key: &DigestKey) -> Proof {
         match self.mark.split_once('.') {
             Some((id, _)) if id != key.id() => Proof::UnknownKey,
@@ -305,7 +306,7 @@ impl CopyMarks {
         }
     }
 
-    /// Whether these marks equal the wanted ones, apart from removal time, definition and [`OBJECT`].
+    /// Whether these marks equal the wanted marks, apart from removal time, definition and [`OBJECT`].
     pub fn same_but_for_removal(&self, wanted: &Self) -> bool {
         self.mark == wanted.mark && self.same_but_for_place(wanted)
     }
@@ -328,7 +329,7 @@ impl CopyMarks {
     }
 }
 
-/// An object as [`OBJECT`] names it: `<resource>.<group>/<namespace>/<name>`, such as
+/// The value of [`OBJECT`] for an object: `<resource>.<group>/<namespace>/<name>`, such as
 /// `deployments.apps/shop/web` or `services/shop/web`. The admission policy for copies builds the same text.
 pub fn in_clear(kind: Kind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.resource().qualified())
@@ -351,7 +352,7 @@ pub fn status_manager(template: &NamespacedName) -> String {
     format!("{STATUS_MANAGER}-{}", rule_label(template))
 }
 
-/// A time in the form that annotations carry.
+/// A time in the format of our annotations.
 pub fn write_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

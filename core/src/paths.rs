@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Fields of an object that are not content. ServiceAccounts have the last two: controllers write them, and
-/// they name Secrets of the ServiceAccount's own namespace.
+/// Fields of an object that are not content. The last two fields are those of ServiceAccounts: controllers
+/// write them, and they name Secrets of the ServiceAccount's own namespace.
 const NOT_CONTENT: [&str; 6] = ["apiVersion", "kind", "metadata", "status", "secrets", "imagePullSecrets"];
 
 /// Whether a top-level field of an object belongs to its content.
@@ -56,7 +56,7 @@ pub fn managed(path: &str) -> String {
     path.replace('/', "/f:")
 }
 
-/// Sets the value at a path of an object, and creates the maps above it.
+/// Sets the value at a path of an object, and creates the missing maps above the path.
 pub fn place(object: &mut Value, path: &str, value: Value) {
     let mut at = object;
     for field in fields(path) {
@@ -84,7 +84,7 @@ pub(crate) fn of_item(list: &str, item: &Value, place: usize) -> String {
     format!("{list}[{}]", quoted(&name))
 }
 
-/// The name of a list's item: the path where it is mounted, its port with the protocol, or its `name`.
+/// The name of a list's item: its mount path, its port with the protocol, or its `name`.
 pub(crate) fn item_name(item: &Value) -> Option<String> {
     let field = |name: &str| scalar(item.get(name)?);
     let protocol =

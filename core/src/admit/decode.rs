@@ -8,12 +8,13 @@ use serde_json::value::RawValue;
 use crate::authority::Subject;
 
 /// The largest review that is read whole. An object of 1.5 MiB, the most that etcd stores, takes 9 MiB where
-/// JSON escapes each byte with six; so a stored object can always be deleted, or replaced by a smaller one.
+/// JSON escapes each byte with six; so a stored object can always be deleted, or replaced by a smaller
+/// object.
 pub const BODY_LIMIT: usize = 16 << 20;
-/// The number of bytes that are read first of each review; a larger one must wait for memory.
+/// The number of bytes that are read first of each review; a larger review must wait for memory.
 pub const HEAD_LIMIT: usize = 256 << 10;
 
-/// The request of an AdmissionReview. Its objects stay undecoded until a decision needs them.
+/// The request of an AdmissionReview. The objects of the request stay undecoded until a decision needs them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review<'a> {
@@ -26,7 +27,7 @@ pub struct Review<'a> {
     /// The subresource that is written, such as `status`; absent for the object itself.
     #[serde(borrow, default)]
     pub sub_resource: Option<Text<'a>>,
-    /// The object's name; empty where the API server will generate it, or deletes a collection.
+    /// The object's name; empty if the API server will generate the name, or deletes a collection.
     #[serde(borrow, default)]
     pub name: Cow<'a, str>,
     /// The object's namespace; for a Namespace its own name.
@@ -48,14 +49,14 @@ pub struct Review<'a> {
     pub dry_run: Option<bool>,
 }
 
-/// A text that borrows where it can.
+/// A text that borrows from the body if possible.
 #[derive(Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// The group, version and kind of an object.
 #[derive(Deserialize)]
 pub struct GroupVersionKind<'a> {
-    /// Its API group; empty for the core.
+    /// The API group; empty for the core.
     #[serde(borrow, default)]
     pub group: Cow<'a, str>,
     /// The API version, such as `v1`.
@@ -95,7 +96,7 @@ impl Operation {
 pub struct UserInfo {
     /// The user name, such as `system:serviceaccount:NAMESPACE:NAME`.
     pub username: String,
-    /// UID, where the authenticator gives one.
+    /// The user's UID, if the authenticator gives one.
     pub uid: String,
     /// The groups that the user is in.
     pub groups: Vec<String>,
@@ -236,10 +237,10 @@ pub fn decode(body: &[u8]) -> Result<Review<'_>, DecodeError> {
 }
 
 /// Returns a review without its objects, made from the beginning of its body. The API server writes the
-/// fields that identify the write before the objects. `None` if no object begins there.
+/// fields that identify the write before the objects. `None` if the beginning does not reach an object.
 pub fn head_of(begin: &[u8]) -> Option<Vec<u8>> {
-    // No other text can match: inside a string, a backslash precedes each quotation mark, and a key of
-    // `extra` has a list.
+    // Only the key of an object can match this text: inside a string, a backslash precedes each quotation
+    // mark, and the value of a key of `extra` is a list.
     const OBJECT: &[u8] = br#","object":"#;
     let is_object = |rest: &[u8]| rest.strip_prefix(OBJECT).is_some_and(|rest| !rest.starts_with(b"["));
     let at = (0..begin.len()).find(|at| begin.get(*at..).is_some_and(is_object))?;

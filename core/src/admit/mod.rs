@@ -8,7 +8,7 @@ pub mod respond;
 pub use decide::{Parties, Purpose};
 pub use decode::UserInfo;
 
-/// The webhook's paths, one for each hook, and the part of a review that each decides.
+/// The webhook's paths, one for each hook, and the part of a review that each hook decides.
 pub const PATHS: [(&str, Purpose); 8] = [
     ("/validate", Purpose::All),
     ("/validate/own-kinds", Purpose::OwnKinds),

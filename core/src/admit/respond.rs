@@ -10,7 +10,7 @@ use serde_json::json;
 use super::decide::{Edit, MetaMap, Verdict};
 use crate::validate::printable;
 
-/// The longest warning, in bytes. The API server may cut longer ones.
+/// The longest warning, in bytes. The API server may cut a longer warning.
 pub const LONGEST_WARNING: usize = 120;
 
 /// Returns the `AdmissionReview` that carries a verdict, as JSON.

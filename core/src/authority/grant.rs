@@ -10,16 +10,17 @@ use crate::{
     model::{Declared, MonitorFacts},
 };
 
-/// Bytes of a namespace's tag; its text has twice as many hexadecimal digits.
+/// Bytes of a namespace's tag; the tag's text has twice as many hexadecimal digits.
 const TAG: usize = 6;
 
-/// The namespaces that the API server was asked about one by one, as far as they exist. The administrator of
-/// a namespace gave the rights in that namespace; a namespace that is created again under the same name
-/// belongs to somebody else. Deleting one namespace leaves the grants in the remaining namespaces unchanged.
+/// The existing namespaces for which the API server was asked one by one. The administrator of a namespace
+/// gave the rights in the namespace; a new namespace of the same name may have a different administrator.
+/// Deleting one namespace leaves the grants in the remaining namespaces unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Tags of the sources' namespaces, without the rule's own, since the rule is deleted with its namespace.
-    /// For a template, tags of the kind that it is rendered for and of the granted kinds that it declares.
+    /// For a template, tags of the kind that the template is rendered for and of the granted kinds that the
+    /// template declares.
     pub sources: BTreeSet<String>,
     /// Tags of the namespaces that copies are written to; `None` if the API server was asked about all
     /// namespaces at once.
@@ -54,7 +55,7 @@ fn holds(tags: &str, wanted: &BTreeSet<String>) -> bool {
 
 /// A spec whose grant is bound to namespaces.
 pub trait BoundSpec {
-    /// The kind, as proofs name it.
+    /// The kind of the object, as a part of proofs.
     const KIND: &'static str;
     /// The ServiceAccount that the spec acts with; `None`: its author.
     fn account(&self) -> Option<&str>;
@@ -78,7 +79,8 @@ impl BoundSpec for CopyratorTemplateSpec {
 
 impl<S: BoundSpec, C> Declared<S, C, CopyratorRuleStatus> {
     /// The proof that the API server allowed this exact spec to its identity in these namespaces: `<key
-    /// id>.<MAC>`, and after a second dot the tags of the namespaces that were asked about one by one.
+    /// id>.<MAC>`, and after a second dot the tags of the namespaces for which the API server was asked one
+    /// by one.
     pub fn grant(&self, key: &DigestKey, bounds: &Bounds) -> String {
         self.signed(key, bounds.targets.is_none(), &bounds.tags())
     }
@@ -89,7 +91,8 @@ impl<S: BoundSpec, C> Declared<S, C, CopyratorRuleStatus> {
         written.is_some_and(|written| self.is_proven(key, written, bounds))
     }
 
-    /// Whether `written` contains the proof. An object that asks by annotations can carry two proofs.
+    /// Whether `written` contains the proof. An object with annotations for copies and restarts can carry two
+    /// proofs.
     pub fn is_proven(&self, key: &DigestKey, written: &str, bounds: &Bounds) -> bool {
         let proves = |proof: &str| {
             let tags = proof.splitn(3, '.').nth(2).unwrap_or_default();
@@ -212,8 +215,8 @@ mod tests {
         Bounds { sources: tags(sources), targets: targets.map(tags), can_grow }
     }
 
-    /// A deleted namespace takes its Roles and RoleBindings with it; the next namespace of that name has
-    /// given no rights.
+    /// A deleted namespace takes its Roles and RoleBindings with it; a new namespace of the same name gives
+    /// no rights.
     #[test]
     fn a_grant_ends_with_the_namespaces_that_gave_it() {
         let key = DigestKey::new(&[7; DigestKey::LENGTH]);
@@ -239,15 +242,15 @@ mod tests {
         ] {
             assert!(!granted(&then, &anew), "{anew:?}");
         }
-        // The API server was asked about all namespaces at once: that holds for those that we can read, and
-        // for no source that has been created anew.
+        // The API server was asked about all namespaces at once: the grant holds for all readable namespaces,
+        // but not for a source namespace that was created again.
         let all = granted_in(&[vault], None, true);
         assert!(granted(&all, &all) && granted(&all, &granted_in(&[vault], Some(&[shop]), true)));
         assert!(!granted(&all, &granted_in(&[vault], Some(&[shop]), false)), "it names them all");
         assert!(!granted(&all, &granted_in(&[("vault", "9")], None, true)));
     }
 
-    /// What is not signed is no tag of ours.
+    /// Unsigned text in a proof is no tag of ours.
     #[test]
     fn nobody_adds_a_namespace_to_a_proof() {
         let key = DigestKey::new(&[7; DigestKey::LENGTH]);

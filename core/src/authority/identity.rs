@@ -15,7 +15,7 @@ const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 pub struct Subject {
     /// The user name, such as `alice` or `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// UID, if the authenticator gave one.
+    /// The user's UID, if the authenticator gave one.
     pub uid: String,
     /// The user's groups, as the authenticator gave them.
     pub groups: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A ServiceAccount, with the groups that the API server gives every one.
+    /// Creates the user of a ServiceAccount, with the groups that the API server gives every ServiceAccount.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self {
             user: format!("{ACCOUNT_PREFIX}{namespace}:{name}"),
@@ -57,7 +57,7 @@ pub enum Identity {
     Author(Subject),
 }
 
-/// Why an object has no identity that we may ask about. The object stays inert.
+/// Why an object has no usable identity, so that the object stays inert.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityRequired {
     /// A ServiceAccount of a different namespace wrote the spec: a GitOps controller, CI, a backup tool.
@@ -96,7 +96,7 @@ pub struct TrustedWriters(BTreeSet<(String, Option<String>)>);
 impl<S: AsRef<str>> FromIterator<S> for TrustedWriters {
     fn from_iter<I: IntoIterator<Item = S>>(entries: I) -> Self {
         let entries = entries.into_iter().map(|entry| match entry.as_ref().rsplit_once('@') {
-            // A namespace has no dot; the part after the @ of an e-mail address has one.
+            // A namespace's name has no dot, unlike the part after the @ of an e-mail address.
             Some((user, namespace)) if !namespace.is_empty() && !namespace.contains('.') => {
                 (user.to_owned(), Some(namespace.to_owned()))
             }

@@ -1,5 +1,5 @@
-//! Missing rights as the smallest number of grants: each grant is a role to create and bind, and gives only
-//! rights that a question is about.
+//! Groups missing rights into as few grants as possible: each grant is a role to create and bind, and gives
+//! only rights that a question is about.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Grant {
     pub(super) verbs: BTreeSet<&'static str>,
 }
 
-/// The grants that give exactly the rights that these questions are about.
+/// The grants that give exactly the rights of these questions.
 pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec<Grant> {
     let grants = missing.into_iter().map(Grant::of).collect();
     let grants = join(
@@ -26,8 +26,8 @@ pub(super) fn grants<'q>(missing: impl IntoIterator<Item = &'q Question>) -> Vec
         |grant| drop(std::mem::take(&mut grant.verbs)),
         |grant, more| grant.verbs.extend(more.verbs),
     );
-    // A right to any object differs from a right to named objects, and a right in all namespaces from a right
-    // in some.
+    // A right to all objects is not merged with a right to named objects, nor a right in all namespaces with
+    // a right in some namespaces.
     let all_but_names = |grant: &mut Grant| {
         if !grant.names.is_empty() {
             grant.names = [String::new()].into();
@@ -89,7 +89,7 @@ fn in_parts(names: &BTreeSet<String>, longest: usize) -> Vec<BTreeSet<String>> {
     parts
 }
 
-/// Merges grants that differ only in what `all_but` clears, in their order.
+/// Merges grants that differ only in the field that `all_but` clears, in their order.
 fn join(grants: Vec<Grant>, all_but: impl Fn(&mut Grant), add: impl Fn(&mut Grant, Grant)) -> Vec<Grant> {
     let mut joined: Vec<(Grant, Grant)> = Vec::new();
     for grant in grants {
@@ -133,7 +133,7 @@ mod tests {
         });
         let all = of_rule("platform", spec, &Subject::default());
         assert_eq!(all.len(), 2 * 2 + 3 * 3);
-        // Each subset of all rights, taken as the missing ones.
+        // The loop treats each subset of all rights as the missing rights.
         for mask in 0_u32..(1 << all.len()) {
             let missing: Vec<_> =
                 all.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0).map(|(_, one)| one).collect();

@@ -1,8 +1,8 @@
-//! The identity that a rule, monitor or template acts with, and whether its rights suffice. No user can do
-//! through Copyrator what they may not do themselves.
+//! The identity that a rule, monitor or template acts with, and whether its rights suffice. Users gain no
+//! rights through Copyrator.
 //!
-//! This module holds the questions, the identities that they are about, and the refusals. `access` asks the
-//! API server.
+//! This module has the questions about rights, the identities, and the refusals; the module `access` sends
+//! the questions to the API server.
 
 mod grant;
 mod identity;

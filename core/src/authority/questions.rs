@@ -51,7 +51,7 @@ pub fn rule_questions(
     rule_questions_within(namespace, (spec, kind), subject, None)
 }
 
-/// Like [`rule_questions`], where Copyrator looks only at the namespaces `within`.
+/// Like [`rule_questions`], if Copyrator reads only the namespaces `within`.
 pub fn rule_questions_within(
     namespace: &str,
     (spec, source_kind): (&CopyratorRuleSpec, Kind),
@@ -70,8 +70,8 @@ pub fn rule_questions_within(
             Some(names) => {
                 names.iter().for_each(|name| ask("get", source_kind, Some(name.clone()), namespace))
             }
-            // With `get` alone, a user reads only objects whose names the user knows. Patterns and labels
-            // find other objects, so they need `list`.
+            // With `get` alone, a user reads only objects whose names the user knows. A rule with patterns or
+            // labels finds objects of unknown names, so it needs `list`.
             None => ["get", "list"].into_iter().for_each(|verb| ask(verb, source_kind, None, namespace)),
         }
     }
@@ -117,7 +117,7 @@ pub fn monitor_questions(namespace: &str, spec: &ConfigMonitorSpec, subject: &Su
     questions
 }
 
-/// Asks whether the subject may list namespaces, and so know which exist.
+/// Asks whether the subject may list namespaces, and so may know which namespaces exist.
 pub fn listing_namespaces(subject: &Subject) -> Question {
     question(subject, "list", ResourceType::of::<Namespace>(), None, "")
 }
@@ -141,8 +141,8 @@ pub(super) fn writing<'q>(
 }
 
 /// The right to bind a ClusterRole in a namespace, beside the right to write a RoleBinding. RBAC checks the
-/// right to bind against escalation. A subject that holds all rights of the role passes, too, but no review
-/// asks about these rights.
+/// right to bind against escalation. RBAC also lets a subject with all rights of the role bind it, but no
+/// review asks about these rights.
 pub(super) fn binding(subject: &Subject, role: &str, namespace: &str) -> Question {
     question(subject, "bind", ResourceType::of::<ClusterRole>(), Some(role.to_owned()), namespace)
 }

@@ -1,4 +1,4 @@
-//! The message of a refusal: which user may not do what, and how to allow it. The message does not reveal
+//! The message of a refusal: the user, the missing rights, and how to grant them. The message does not reveal
 //! which objects exist.
 
 use std::collections::BTreeSet;
@@ -9,20 +9,21 @@ use super::{
 };
 use crate::{digest::hex, names::NamespacedName};
 
-/// The message of `Ready` until the API server has answered what the object may do.
+/// The message of `Ready` until the API server has answered about the object's rights.
 pub const NOT_ASKED: &str =
     "whether its author or ServiceAccount may do this is not known yet: the API server has not answered";
 
-/// How many bytes of the object's namespace and name the name of a role has.
+/// How many bytes of the object's namespace and name are part of the name of a role.
 const LONGEST_STEM: usize = 40;
-/// The longest list of names, in bytes, in one of several commands: a few of these fit into any message.
+/// The longest list of names, in bytes, in one of several commands, so that a few commands fit into any
+/// message.
 const LONGEST_LIST: usize = 250;
-/// How many names of a kind a sentence lists; the commands list all.
+/// The maximum number of names of a kind in the sentence; the commands list all names.
 const MOST_LISTED: usize = 4;
 
 /// The message for a user who lacks rights that the object `of` declares: all missing rights, and shell
-/// commands that grant exactly these rights. If `room` (bytes) is too small, the sentence is dropped first,
-/// and after the sentence as many commands as necessary.
+/// commands that grant exactly these rights. If `room` (bytes) is too small, the message omits first the
+/// sentence, and then as many commands as necessary.
 pub fn refusal(missing: &[&Question], of: &NamespacedName, room: usize) -> String {
     let grants = grants(missing.iter().copied());
     let commands: Vec<String> = grants.iter().map(|grant| command(grant, of)).collect();
@@ -62,7 +63,7 @@ pub fn too_many(questions: usize, most: usize) -> String {
     )
 }
 
-/// One sentence: which user may not do what.
+/// One sentence with the user and the missing rights.
 fn lacks(grants: &[Grant]) -> String {
     let mut text = String::new();
     let mut before = None;
@@ -88,7 +89,7 @@ fn lacks(grants: &[Grant]) -> String {
     text
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins words as in `a`, `a or b`, `a, b or c`.
 fn either(words: &[&str]) -> String {
     match words {
         [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
@@ -135,8 +136,8 @@ fn command(grant: &Grant, of: &NamespacedName) -> String {
     }
 }
 
-/// The name of a role, which contains the name of the object that the role is for. No other grant has the
-/// same role name.
+/// The name of a role, which contains the name of the object that the role is for. Different grants have
+/// different role names.
 fn role_name(of: &NamespacedName, grant: &str) -> String {
     let stem = format!("{}-{}", of.namespace, of.name);
     // The names are plain ASCII, so no cut falls inside a character.
@@ -231,8 +232,8 @@ mod tests {
         assert!(role("alice", &long).iter().all(|name| name.len() <= 63), "{:?}", role("alice", &long));
     }
 
-    /// An admission message has room for sixty-four namespaces; what does not fit is left out as a whole
-    /// command.
+    /// An admission message has room for sixty-four namespaces; a command that does not fit is omitted as a
+    /// whole.
     #[test]
     fn what_does_not_fit_is_left_out_whole() {
         let targets: Vec<_> = (0..64).map(|at| format!("team-{at}")).collect();

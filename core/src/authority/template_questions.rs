@@ -16,8 +16,8 @@ use crate::{
 
 /// The rights that a template in `namespace` needs: reading the objects that it is rendered for and the
 /// objects and Namespaces that its expressions read, writing its own objects, and writing a status. Kinds
-/// that are not `granted` to templates are left out: their objects are not rendered, and a template of such a
-/// kind must not be allowed anything until the kind is granted.
+/// that are not `granted` to templates are left out: objects of these kinds are not rendered, and a template
+/// with such a kind must get no grant until the kind is granted.
 pub fn template_questions(
     namespace: &str,
     (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
@@ -65,8 +65,8 @@ pub fn template_questions(
         let read = read.iter().map(|kind| question(subject, "get", kind.resource(), None, place));
         read.chain(reads_pods.then(|| question(subject, "list", ResourceType::of::<Pod>(), None, place)))
     });
-    // The objects that a template makes, or their number, reveal what the template has read. (An author who
-    // writes in a namespace knows its name.)
+    // The objects that a template makes, or their number, reveal the values that the template has read. (An
+    // author who writes in a namespace knows its name.)
     let of_namespaces = places.iter().filter(|_| compiled.is_some_and(|compiled| compiled.reads_namespace));
     let of_namespaces = of_namespaces.map(|place| {
         let name = Some(place).filter(|place| !place.is_empty()).cloned();
@@ -214,7 +214,8 @@ mod tests {
         }
     }
 
-    /// `includeWhen` over another namespace's annotations told the answer by the number of objects.
+    /// Without this check, the number of objects would reveal the result of an `includeWhen` on another
+    /// namespace's annotations.
     #[test]
     fn who_reads_more_of_a_namespace_than_its_name_must_be_allowed_to_get_it() {
         let read = |text: &str, include_when: Option<&str>, for_each: Value| {

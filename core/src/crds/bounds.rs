@@ -1,11 +1,11 @@
-//! Bounds every list and map of a spec. A type that has no bound of its own, such as Kubernetes' selectors,
-//! gets one here, so that no object of ours can be made slow to read.
+//! Bounds every list and map of a spec. A type without its own bound, such as Kubernetes' selectors, gets a
+//! default bound, so that no user can write an object of ours that is slow to read.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
-/// The most entries that a list or map of a spec holds.
+/// The maximum number of entries in a list or map of a spec.
 const ENTRIES: i64 = 64;
 
 /// Bounds every list and map at and below `schema` that has no bound yet.

@@ -18,7 +18,7 @@ pub(super) fn objects() -> impl Iterator<Item = Value> {
 pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
     definitions().into_iter().map(|definition| {
         let name = format!("{}.yaml", definition.spec.names.plural);
-        // Going through a JSON value sorts the keys.
+        // The conversion to a JSON value sorts the keys.
         let value = rendered(serde_json::to_value(definition));
         ManifestFile { name, text: rendered(serde_saphyr::to_string(&value)) }
     })
@@ -30,7 +30,8 @@ fn definitions() -> [CustomResourceDefinition; 4] {
     all.map(labelled).map(bounded).map(unobserved)
 }
 
-/// An object that Copyrator has not looked at yet says so: tools that wait compare `status.observedGeneration` with the generation.
+/// Sets the default `status.observedGeneration: -1` for objects that Copyrator has not examined yet: tools
+/// that wait compare this field with the generation.
 fn unobserved(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     let properties = schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()?.properties.as_mut());
@@ -40,15 +41,15 @@ fn unobserved(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
     definition
 }
 
-/// A label that every install has, so that people find the objects that belong to Copyrator.
+/// Adds the label by which users find Copyrator's objects in every installation.
 fn labelled(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
     labels.insert("app.kubernetes.io/name".into(), "copyrator".into());
     definition
 }
 
-/// Bounds what users write, and joins the lines of descriptions. Statuses are written by us, and bounded where
-/// they are made.
+/// Bounds lists and maps of specs, and joins the lines of descriptions. Statuses need no bounds in the
+/// schema, since Copyrator itself limits them.
 fn bounded(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {

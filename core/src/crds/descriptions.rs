@@ -1,11 +1,11 @@
-//! Descriptions of fields, as `kubectl explain` and editors show them.
+//! Formats the descriptions of fields, which `kubectl explain` and editors show.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-/// Joins the lines of each paragraph of each description at and below `schema`: where a line of the source
-/// ends means nothing to a reader, and `kubectl explain` breaks lines itself.
+/// Joins the lines of each paragraph of each description at and below `schema`: the line breaks of the source
+/// have no meaning for readers, and `kubectl explain` breaks lines itself.
 pub(super) fn join_lines(schema: &mut JSONSchemaProps) {
     if let Some(description) = &mut schema.description {
         let paragraphs = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));

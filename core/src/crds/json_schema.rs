@@ -1,5 +1,5 @@
-//! JSON Schemas (draft 7) of our kinds, for editors and linters. They say what the definitions say, and also
-//! refuse unknown fields, since people want an editor to mark a misspelt one.
+//! JSON Schemas (draft 7) of our kinds, for editors and linters. The schemas have the rules of the
+//! CustomResourceDefinitions, and also refuse unknown fields, so that an editor marks a misspelt field.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::api::{GROUP, VERSION};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// One file for each kind, and `all.json` for users who name one schema for everything.
+/// One file for each kind, and `all.json` for users who want one schema for all kinds.
 pub fn json_schemas() -> Vec<ManifestFile> {
     let kinds = kinds();
     let each = kinds.iter().map(|(kind, schema)| {
@@ -22,7 +22,7 @@ pub fn json_schemas() -> Vec<ManifestFile> {
     each.chain([file("all", &bundle(&kinds))]).collect()
 }
 
-/// The schema that fits every kind of ours, as text.
+/// The schema for all kinds of ours, as text.
 pub fn json_schema() -> String {
     text(&bundle(&kinds()))
 }
@@ -35,7 +35,7 @@ fn text(schema: &Value) -> String {
     rendered(serde_json::to_string_pretty(schema)) + "\n"
 }
 
-/// Each kind with its schema.
+/// All kinds of ours, each with its schema.
 fn kinds() -> Vec<(String, Value)> {
     let of = |definition: Value| {
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
@@ -45,7 +45,7 @@ fn kinds() -> Vec<(String, Value)> {
         properties["apiVersion"] = json!({ "const": format!("{GROUP}/{VERSION}") });
         properties["kind"] = json!({ "const": kind });
         properties["metadata"] = json!({ "type": "object" });
-        // Only Copyrator writes the status, so an editor checks nothing in it.
+        // Only Copyrator writes the status, so the schema does not check the fields of the status.
         properties["status"] = json!({ "type": ["object", "null"] });
         schema["required"] = json!(["apiVersion", "kind", "metadata", "spec"]);
         schema["title"] = kind.as_str().into();
@@ -54,7 +54,7 @@ fn kinds() -> Vec<(String, Value)> {
     definition::objects().map(of).collect()
 }
 
-/// One schema that picks the right one by an object's kind.
+/// The schema for all kinds, which applies one kind's schema by the object's `kind`.
 fn bundle(kinds: &[(String, Value)]) -> Value {
     let names: Vec<&String> = kinds.iter().map(|(kind, _)| kind).collect();
     let definitions: Map<String, Value> = kinds.iter().cloned().collect();
@@ -75,7 +75,7 @@ fn bundle(kinds: &[(String, Value)]) -> Value {
     })
 }
 
-/// From Kubernetes' OpenAPI to JSON Schema.
+/// Translates a schema from Kubernetes' OpenAPI to JSON Schema.
 fn translate(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     let is_open = fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));

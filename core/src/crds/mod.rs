@@ -1,6 +1,6 @@
-//! What must be in the cluster before Copyrator works: the CRDs, and the admission policies that the API
-//! server enforces by itself, even while none of our pods runs. `copyrator crds` prints it; the chart carries
-//! the same text.
+//! The manifests that Copyrator needs in the cluster: the CRDs, and the admission policies that the API
+//! server itself enforces, even while no pod of ours runs. `copyrator crds` prints the manifests; the chart
+//! contains the same text.
 
 mod bounds;
 mod definition;
@@ -19,18 +19,18 @@ pub use manifest_file::ManifestFile;
 pub use policy::guarded;
 pub use version::{KubeVersion, NoVersion};
 
-/// Every file, definitions before policies, in a stable order.
+/// All files, definitions before policies, in a stable order.
 pub fn files() -> Vec<ManifestFile> {
     definition::files().chain(policy::files()).collect()
 }
 
-/// Every object, definitions before policies.
+/// All objects, definitions before policies.
 pub fn manifests() -> Vec<Value> {
     definition::objects().chain(policy::objects()).collect()
 }
 
-/// Every object that a server of this version takes, or all of them without a version, as one stream of YAML
-/// documents: the same bytes each time. Templates declare objects of the `granted` kinds.
+/// The files that a server of this version accepts, or all files without a version, as one stream of YAML
+/// documents with the same bytes each time. The guard policy also covers the `granted` kinds.
 pub fn yaml(server: Option<KubeVersion>, granted: &[Kind]) -> String {
     let taken = files().into_iter().filter(|file| server.is_none_or(|server| server.takes(file)));
     let texts: Vec<String> =

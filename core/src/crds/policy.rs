@@ -28,13 +28,14 @@ pub(super) fn files() -> impl Iterator<Item = ManifestFile> {
 
 /// The name of the policy that guards copies and rendered objects.
 const GUARD: &str = "copyrator-copies";
-/// What follows its rules. The chart adds those of `templates.kinds` here, too.
+/// The text after the guard's rules. The chart inserts the rules for `templates.kinds` before this text, too.
 const AFTER_RULES: &str = "  matchConditions:\n";
-/// Its variable that lists the kinds of `templates.kinds` with `copy`, and its list in the plain file. The chart writes it, too.
+/// The guard's variable with the kinds of `templates.kinds` that have `copy`. The chart writes the variable,
+/// too.
 const COPIED: &str = "copiedKinds";
 const NONE_COPIED: &str = "\"[]\"";
 
-/// The text of the policies, where the guard is over objects of these kinds, too.
+/// Returns the text of the policies, with a guard that also covers objects of these kinds.
 pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
     let rules = kinds.iter().map(|kind| format!("    - {}\n", rule(*kind)));
     let rules: String = rules.collect();
@@ -42,8 +43,9 @@ pub(super) fn guarding(text: &str, kinds: &[Kind]) -> String {
     text.replacen(NONE_COPIED, &format!("\"{}\"", copied(kinds)), 1)
 }
 
-/// A manifest of ours as the chart writes it where templates may declare objects of these kinds: the guard has a rule for each, and
-/// lists those that rules copy. The guard's rules are sorted, so that two manifests can be compared.
+/// Returns a manifest of ours as the chart writes it if templates may declare objects of these kinds: the
+/// guard has a rule for each kind, and lists the kinds that rules copy. The guard's rules are sorted, so that
+/// two manifests can be compared.
 pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
     if object["kind"] != "ValidatingAdmissionPolicy" || object["metadata"]["name"] != GUARD {
         return object;
@@ -65,7 +67,8 @@ pub fn guarded(mut object: Value, kinds: impl Iterator<Item = Kind>) -> Value {
     object
 }
 
-/// The kinds among these that are kept whole, and have no name here by which the guard knows it: a list in CEL.
+/// Returns the granted kinds whose objects are kept whole, which the guard cannot know by name, as a list in
+/// CEL.
 fn copied(kinds: &[Kind]) -> String {
     let of_custom = kinds.iter().filter(|kind| matches!(kind, Kind::Granted(_)) && kind.is_whole());
     let mut names: Vec<String> = of_custom.map(|kind| format!("'{}'", kind.resource().qualified())).collect();
@@ -73,7 +76,8 @@ fn copied(kinds: &[Kind]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// In every version: where the one that is granted is not served any more, the objects are there in the others.
+/// Returns the guard's rule for a kind, in all versions: if the API server no longer serves the granted
+/// version, the objects still exist in other versions.
 fn rule(kind: Kind) -> Value {
     let of = kind.resource();
     json!({

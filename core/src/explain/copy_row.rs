@@ -1,5 +1,5 @@
-//! The row of each copy, in words for people: the plan of its slot, from the view of each rule that claims the slot. This file decides
-//! nothing; the planner does.
+//! The rows of copies for people: the plan of each slot, from the view of each rule that claims the slot. The
+//! planner makes all decisions; this file only describes them.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub struct CopyRow {
 }
 
 impl CopyRow {
-    /// Whether the copy is not as declared, and will not become so by itself.
+    /// Whether the copy differs from its declaration, and will not be corrected by itself.
     pub fn is_worrying(&self) -> bool {
         self.state <= CopyState::Outdated
     }
@@ -85,7 +85,8 @@ impl CopyRow {
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// Takes over the result of the last attempt, if the copy is due and the status of its rule reports a problem.
+    /// Adds the result of the last attempt to the row, if the copy is due and the status of its rule reports
+    /// a problem.
     fn with_last_attempt(self, world: &World) -> Self {
         let state = match self.state {
             CopyState::Missing => CopyState::CreateFailed,
@@ -103,8 +104,8 @@ impl CopyRow {
     }
 }
 
-/// Returns the problem that the reconciler last reported for a slot, from the status of its rule, if the status is about the current
-/// spec.
+/// Returns the problem that the reconciler last reported for a slot, from the status of its rule, if the
+/// status is about the current spec.
 fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
     let declared = world.declaration(row.rule.as_ref()?)?;
     let (_, generation) = declared.version();
@@ -113,7 +114,7 @@ fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
 }
 
 /// Returns the row of each of these slots, and a refusal for each rule or source whose slot belongs to a
-/// different one. Omits slots that no rule claims and that have no copy of ours.
+/// different rule or source. Omits slots that no rule claims and that have no copy of ours.
 pub fn copy_rows(world: &World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> Vec<CopyRow> {
     let mut all = Vec::new();
     for (slot, plan) in plans {
@@ -271,7 +272,7 @@ fn written(
     CopyRow { difference, ..row(CopyState::Outdated, reason, message) }
 }
 
-/// Returns what happens to a copy whose rule or template writes nothing at present.
+/// Returns the state of a copy whose rule or template may not write at present.
 fn state_of(why: Inert, reason: Reason) -> CopyState {
     match why {
         Inert::Suspended => CopyState::Waiting,
@@ -320,7 +321,7 @@ fn kept(world: &World, slot: &ObjectKey, row: impl Fn(CopyState, Reason, String)
     row(CopyState::Blocked, Reason::UnknownKey, message.into())
 }
 
-/// Why no rule claims a copy any more.
+/// Why a copy is orphaned.
 fn why_unwanted(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> String {
     let (rule, source) = (&marks.rule, &marks.source);
     if rule.template().is_some() {

@@ -25,7 +25,7 @@ pub enum Course {
     Current,
 }
 
-/// The state's word in JSON.
+/// The word for the course in JSON.
 impl fmt::Display for Course {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)

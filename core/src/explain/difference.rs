@@ -1,5 +1,5 @@
-//! How an existing object differs from the copy that it is meant to be: names, and for kinds without `data`
-//! the values of fields.
+//! The differences between an existing object and its intended state: names of keys and fields, and for kinds
+//! without `data` the values of fields.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,9 +39,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares an object, by its metadata and fingerprint, with what it is meant to be. For kinds of which
-    /// only named fields are kept, keys are not compared: the content has defaults, and fields of other
-    /// writers.
+    /// Compares an object, by its metadata and fingerprint, with its intended state. For kinds of which
+    /// Copyrator keeps only named fields, keys are not compared: the content also has defaults, and fields of
+    /// other writers.
     pub fn new(slot: &ObjectKey, intent: &Intent, facts: &ObjectFacts, print: &Fingerprint) -> Self {
         let kind = slot.kind;
         let (mut keys_added, mut keys_changed) = (Vec::new(), Vec::new());

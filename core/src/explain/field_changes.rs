@@ -14,9 +14,9 @@ use crate::{
     validate::printable,
 };
 
-/// How many fields of one object the result names.
+/// The maximum number of fields of one object in the result.
 const MOST: usize = 32;
-/// How much of a value is shown, in bytes.
+/// The longest part of a value that is shown, in bytes.
 const LONGEST_VALUE: usize = 160;
 /// The compared parts of an object's metadata.
 const METADATA: [&str; 2] = ["labels", "annotations"];
@@ -95,7 +95,7 @@ fn compare(path: String, before: &Value, after: &Value, found: &mut Vec<FieldCha
 }
 
 /// Pairs the items of two lists by name, with null for an item that one of the lists lacks. `None` if the
-/// list changes as a whole: an item has no name or the name of a second item, or only the order changes.
+/// list changes as a whole: an item has no name, two items have the same name, or only the order changes.
 fn paired<'v>(before: &'v [Value], after: &'v [Value]) -> Option<Vec<(&'v Value, &'v Value)>> {
     let names = |items: &[Value]| items.iter().map(item_name).collect::<Option<Vec<_>>>();
     let (old, new) = (names(before)?, names(after)?);

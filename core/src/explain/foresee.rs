@@ -15,21 +15,21 @@ use crate::{
     },
 };
 
-/// How many waits in a row a forecast skips: more than can follow one another.
+/// The maximum number of successive waits that a forecast skips; more waits never follow one another.
 const WAITS: usize = 8;
 /// The UID and version of a copy that is not written yet.
 const PLANNED: &str = "planned";
 
-/// A plan now and after its waits.
+/// The plan at present, and the plan after its waits.
 #[derive(Clone, Debug)]
 pub struct Foreseen<P> {
-    /// The plan now.
+    /// The plan at present.
     pub now: P,
     /// The plan after every wait that ends by time.
     pub then: P,
-    /// When every such wait has passed.
+    /// When every wait that ends by time is over.
     pub at: Timestamp,
-    /// The reasons for these waits, in order.
+    /// The reasons for the waits that end by time, in order.
     pub waits: Vec<WaitReason>,
 }
 
@@ -89,7 +89,7 @@ pub fn carry_out<'p>(
                 world.set_object(slot.clone(), None);
                 changed.insert(slot.clone());
             }
-            // Marks change; the content stays.
+            // The planned write changes only marks, and not the content.
             Some(
                 CopyAction::Write(_)
                 | CopyAction::MarkRemoval(..)
@@ -118,7 +118,7 @@ fn make(world: &mut World, slot: &ObjectKey, write: &CopyWrite, now: Timestamp) 
         deletion: None,
         created: kept.map_or(now, |facts| facts.created),
         owners: Owner::hash(&intent.owner),
-        // In whole seconds, as the API server writes its own.
+        // The time is in whole seconds, like the times that the API server writes.
         changed_at: Timestamp::from_second(now.as_second()).unwrap_or(now),
         content_fields: 0,
         restart: kept.and_then(|facts| facts.restart.clone()),

@@ -1,5 +1,5 @@
 //! Plans in words and rows, for statuses, Events and the commands that people type. Pure, like the planners;
-//! nothing here decides.
+//! the planners make all decisions.
 
 mod copy_row;
 mod copy_state;

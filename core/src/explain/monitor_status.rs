@@ -2,10 +2,10 @@
 //!
 //! Reasons by condition. `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `Suspended`,
 //! `AuthorityUnknown`, `IdentityRequired`, `Forbidden` and other reasons of a refusal, `NoObject` and
-//! `NoWorkload` (there is nothing to watch, or to restart, yet), `Watching`, `Unread` (a list has failed for
-//! long). `Authorized`: `Allowed`, or the reason of the refusal. `Stalled`: the reasons of `Ready` that only
-//! a person ends, and `CircuitOpen`. `Restarting`: `Restarting`. `Degraded`, and problems: `Forbidden`,
-//! `Refused`, `TooLarge`, `Failed`, `Unreadable`, `RolloutStuck`, `CircuitOpen`, `StageFailed`,
+//! `NoWorkload` (no object to watch, or no workload to restart, exists yet), `Watching`, `Unread` (a list has
+//! failed for long). `Authorized`: `Allowed`, or the reason of the refusal. `Stalled`: the reasons of `Ready`
+//! that only a person ends, and `CircuitOpen`. `Restarting`: `Restarting`. `Degraded`, and problems:
+//! `Forbidden`, `Refused`, `TooLarge`, `Failed`, `Unreadable`, `RolloutStuck`, `CircuitOpen`, `StageFailed`,
 //! `TooManyBudgets` (failures), `StageStopped`, `DisruptionBudget`, `MissingObject`, `Paused`, `Suspended`,
 //! `Held`, `TakenBack`, and after a while `RolloutUnfinished` and `PodsNotReady` (waits that a person may
 //! have to end), `Invalid`.
@@ -39,7 +39,7 @@ use crate::{
 /// How long a due restart waits for a rollout or for pods before the status reports the wait.
 const LASTING: Duration = Duration::from_secs(300);
 
-/// A monitor's status, and which of its workloads stop other workloads.
+/// The report about a monitor: its status, and the failed workloads that stop other workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitorReport {
     /// The status that the monitor should have.
@@ -56,11 +56,11 @@ pub fn monitor_status(world: &World, name: &NamespacedName, now: Timestamp) -> O
     monitor_report(world, name, now).map(|report| report.status)
 }
 
-/// Returns the status that a monitor should have. `None` if the monitor is gone, if not everything is known
+/// Returns the status that a monitor should have. `None` if the monitor is gone, if not all stores are listed
 /// yet, or if we are about to ask the API server again for an answer that the status already has. `None` also
-/// while content is being read: workloads that use the content would be reported as waiting, and a moment
-/// later no longer. Unreadable content delays nothing. The status lacks the record `podsApplied`, since the
-/// writer of statuses may have an old record.
+/// while content is being read: the status would report workloads that use the content as waiting, and a
+/// moment later as not waiting. Unreadable content does not delay the status. The status lacks the record
+/// `podsApplied`, since the writer of statuses may have an old record.
 pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> Option<MonitorReport> {
     let facts = world.monitors().get(name)?;
     let is_of = |list: &ListName| {
@@ -100,7 +100,7 @@ pub fn monitor_report(world: &World, name: &NamespacedName, now: Timestamp) -> O
     })
 }
 
-/// The report if a list that the monitor depends on has failed for long.
+/// Returns the report if a list that the monitor depends on has failed for long.
 fn outdated(
     mut status: ConfigMonitorStatus,
     generation: i64,
@@ -120,7 +120,7 @@ struct Count {
     restarting: i64,
     waiting: i64,
     failed: i64,
-    /// The waiting and failed workloads whose circuit is open.
+    /// The number of waiting and failed workloads whose circuit is open.
     circuits: i64,
     /// How many workloads wait because a different workload has failed.
     stopped: usize,
@@ -130,7 +130,7 @@ struct Count {
     is_reading: bool,
     last_restart: Option<Timestamp>,
     next_restart: Option<Timestamp>,
-    /// Failures before waits, then by namespace and name.
+    /// The problems: failures before waits, then by namespace and name.
     problems: Vec<(Reverse<bool>, Problem)>,
 }
 
@@ -230,7 +230,7 @@ impl Count {
     }
 
     /// Adds a problem for each unreadable object in the monitor's namespace: the monitor may watch or restart
-    /// it.
+    /// the object.
     fn unreadable(&mut self, world: &World, monitor: &NamespacedName) {
         for (object, why) in
             world.unreadable().filter(|(object, _)| **object.namespace() == *monitor.namespace)
@@ -250,7 +250,7 @@ impl Count {
         }
     }
 
-    /// Notes whether content is about to be read. If one read has failed, no other read is tried, and the
+    /// Notes whether content is about to be read. After a failed read, no further content is read, and the
     /// status reports the failure.
     fn reads(&mut self, world: &World, needs: &[Need]) {
         let contents = needs.iter().filter_map(|need| match need {
@@ -290,12 +290,12 @@ impl Count {
     }
 }
 
-/// How long a restart has been due, and whether it has begun.
+/// How long a restart has been due, and whether the restart has begun.
 struct Due {
     /// Whether the workload has been due for so long that the status also reports waits that usually end by
     /// themselves.
     lasts: bool,
-    /// Whether pods have been removed since the content changed: the remaining pods follow.
+    /// Whether pods have been removed since the content changed, so that the remaining pods follow.
     is_under_way: bool,
 }
 
@@ -387,8 +387,8 @@ fn status(
 /// A condition's status, reason and message.
 type Says = (bool, Reason, String);
 
-/// The identity that the monitor acts with, and whether its rights suffice; `None` until the API server has
-/// been asked about this generation.
+/// The monitor's identity, and whether the identity's rights suffice; `None` until the API server has been
+/// asked about this generation.
 fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> Option<(String, Says)> {
     let answer = standing(world, name, facts)?;
     let identity = &world.monitor_authority(name)?.identity;
@@ -408,7 +408,8 @@ fn authorization(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> 
     Some((identity.clone(), says))
 }
 
-/// `Ready` reports what we may and can do; `Degraded` reports what somebody else prevents.
+/// `Ready` reports whether Copyrator may and can act; `Degraded` reports restarts that workloads or users
+/// prevent.
 fn ready(
     world: &World,
     name: &NamespacedName,
@@ -442,8 +443,8 @@ fn ready(
 }
 
 /// Why a monitor has nothing to do: the objects that it watches, or the workloads that it would restart, may
-/// not exist yet, or their names are misspelt. Pods without a workload are listed only when they are due, so
-/// a monitor that may find some is never reported as having none.
+/// not exist yet, or their names are misspelt. Pods without a workload are listed only when a restart is due,
+/// so the status of a monitor that selects pods never reports that no workload exists.
 fn nothing_to_do(
     world: &World,
     name: &NamespacedName,

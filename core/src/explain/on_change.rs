@@ -1,5 +1,5 @@
-//! The effect of a change of one object: which workloads would restart, and which use the object and would
-//! not. Decides nothing: the planner's own inputs do.
+//! The effect of a change of one object: which workloads would restart, and which workloads use the object
+//! and would not restart. The planner's inputs decide the effect.
 
 use std::collections::BTreeSet;
 

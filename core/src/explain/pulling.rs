@@ -12,8 +12,8 @@ use crate::{
 /// How many names a sentence lists.
 const MOST_LISTED: usize = 3;
 
-/// Text for the status of a monitor that restarts by references: the watched Secrets that some workload names
-/// in its `imagePullSecrets` and nowhere else; empty without such Secrets.
+/// Text for the status of a monitor that restarts by references: the watched Secrets that workloads name only
+/// in `imagePullSecrets`; empty without such Secrets.
 pub(super) fn only_pulled(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> String {
     let Some(compiled) = facts.compiled.as_deref().ok() else { return String::new() };
     if !matches!(compiled.workloads, WorkloadChoice::References) {

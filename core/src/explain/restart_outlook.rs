@@ -1,5 +1,5 @@
-//! The outlook of every workload, in words for people: its state now, and what becomes of it, from its plan.
-//! Decides nothing; the planner does.
+//! The outlook of each workload for people: its state at present, and its state after all waits that end by
+//! time. The planner makes all decisions; this file only describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ pub struct RestartOutlook {
 /// The facts that outlooks need beside the plans.
 #[derive(Debug, Default)]
 pub struct Around {
-    /// The record that each workload would have had before anything changes.
+    /// The record that each workload would get before the change.
     pub before: BTreeMap<WorkloadKey, String>,
     /// The objects that change.
     pub changed: BTreeSet<ObjectKey>,
@@ -106,8 +106,8 @@ pub struct Around {
     pub blind: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// The record that each of these workloads would get now, if the workload is watched and its content is
-/// known.
+/// The record that each of these workloads would get now. Leaves out workloads that are not watched or whose
+/// content is not known.
 pub fn records(world: &World, keys: &BTreeSet<WorkloadKey>) -> BTreeMap<WorkloadKey, String> {
     let record = |key: &WorkloadKey| Some((key.clone(), wanted(world, key)?));
     keys.iter().filter_map(record).collect()
@@ -122,8 +122,8 @@ fn wanted(world: &World, key: &WorkloadKey) -> Option<String> {
     Some(content.label())
 }
 
-/// The outlook of a workload; `None` if no monitor or annotation declares its restarts, and no object that it
-/// uses changes.
+/// The outlook of a workload; `None` if no monitor or annotation declares its restarts, and no object that
+/// the workload uses changes.
 pub fn workload_outlook(
     world: &World,
     key: &WorkloadKey,
@@ -228,7 +228,7 @@ pub fn pods_outlook(
 }
 
 impl RestartOutlook {
-    /// Whether something is due, or is not going to happen, and will not resolve itself in time.
+    /// Whether a restart is due or will not happen, and the problem does not resolve itself in time.
     pub fn is_worrying(&self) -> bool {
         self.state.concern() == Concern::Worrying
     }
@@ -270,8 +270,8 @@ fn told(foreseen: &Foreseen<WorkloadPlan>, facts: &WorkloadFacts, about: &About<
     }
 }
 
-/// The message for a workload that Copyrator took for current when it first recorded it, although the content was written after the pod
-/// template: nothing tells which content its pods began with.
+/// The message for a workload that Copyrator adopted as current although the content was written after the
+/// pod template: it is unknown which content its pods began with.
 fn taken_for_current(world: &World, inputs: &Inputs<'_>, facts: &WorkloadFacts) -> Option<String> {
     let recorded = facts.restarts.recorded.filter(|_| facts.restarts.last_restart.is_none())?;
     let written = inputs.content(world, world.key()?)?.changed_at?;
@@ -313,8 +313,8 @@ fn course(state: &RestartState) -> RestartCourse {
     }
 }
 
-/// A restart: the reason is its first wait. If the restart waits for a window, the message says how to skip
-/// the window.
+/// The outlook of a restart, whose reason is its first wait. If the restart waits for a window, the message
+/// says how to skip the window.
 fn restarts(waits: &[WaitReason], about: &About<'_>) -> Told {
     let due = said(&RestartState::Due, about);
     let message = match waits.contains(&WaitReason::Window) {
@@ -385,7 +385,7 @@ fn unaffected(world: &World, object: &ObjectKey, counts_the_same: bool) -> (Rest
     })
 }
 
-/// The reason if the object's own annotation says that no workload restarts for it.
+/// The reason, if the object's own annotation excludes the object from restarts.
 pub(super) fn exempt(world: &World, object: &ObjectKey) -> Option<(RestartReason, String)> {
     let facts = world.object(object).filter(|_| world.settings().annotations)?;
     let says_no = facts.restart.as_deref() == Some("false");

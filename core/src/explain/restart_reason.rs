@@ -4,7 +4,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{model::WaitReason, plan::restart::RestartState};
 
-/// Why something restarts, waits, or does not restart. JSON and commands write one word for it.
+/// Why a workload, or a monitor's pods, restart, wait or do not restart. JSON and commands write one word for
+/// the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartReason {
     /// The state is the reason.

@@ -1,4 +1,5 @@
-//! The workloads and pods that may restart, and the objects that they restart for, as commands name them.
+//! The workloads and pods that may restart, and the objects that cause their restarts, in the form that
+//! commands show.
 
 use std::{borrow::Cow, fmt};
 
@@ -56,7 +57,7 @@ impl Restartable {
         }
     }
 
-    /// The name in the status of a monitor, which covers one namespace.
+    /// The name without the namespace, for the status of a monitor, which covers only its own namespace.
     pub fn in_status(&self) -> String {
         match self {
             Self::Workload(key) => format!("{} {}", key.kind, key.name),

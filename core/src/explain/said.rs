@@ -1,5 +1,5 @@
-//! The sentence for each state of a restart. Statuses, Events and commands use the same one. The compiler
-//! reports a new state or wait that has no sentence.
+//! The sentence for each state of a restart. Statuses, Events and commands use the same sentence. The
+//! compiler reports a new state or wait without a sentence.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +14,28 @@ use crate::{
 pub struct About<'a> {
     causes: &'a [Cause],
     missing: &'a BTreeSet<ObjectKey>,
-    /// The only monitor with a window; `None` for several, since the sentence does not say which is closed.
+    /// The only monitor with a window; `None` for several monitors, since the sentence does not say which
+    /// window is closed.
     windowed: Option<&'a NamespacedName>,
     /// The first monitor that declares the restart.
     monitor: Option<&'a NamespacedName>,
 }
 
 impl<'a> About<'a> {
-    /// For states whose sentence names nothing else.
+    /// Creates an `About` for states whose sentence names no object and no monitor.
     pub(super) fn nothing() -> Self {
         const NO_OBJECTS: &BTreeSet<ObjectKey> = &BTreeSet::new();
         Self { causes: &[], missing: NO_OBJECTS, windowed: None, monitor: None }
     }
 
-    /// For a workload with these inputs that restarts for these causes.
+    /// Creates an `About` for a workload with these inputs that restarts for these causes.
     pub fn workload(world: &World, inputs: &'a Inputs<'_>, causes: &'a [Cause]) -> Self {
         let mut windowed = inputs.monitors.iter().filter(|name| has_window(world, name));
         let windowed = windowed.next().filter(|_| windowed.next().is_none());
         Self { causes, missing: &inputs.missing, windowed, monitor: inputs.monitors.first() }
     }
 
-    /// For the pods that a monitor itself selects.
+    /// Creates an `About` for the pods that a monitor itself selects.
     pub fn pods(world: &World, monitor: &'a NamespacedName, causes: &'a [Cause]) -> Self {
         Self { causes, windowed: Some(monitor).filter(|name| has_window(world, name)), ..Self::nothing() }
     }
@@ -45,7 +46,7 @@ fn has_window(world: &World, monitor: &NamespacedName) -> bool {
     compiled.is_some_and(|compiled| compiled.window.is_some())
 }
 
-/// The sentence for a state, and what to do about it; empty if the current content runs.
+/// The sentence for a state, with the fix; empty if the current content runs.
 pub fn said(state: &RestartState, about: &About<'_>) -> String {
     match state {
         RestartState::Failed(failure) => failed(failure),
@@ -78,7 +79,8 @@ pub fn said(state: &RestartState, about: &About<'_>) -> String {
     }
 }
 
-/// Says who took a restart back, what runs, and how to repeat the restart.
+/// Returns the sentence about an undone restart: who undid it, which content runs, and how to repeat the
+/// restart.
 fn said_of_taken_back(taken_back: &TakenBack, about: &About<'_>) -> String {
     let TakenBack { old, what, manager, is_traced } = taken_back;
     let pods = if *old == 1 { "1 pod runs".into() } else { format!("{old} pods run") };
@@ -199,7 +201,7 @@ pub(super) fn waits_for(reason: WaitReason, about: &About<'_>) -> String {
     text.to_owned()
 }
 
-/// The sentence for an open circuit, with new content and without.
+/// The sentence for an open circuit, with or without new content.
 fn circuit_open() -> String {
     "it has not become ready after any of its last restarts, and is restarted once an hour at most until it is: see the \
      events of its pods, and mend the content or the workload"
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
     use crate::plan::restart::Wait;
 
-    /// One sentence for one state: no two waits share one but for what is the same.
+    /// Each state has its own sentence: two different waits never share one.
     #[test]
     fn every_wait_has_a_sentence_of_its_own() {
         let about = About::nothing();

@@ -1,5 +1,4 @@
-//! Why a namespace has no copies of a rule: the first reason, from the planner's own decisions. Decides
-//! nothing.
+//! Why a namespace has no copies of a rule: the first reason, from the planner's decisions.
 
 use super::{copy_row::CopyRow, copy_state::CopyState};
 use crate::{
@@ -19,22 +18,22 @@ use crate::{
     },
 };
 
-/// The copies of a rule in a namespace, or why some are missing.
+/// The copies of a rule in a namespace, or why some copies are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Brings {
-    /// This many copies, all in order.
+    /// The namespace has this many copies, all in order.
     Copies(usize),
     /// Some copies are missing or not in order, for this reason.
     Lacks {
-        /// The word for why.
+        /// The word for the reason.
         reason: Reason,
-        /// Why, and what to do about it.
+        /// The reason in a sentence, with the fix.
         message: String,
     },
 }
 
-/// Returns the copies of a rule in a namespace, or why some are missing; `outlooks` are the outlooks of all
-/// slots.
+/// Returns the copies of a rule in a namespace, or why some copies are missing; `outlooks` are the outlooks
+/// of all slots.
 pub fn brings(world: &World, outlooks: &[CopyRow], rule: &NamespacedName, namespace: &str) -> Brings {
     let lacks = |reason: Reason, message: String| Brings::Lacks { reason, message };
     let Some(facts) = world.namespaces().get(namespace) else {

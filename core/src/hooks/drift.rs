@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Whether `live` matches `wanted`. Others may add metadata, but must not add to the hooks: one more selector
-/// or condition would exempt writes.
+/// Whether `live` matches `wanted`. Other writers may add metadata, but must not add fields to the hooks: a
+/// further selector or condition would exempt writes.
 pub fn says(live: &Value, wanted: &Value) -> bool {
     let by_name = |configuration: &Value| -> BTreeMap<String, Value> {
         let hooks = configuration["webhooks"].as_array().into_iter().flatten();

@@ -17,8 +17,8 @@ use crate::{
     validate::{in_namespaces, policy_group, requirements},
 };
 
-/// Beyond this many groups, one hook serves all policies wherever they apply: an entry takes some 4 KiB, and
-/// an object at most 1.5 MiB.
+/// The maximum number of groups with their own hook. With more groups, one hook serves all policies: an entry
+/// needs some 4 KiB, and an object has at most 1.5 MiB.
 const MOST: usize = 32;
 /// Bytes of the conditions of all entries together; [`LONGEST_CONDITION`] limits each. The API server's
 /// budget for evaluating a condition suffices for that.
@@ -75,8 +75,8 @@ fn entry(
     Some(entry)
 }
 
-/// Whether the API server calls an entry wherever a policy applies: the entry belongs to the policy's group,
-/// or to all policies.
+/// Whether the API server calls an entry in all namespaces where a policy applies: the entry belongs to the
+/// policy's group, or to all policies.
 pub(super) fn applies_for(entry: &ValidatingWebhook, policy: &ConfigPolicySpec, of: HookKind) -> bool {
     let all = entry.namespace_selector.iter().flat_map(|one| one.match_expressions.iter().flatten());
     // The first requirement exempts the system's namespaces, as `webhook-config/` has it.
@@ -86,8 +86,9 @@ pub(super) fn applies_for(entry: &ValidatingWebhook, policy: &ConfigPolicySpec, 
 
 /// The requirements on the labels of a namespace and of an object for a policy to apply.
 ///
-/// The API server matches `objectSelector` against the old and the new object. It does not do this for
-/// `namespaceSelector`, so removing a label from a Namespace would remove the policy's protection.
+/// The API server matches `objectSelector` against the old and the new object, and `namespaceSelector`
+/// against the new Namespace only. With a `namespaceSelector` for Namespaces, removing a label from a
+/// Namespace would remove the policy's protection.
 fn selected(
     policy: &ConfigPolicySpec,
     of: HookKind,
@@ -109,8 +110,9 @@ fn shared_labels(policies: &[&ConfigPolicySpec]) -> Vec<LabelSelectorRequirement
     if all.all(|other| other == first) { first } else { Vec::new() }
 }
 
-/// The name of an entry. It names the policy that a write waits for: the only one, or the first of several.
-/// For several it also has their number and the group, so it differs from the name of every single policy.
+/// The name of an entry. The name contains the policy that a write waits for: the only policy of the entry,
+/// or the first of several policies. For several policies, the name also contains their number and the group,
+/// so it differs from the name of every single policy.
 fn name(written: &str, group: Option<&str>, policies: &[NamedPolicy<'_>], of: HookKind) -> String {
     let written = match of {
         HookKind::Content | HookKind::Defaults => written.to_owned(),
@@ -131,7 +133,7 @@ fn restrict(selector: &mut Option<LabelSelector>, more: Vec<LabelSelectorRequire
     }
 }
 
-/// Whether the labels that a hook selects objects by include every object that a policy selects.
+/// Whether a hook's object selector includes every object that a policy selects.
 pub(super) fn selects_for(
     selector: Option<&LabelSelector>,
     policy: &ConfigPolicySpec,
@@ -156,7 +158,8 @@ pub(super) fn narrow(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTree
     rules.retain(|rule| rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())));
 }
 
-/// Adds DELETE for these resources: the API server asks us about a deletion only where a policy needs it.
+/// Adds DELETE for these resources: the API server calls the webhook for a deletion only if a policy needs
+/// the call.
 fn with_deletions(rules: &mut Option<Vec<RuleWithOperations>>, wanted: &BTreeSet<&'static str>) {
     for rule in rules.iter_mut().flatten() {
         if rule.resources.iter().flatten().any(|resource| wanted.contains(resource.as_str())) {

@@ -1,4 +1,4 @@
-//! Whether the API server asks us about the writes that a policy covers, according to the webhook
+//! Whether the API server calls the webhook for the writes that a policy covers, according to the webhook
 //! configurations in the cluster.
 
 use std::collections::BTreeSet;
@@ -23,11 +23,12 @@ use crate::{
 
 type OperationResource = (String, String);
 
-/// Why writes that a policy covers pass unchecked, given the hooks in the cluster and those that are `wanted`
-/// for all policies; `None` where the API server asks about all of them.
+/// Why writes that a policy covers pass unchecked, given the hooks in the cluster and the hooks that are
+/// `wanted` for all policies; `None` if the API server calls the webhook for all of these writes.
 ///
-/// A hook counts if it is as wanted for this policy. Its terms for other policies may differ, and it may have
-/// more rules than this policy needs. With another selector or failure policy, some writes pass.
+/// A hook counts if its fields for this policy are as wanted. The hook's terms for other policies may differ,
+/// and the hook may have more rules than this policy needs. With another selector or failure policy, some
+/// writes pass.
 pub fn off(
     policy: &ConfigPolicySpec,
     validating: Option<&ValidatingWebhookConfiguration>,
@@ -77,8 +78,8 @@ pub fn off(
     ))
 }
 
-/// Whether a hook is as wanted for this policy. It may have more terms, or too few, for other policies that
-/// share it.
+/// Whether a hook is as wanted for this policy. The hook may have too many or too few terms for other
+/// policies that share it.
 fn serves(live: &ValidatingWebhook, wanted: &ValidatingWebhook, policy: &ConfigPolicySpec) -> bool {
     let of = of(wanted);
     let spoken = |hook: &ValidatingWebhook| {
@@ -114,7 +115,7 @@ fn of(hook: &ValidatingWebhook) -> HookKind {
     }
 }
 
-/// Whether two hooks are equal but for their rules and their CA bundle. The canary tests whether calls
+/// Whether two hooks are equal except for their rules and their CA bundle. The canary tests whether calls
 /// arrive.
 fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     let bare = |hook: &Hook| {
@@ -202,12 +203,12 @@ mod tests {
             assert_eq!(off_of(spec, &live, &wanted), None);
             assert!(off(spec, None, None, &wanted).is_some());
             assert!(off_of(spec, &hooks(&[], &endpoint, "PEM"), &wanted).is_some());
-            // What other policies need changes nothing.
+            // The needs of other policies do not affect the result.
             let more = policy("Ignore", json!({"match": {"kinds": ["Secret"]}, "whileInUse": "Refuse"}));
             let wanted = hooks(&[("app", spec), ("more", &more)], &endpoint, "");
             assert_eq!(off_of(spec, &live, &wanted), None);
         }
-        // Other policies that share the hook, now or soon, change nothing either.
+        // Other policies that share the hook, now or soon, do not affect the result either.
         let named = |name: &str| policy("Fail", json!({"match": {"kinds": ["ConfigMap"], "names": [name]}}));
         let (one, two) = (named("one"), named("two"));
         {
@@ -243,7 +244,8 @@ mod tests {
         }
     }
 
-    /// While somebody says hands off, hooks stay as they were for the policies of that time.
+    /// While the annotation that disables reconciling is set, hooks stay as they were for the policies of
+    /// that time.
     #[test]
     fn a_policy_that_hooks_have_not_followed_is_not_in_force() {
         let scoped = |team: &str| json!({"match": {"kinds": ["ConfigMap"], "namespaceSelector": {"matchLabels": {"team": team}}}});

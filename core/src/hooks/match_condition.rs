@@ -1,6 +1,7 @@
-//! A hook's match condition: which writes its policies cover, as an expression that the API server evaluates
-//! before it calls us. All conditions of a hook must hold, so policies that share a hook share one condition.
-//! A write that no policy covers costs no call, and does not wait while Copyrator is away.
+//! A hook's match condition: the writes that the hook's policies cover, as a CEL expression that the API
+//! server evaluates before it calls the webhook. All conditions of a hook must hold, so policies that share a
+//! hook share one condition. A write that no policy covers costs no call, and does not wait while Copyrator
+//! is away.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +18,9 @@ use crate::{
 
 /// The name of this condition in the webhook configuration.
 pub(super) const SPOKEN: &str = "a-policy-speaks-of-it";
-/// Stands between the terms of two policies. No term contains a line break.
+/// The separator of the terms of two policies. No term contains a line break.
 const OR: &str = "\n|| ";
-/// The object to judge; a deletion has only an old one.
+/// The object to judge; the request of a deletion has only an old object.
 const OBJECT: &str = "(object != null ? object : oldObject)";
 
 /// The task of a hook for policies.
@@ -34,7 +35,7 @@ pub(super) enum HookKind {
 }
 
 impl HookKind {
-    /// The resources that this hook asks about for a policy.
+    /// The resources that the hook must cover for a policy.
     pub(super) fn judged(self, policy: &ConfigPolicySpec) -> BTreeSet<&'static str> {
         if self == Self::Defaults {
             return adds(policy).collect();
@@ -42,15 +43,15 @@ impl HookKind {
         judged(policy).filter(|one| (*one == NAMESPACES) == (self == Self::Namespaces)).collect()
     }
 
-    /// The resources whose deletions the hook asks about, too.
+    /// The resources whose deletions the hook must cover, too.
     pub(super) fn kept(self, policy: &ConfigPolicySpec) -> BTreeSet<&'static str> {
         kept(policy).filter(|_| self == Self::Content).collect()
     }
 }
 
-/// The condition under which one of these policies covers a write; `None` where a policy covers every write
-/// that reaches the condition. If it would be longer than `room` bytes, it leaves names, labels, globs and
-/// missing defaults to the webhook.
+/// The condition under which one of these policies covers a write; `None` if a policy covers every write that
+/// reaches the condition. If the condition would be longer than `room` bytes, it does not check names,
+/// labels, globs and missing defaults, which the webhook then checks.
 pub(super) fn condition(policies: &[&ConfigPolicySpec], of: HookKind, room: usize) -> Option<MatchCondition> {
     let all = |is_whole: bool| -> Option<BTreeSet<String>> {
         policies.iter().map(|policy| term(policy, of, is_whole)).collect()
@@ -69,7 +70,7 @@ pub(super) fn holds_for(condition: Option<&MatchCondition>, policy: &ConfigPolic
     is_said(true) || is_said(false)
 }
 
-/// The term of one policy; `None` where it covers every write.
+/// The term of one policy; `None` if the policy covers every write.
 fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<String> {
     let mut parts = Vec::new();
     if let [one] = Vec::from_iter(of.judged(policy))[..] {
@@ -94,7 +95,7 @@ fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<Strin
         };
         let globs: Vec<String> = policy.match_.exclude_namespaces.clone();
         // A hook for policies selects literal namespaces by `namespaceSelector`. The hook for defaults serves
-        // every namespace, and requests for a Namespace need not name it.
+        // every namespace, and a request for a Namespace need not have its name as `namespace`.
         let is_said = |one: &String| !matches!(name_glob(one), NameGlob::Literal) && of != HookKind::Defaults;
         let globs: Vec<String> = globs.into_iter().filter(is_said).collect();
         if !globs.is_empty() {
@@ -110,7 +111,7 @@ fn term(policy: &ConfigPolicySpec, of: HookKind, is_whole: bool) -> Option<Strin
     (!parts.is_empty()).then(|| format!("({})", parts.join(" && ")))
 }
 
-/// The CEL expression for: one of the defaults is missing.
+/// The CEL expression that is true if one of the defaults is missing.
 fn lacking(defaults: &Defaults) -> String {
     let all = |map: &str, keys: Vec<&String>| {
         let keys = keys.into_iter().map(|key| quoted(key)).collect::<Vec<_>>().join(", ");
@@ -122,7 +123,8 @@ fn lacking(defaults: &Defaults) -> String {
     format!("!({})", there.join(" && "))
 }
 
-/// The CEL expression for: a text matches one of these names or globs; `None` if every text does.
+/// The CEL expression that is true if a text matches one of these names or globs; `None` if every text
+/// matches.
 fn matching(text: &str, entries: &[String]) -> Option<String> {
     let (mut literals, mut words) = (BTreeSet::new(), Vec::new());
     for entry in entries {
@@ -139,7 +141,7 @@ fn matching(text: &str, entries: &[String]) -> Option<String> {
     Some(format!("({})", words.join(" || ")))
 }
 
-/// The CEL expression for: the labels of `it` meet a requirement of a label selector.
+/// The CEL expression that is true if the labels of `it` meet a requirement of a label selector.
 fn met(one: &LabelSelectorRequirement) -> String {
     let label = format!("it.metadata.?labels[?{}]", quoted(&one.key));
     let values: Vec<String> = one.values.iter().flatten().map(|value| quoted(value)).collect();
@@ -212,8 +214,8 @@ mod tests {
         assert!(of_namespaces.contains("labels[?'team'].value() in ['blue']"), "{of_namespaces}");
     }
 
-    /// A write that already has every default cannot be changed by them. While a name is still to be
-    /// generated, its prefix counts.
+    /// Defaults do not change a write that already has every default. If the API server will generate the
+    /// name, its prefix counts.
     #[test]
     fn defaults_are_asked_for_where_one_is_missing() {
         let adds = |names: serde_json::Value, labels: serde_json::Value| -> ConfigPolicySpec {

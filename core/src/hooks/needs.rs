@@ -2,8 +2,8 @@
 
 use crate::api::{ConfigPolicySpec, Defaults, FailurePolicy, PolicyKind, WhileInUse};
 
-/// The resources that the policies in the cluster need to see, by hook. The API server does not ask us about
-/// any other.
+/// The resources that the policies in the cluster need to see, by hook. The API server does not call the
+/// webhook for other resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Needs<'p> {
     /// Policies with `failurePolicy: Ignore`, by name: while Copyrator is away, writes pass.
@@ -15,7 +15,7 @@ pub(super) struct Needs<'p> {
 }
 
 impl<'p> Needs<'p> {
-    /// Sorts these policies by what they need to see.
+    /// Sorts the resources of these policies by hook.
     pub(super) fn of(policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>) -> Self {
         let mut needs = Self::default();
         for (name, policy) in policies {
@@ -37,10 +37,10 @@ fn resources(policy: &ConfigPolicySpec) -> impl Iterator<Item = &'static str> {
     policy.match_.kinds.iter().map(|kind| kind.resource().plural)
 }
 
-/// The only resource without a namespace.
+/// The only covered resource that is cluster-scoped.
 pub(super) const NAMESPACES: &str = PolicyKind::Namespace.resource().plural;
-/// The subresources of Namespaces. The API server stores the labels and annotations of a write to one, as it
-/// does for a write of the Namespace itself; ConfigMaps and Secrets have no subresource.
+/// The subresources of Namespaces. A write of a subresource also stores the labels and annotations of the
+/// Namespace; ConfigMaps and Secrets have no subresource.
 pub(super) const NAMESPACE_PARTS: [&str; 2] = ["namespaces/status", "namespaces/finalize"];
 
 /// The resources whose writes a policy judges. `warnAbove` and `whileInUse` do not apply to Namespaces: no

@@ -1,6 +1,7 @@
-//! The cost of a hook for writes that it does not ask about. For every write in the cluster, before any match
-//! condition, the API server looks up the labels of the namespace for a hook with a `namespaceSelector`, and
-//! equivalent resources for a hook with `matchPolicy: Equivalent` (docs/decisions/admission-webhooks.md).
+//! The cost of a hook for writes that the hook does not cover. For every write in the cluster, before any
+//! match condition, the API server looks up the labels of the namespace for a hook with a
+//! `namespaceSelector`, and equivalent resources for a hook with `matchPolicy: Equivalent`
+//! (docs/decisions/admission-webhooks.md).
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations, ValidatingWebhook};
 
@@ -10,8 +11,8 @@ pub(super) fn names_every_version(rules: &[RuleWithOperations]) -> bool {
 }
 
 /// Exempts the namespaces of the `namespaceSelector` by a match condition instead. The API server evaluates
-/// it only if the hook's rules and its `objectSelector` match. `attribute` is the namespace's name in the
-/// request.
+/// the condition only if the hook's rules and its `objectSelector` match. `attribute` is the namespace's name
+/// in the request.
 pub(super) fn exempt_by_condition(hook: &mut ValidatingWebhook, attribute: &str) {
     let selected = hook.namespace_selector.take().and_then(|selector| selector.match_expressions);
     let names = selected.into_iter().flatten().filter_map(|one| one.values).flatten();

@@ -22,19 +22,20 @@ const VALIDATING: &str = include_str!("../../../webhook-config/validating.yaml")
 const MUTATING: &str = include_str!("../../../webhook-config/mutating.yaml");
 /// The hook that stamps the authors of our own kinds.
 pub const AUTHOR_HOOK: &str = "author.copyrator.dev";
-/// Both hooks that stamp authors: of our own kinds, and of annotations.
+/// Both hooks that stamp authors: the hook for our own kinds, and the hook for annotations.
 pub const STAMPING: [&str; 2] = [AUTHOR_HOOK, "annotations-author.copyrator.dev"];
-/// The hook for warnings. The entries, one for each resource, have names that start with it.
+/// The hook for warnings. There is one entry for each resource, and the names of the entries start with this
+/// name.
 pub const WARNINGS: &str = "warnings.copyrator.dev";
-/// The name of our own namespace in those files.
+/// The name of our own namespace in the files of `webhook-config/`.
 const OWN_NAMESPACE: &str = "copyrator-system";
 
 /// The component that stamps authors on our own kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamper {
-    /// The API server itself, by the policy in `webhook-config/policies/author.yaml`.
+    /// The API server itself stamps authors, by the policy in `webhook-config/policies/author.yaml`.
     ApiServer,
-    /// Our webhook, for API servers that cannot stamp authors.
+    /// Our webhook stamps authors, for API servers that cannot stamp them.
     Hook,
 }
 
@@ -61,21 +62,21 @@ pub struct Frame<'a> {
     pub stamper: Stamper,
     /// The address at which the API server calls the webhook.
     pub endpoint: &'a Endpoint,
-    /// The CA certificates that the API server trusts for that address, as PEM.
+    /// The CA certificates that the API server trusts for the webhook's address, as PEM.
     pub ca_bundle_pem: &'a str,
-    /// The object that the configurations are garbage-collected with.
+    /// The owner of the configurations, with which they are garbage-collected.
     pub owner: Option<OwnerReference>,
     /// The namespace of Copyrator's own objects.
     pub own_namespace: &'a str,
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations that declare copies or restarts have an effect.
     pub annotations: bool,
-    /// How many seconds the API server waits for each hook, 1 to 30; `None`: as the files say.
+    /// How many seconds the API server waits for each hook, 1 to 30; `None`: the value in the files.
     pub timeout: Option<i32>,
 }
 
-/// Renders the webhook configurations for these policies, given by name. The API server asks us about a kind
-/// only if a policy judges it, if `frame.annotations` makes its annotations count, or if writes of it have
-/// consequences to warn of.
+/// Renders the webhook configurations for these policies, given by name. The API server calls the webhook for
+/// a kind only if a policy judges the kind, if `frame.annotations` enables annotations on the kind, or if
+/// writes of the kind have consequences to warn of.
 pub fn render<'p>(
     policies: impl IntoIterator<Item = (&'p str, &'p ConfigPolicySpec)>,
     warned: &WarningScope,
@@ -281,7 +282,8 @@ mod tests {
         );
     }
 
-    /// The API server asks us about a deletion only where a policy needs it, and never about a namespace's.
+    /// The API server calls the webhook for a deletion only if a policy needs the call, and never for the
+    /// deletion of a namespace.
     #[test]
     fn deletions_are_judged_only_where_a_policy_keeps_what_is_in_use() {
         let keeps = |failure: &str, named: &str| -> ConfigPolicySpec {
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!(hooks.len(), 9, "none for Namespaces: {:?}", brief(&hooks));
     }
 
-    /// Where the API server stamps by itself, no hook of ours stands in the way of a rule.
+    /// If the API server stamps authors itself, no hook of ours can block the write of a rule.
     #[test]
     fn authors_are_stamped_by_a_hook_only_where_the_api_server_does_not() {
         let endpoint = Endpoint::Url("https://127.0.0.1:8443".into());

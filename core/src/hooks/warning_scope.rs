@@ -1,4 +1,4 @@
-//! The writes that have consequences to warn of. The hook for warnings asks about no other writes.
+//! The writes that have consequences to warn of. The hook for warnings covers no other writes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,9 +24,9 @@ use crate::{
 
 /// The resource of rules.
 const RULES: &str = "copyratorrules";
-/// A hook names at most this many namespaces; beyond that it asks about all.
+/// The maximum number of namespaces that a hook names; with more, the hook covers all namespaces.
 const MOST_NAMED: usize = 256;
-/// The condition of a hook names at most this many labels; beyond that it asks about all.
+/// The maximum number of labels that the condition of a hook names; with more, the hook covers all labels.
 const MOST_LABELS: usize = 64;
 /// The condition of the hook in `webhook-config/` that the hooks for instances keep.
 const NOT_KUBERNETES_OWN: &str = "not-kubernetes-own-hands";
@@ -43,9 +43,9 @@ enum Namespaces {
 pub struct WarningScope {
     config_maps: Namespaces,
     secrets: Namespaces,
-    /// Whether there are rules: deleting one has consequences.
+    /// Whether rules exist, whose deletion has consequences.
     rules: bool,
-    /// Whether there are rules or templates: a new or relabelled namespace may then get objects.
+    /// Whether rules or templates exist, for which a new or relabelled namespace may get objects.
     namespaces: bool,
     /// The labels by which templates select the objects that they are rendered for, by group and plural of
     /// these objects.
@@ -87,7 +87,8 @@ impl Namespaces {
 }
 
 impl WarningScope {
-    /// All writes of kinds that every installation has, for a process that does not know the cluster.
+    /// The scope of all writes of kinds that every installation has, for a process that does not know the
+    /// cluster.
     pub fn of_anything() -> Self {
         Self {
             config_maps: Namespaces::All,
@@ -166,7 +167,7 @@ impl WarningScope {
         asked_kinds(facts).for_each(|kind| self.of_kind(kind).add(&key.namespace));
     }
 
-    /// Whether hooks for this scope ask about every write that `other` needs.
+    /// Whether hooks for this scope cover every write that `other` needs.
     pub fn covers(&self, other: &Self) -> bool {
         self.config_maps.covers(&other.config_maps)
             && self.secrets.covers(&other.secrets)
@@ -185,7 +186,7 @@ impl WarningScope {
         }
     }
 
-    /// The entries, one for each resource, each made from the entry in `webhook-config/`.
+    /// The entries of the hook for warnings: one for each resource, made from the entry in `webhook-config/`.
     pub(super) fn entries(&self, written: &ValidatingWebhook) -> Vec<ValidatingWebhook> {
         let one = |resource: &str| {
             let mut entry = written.clone();
@@ -231,8 +232,8 @@ impl WarningScope {
     }
 }
 
-/// The entry for objects that templates are rendered for. It asks only about updates that change one of the
-/// labels.
+/// The entry for objects that templates are rendered for. The entry covers only updates that change one of
+/// the labels.
 fn of_instances(
     written: &ValidatingWebhook,
     group: &str,
@@ -267,7 +268,7 @@ fn of_instances(
     entry
 }
 
-/// Whether the API server has said that the author of a rule or template may not do what it declares.
+/// Whether the API server has answered that the author of a rule or template lacks a declared right.
 fn is_refused<Spec, Compiled>(declared: &Declared<Spec, Compiled, CopyratorRuleStatus>) -> bool {
     let conditions = declared.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|one| one.type_ == "Authorized" && one.status == "False")
@@ -362,7 +363,7 @@ mod tests {
         );
     }
 
-    /// A template of objects with such labels, among kinds that are granted.
+    /// Returns a template for objects with these labels, among granted kinds.
     fn with_template(world: &mut World, name: &str, for_each: serde_json::Value) {
         let granted =
             TemplateKind::read("apps.example.com/v1/WebApp/webapps/forEach", &GrantedKinds::default());
@@ -383,7 +384,7 @@ mod tests {
         world.set_template(NamespacedName::of_template("home", name), facts);
     }
 
-    /// What is not ours costs next to nothing: another write of the kind is not asked about.
+    /// Writes of unaffected objects cost next to nothing: the API server does not call the webhook for them.
     #[test]
     fn of_instances_only_the_labels_are_asked_about_that_a_template_selects_by() {
         let of_kind = |selector: serde_json::Value| {

@@ -1,5 +1,5 @@
-//! Assembly of drafts into rules that can be applied. Requests for the same copy are joined, each rule gets
-//! its own name, and rules that the validator or the schema would refuse are left out.
+//! Assembly of drafts into rules that can be applied. The assembly joins requests for the same copy, gives
+//! each rule its own name, and leaves out rules that the validator or the schema would refuse.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// The request of one object, before it is joined with others.
+/// The request of one object, before it is joined with requests for the same copy.
 pub(super) struct Draft {
     pub(super) origin: Origin,
     pub(super) findings: Vec<Finding>,
@@ -26,10 +26,10 @@ pub(super) struct Draft {
 pub(super) struct DraftRule {
     /// The namespace that the rule will be in.
     pub(super) namespace: String,
-    /// The name, where the input gives one.
+    /// The name of the rule, if the input gives a name.
     pub(super) name: Option<String>,
     pub(super) spec: CopyratorRuleSpec,
-    /// Whether the target asks for the copy, not the source.
+    /// Whether the target requests the copy, not the source.
     pub(super) pull: bool,
 }
 
@@ -66,7 +66,7 @@ impl DraftRule {
         self.spec.copy.as_ref()?.name.as_deref()
     }
 
-    /// Whether both copy the same object under the same name.
+    /// Whether both drafts copy the same object under the same name.
     fn is_like(&self, other: &Self) -> bool {
         self.namespace == other.namespace
             && self.spec.source == other.spec.source
@@ -132,7 +132,8 @@ struct Joined {
 }
 
 impl Joined {
-    /// Adds a target's request. If the source asks for copies, the source decides what they look like.
+    /// Adds a target's request. If the source also requests copies, the source's request determines the
+    /// content of the copies.
     fn join(&mut self, origin: Origin, findings: Vec<Finding>, rule: DraftRule) {
         self.origins.push(origin);
         let Some(known) = &mut self.rule else { return };
@@ -159,7 +160,8 @@ impl Joined {
         let asked = self.rule.is_some();
         let rule = self.rule.take().and_then(|rule| self.check(rule));
         if asked && rule.is_none() {
-            // If no rule is made, only the reason matters, not how the rule would behave.
+            // Without a rule, only the reason for that matters, and not the findings about the rule's
+            // behaviour.
             let why = self.findings.iter().map(|finding| finding.level).min();
             self.findings.retain(|finding| Some(finding.level) == why);
         }
@@ -210,7 +212,8 @@ impl Joined {
     }
 }
 
-/// Removes the source's own namespace from the targets: it gets no copy, not even under another name.
+/// Removes the source's own namespace from the targets: that namespace gets no copy, not even under another
+/// name.
 fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
     let Some(name) = rule.copy_name().map(str::to_owned) else { return };
     let home = rule.namespace.clone();
@@ -235,7 +238,8 @@ fn not_at_home(rule: &mut DraftRule, findings: &mut Vec<Finding>) {
 }
 
 /// Refuses rules that the validator accepts, but the schema or the API server refuses. Also refuses names
-/// that would be read as globs or placeholders, because those select more than the named object.
+/// that would be read as globs or placeholders, because a glob or placeholder selects more than the named
+/// object.
 fn bounds(rule: &DraftRule) -> Result<(), &'static str> {
     let spec = &rule.spec;
     let keys = spec.copy.iter().filter_map(|copy| copy.keys.as_ref()?.include.as_ref()).flatten();

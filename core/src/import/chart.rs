@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Imported, Made, kinds::plural, templates::kind};
 use crate::{api::TemplateObject, names::Kind};
 
-/// Returns the step that grants the needed rights; `None` where no grant is needed.
+/// Returns the step that grants the needed rights; `None` if no grant is needed.
 pub(super) fn values(imported: &Imported) -> Option<String> {
     let (mut kinds, mut bind) = (BTreeSet::new(), BTreeSet::new());
     let mut others: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -63,7 +63,8 @@ fn names(object: &TemplateObject) -> (&str, &str) {
     (text("apiVersion"), text("kind"))
 }
 
-/// Returns an entry of `templates.kinds`. The administrator replaces `PLURAL` where the plural is not known.
+/// Returns an entry of `templates.kinds`. The administrator replaces the placeholder `PLURAL`, which the
+/// entry has if the plural is not known.
 fn entry((api_version, kind): (&str, &str), uses: &BTreeSet<&str>) -> String {
     let resource = plural(api_version, kind).unwrap_or("PLURAL");
     let uses = uses.iter().copied().collect::<Vec<_>>().join(", ");

@@ -1,5 +1,6 @@
-//! Import of ClusterSecrets. They choose namespaces by regular expressions that match the beginning of a name
-//! (Python's `re.match`), and have either their own data or a Secret to copy from. `read` drops the values.
+//! Import of ClusterSecrets. A ClusterSecret chooses namespaces by regular expressions that match the
+//! beginning of a name (Python's `re.match`), and has either its own data or a Secret to copy from. `read`
+//! drops the values.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -72,7 +73,7 @@ pub(super) fn draft(secret: &ClusterSecret, options: &Options) -> Draft {
     Draft { origin, findings, rule: Some(rule) }
 }
 
-/// Returns the rule without its targets; `None` where the namespace of the source is not known.
+/// Returns the rule without its targets; `None` if the namespace of the source is not known.
 fn source(
     secret: &ClusterSecret,
     options: &Options,

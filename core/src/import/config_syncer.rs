@@ -1,5 +1,5 @@
-//! Import from config-syncer, once kubed: `kubed.appscode.com/sync` is empty or `true` for every namespace,
-//! or selects namespaces by labels; `sync-contexts` names other clusters.
+//! Import from config-syncer, formerly kubed: the annotation `kubed.appscode.com/sync` is empty or `true` for
+//! every namespace, or selects namespaces by labels; `sync-contexts` names other clusters.
 
 use super::{
     assemble::{Draft, DraftRule},

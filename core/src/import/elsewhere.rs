@@ -1,4 +1,5 @@
-//! Kinds that the import cannot translate, of tools whose other kinds it can: what to do about each.
+//! Kinds that the import cannot translate, of tools with other kinds that it translates, and the fix for each
+//! kind.
 
 use super::finding::{Finding, Origin, Tool, none};
 

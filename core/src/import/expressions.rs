@@ -3,9 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use serde_json::Value;
 
-/// Translates one tool's expressions to CEL, and collects those that have no equivalent.
+/// Translates one tool's expressions to CEL, and collects the expressions without an equivalent.
 pub(super) struct Expressions {
-    /// Returns the expression in CEL; `None` where no equivalent is certain.
+    /// Returns the expression in CEL; `None` if no equivalent is certain.
     cel: fn(&str) -> Option<String>,
     /// Other syntax that the tool would interpret in a text.
     others: &'static [&'static str],
@@ -36,7 +36,8 @@ impl Expressions {
         }
     }
 
-    /// Returns the text with each `{{ … }}` as a CEL expression. `lost` collects those without an equivalent.
+    /// Returns the text with each `{{ … }}` as a CEL expression. `lost` collects the expressions without an
+    /// equivalent.
     pub(super) fn text(&mut self, text: &str) -> String {
         self.lost.extend(self.others.iter().filter(|one| text.contains(*one)).map(|_| text.to_owned()));
         let (mut written, mut rest) = (String::new(), text);
@@ -56,12 +57,13 @@ impl Expressions {
     }
 }
 
-/// Escapes a text without expressions, so that no part of it looks like one.
+/// Escapes a text without expressions, so that no part of the text looks like an expression.
 fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// Appends an expression to a text. Dollar signs before the expression would escape it, so they move into it.
+/// Appends an expression to a text. Dollar signs before the expression would escape it, so they become part
+/// of the expression.
 fn followed_by(text: &str, cel: &str) -> String {
     let before = text.trim_end_matches('$');
     match &text[before.len()..] {
@@ -78,9 +80,9 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// The CEL variable of the Namespace in which an object is made.
+/// The CEL variable of the Namespace for which objects are rendered.
 pub(super) const NAMESPACE: &str = "namespaceObject";
-/// The CEL variable of the object for which another one is made.
+/// The CEL variable of the object (of another kind than Namespace) for which objects are rendered.
 pub(super) const OBJECT: &str = "object";
 /// The CEL expression for the name of the namespace.
 pub(super) const NAME: &str = "namespaceObject.metadata.name";
@@ -104,7 +106,7 @@ pub(super) fn required(of: &str, map: &str, one: &LabelSelectorRequirement) -> S
         "NotIn" => format!("!({key} in {all} && {all}[{key}] in [{values}])"),
         "Exists" => format!("{key} in {all}"),
         "DoesNotExist" => format!("!({key} in {all})"),
-        // The API server refuses other operators. If one gets here, it selects nothing.
+        // The API server refuses other operators, so an unknown operator selects nothing.
         _ => "false".into(),
     }
 }
@@ -126,12 +128,12 @@ pub(super) fn one_of(text: &str, names: &[String]) -> String {
     listed.into_iter().chain(globs).collect::<Vec<_>>().join(" || ")
 }
 
-/// Joins conditions by `&&`; `None` if there are none.
+/// Joins conditions by `&&`; `None` for an empty list.
 pub(super) fn all_of(conditions: &[String]) -> Option<String> {
     joined(conditions, " && ")
 }
 
-/// Joins conditions by `||`; `None` if there are none.
+/// Joins conditions by `||`; `None` for an empty list.
 pub(super) fn any_of(conditions: &[String]) -> Option<String> {
     joined(conditions, " || ")
 }

@@ -1,4 +1,4 @@
-//! Findings of an import: about which object, how serious, and what to do.
+//! Findings of an import: the object concerned, the severity, and the fix.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Tool {
     Reflector,
     /// The tool mittwald/kubernetes-replicator, which copies.
     Replicator,
-    /// The tool config-syncer, once kubed, which copies.
+    /// The tool config-syncer, formerly kubed, which copies.
     ConfigSyncer,
     /// The tool zakkg3/ClusterSecret, which copies.
     ClusterSecret,
@@ -33,7 +33,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Whether the tool restarts workloads; the others copy.
+    /// Whether the tool restarts workloads; `false` for a tool that copies or makes objects.
     pub fn restarts(self) -> bool {
         matches!(self, Self::Reloader | Self::Wave | Self::SeedMonitor)
     }
@@ -50,7 +50,7 @@ impl Tool {
             "replicator.v1.mittwald.de" => Some(Self::Replicator),
             "kubed.appscode.com" => Some(Self::ConfigSyncer),
             "wave.pusher.com" => Some(Self::Wave),
-            // Such as `configmap.reloader.stakater.com/reload`.
+            // Reloader's annotations also have subdomains, such as `configmap.reloader.stakater.com/reload`.
             domain => {
                 let is_reloaders = domain
                     .strip_suffix("reloader.stakater.com")
@@ -77,18 +77,18 @@ impl fmt::Display for Tool {
     }
 }
 
-/// The object that asks for copies or restarts.
+/// The object that requests copies or restarts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
     /// The tool that the object was written for.
     pub tool: Tool,
-    /// The kind of the object, as it is written.
+    /// The kind of the object, as the input has it.
     pub kind: String,
     /// The object's namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// The name of the object, as it is written.
+    /// The name of the object, as the input has it.
     pub name: String,
-    /// The rule in the object, where the object has several.
+    /// The rule in the object, if the object has several rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
@@ -116,29 +116,29 @@ impl fmt::Display for Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// There is no equivalent: something that the tool does is left out.
+    /// There is no equivalent: the import leaves out a behaviour of the tool.
     NoEquivalent,
-    /// There is an equivalent that behaves differently.
+    /// The import has an equivalent that behaves differently.
     Difference,
 }
 
-/// Something that would behave differently, or is left out.
+/// A behaviour of the tool that would be different, or is left out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// How serious the difference is.
     pub level: Level,
     /// The annotation or field that the finding is about.
     pub about: String,
-    /// The difference, and what to do about it.
+    /// The difference, with the fix.
     pub message: String,
 }
 
-/// Returns a finding for something without an equivalent.
+/// Returns a finding for an annotation or field without an equivalent.
 pub(super) fn none(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::NoEquivalent, about: about.into(), message: message.into() }
 }
 
-/// Returns a finding for something that behaves differently.
+/// Returns a finding for an annotation or field that behaves differently.
 pub(super) fn differs(about: &str, message: impl Into<String>) -> Finding {
     Finding { level: Level::Difference, about: about.into(), message: message.into() }
 }

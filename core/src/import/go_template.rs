@@ -31,7 +31,7 @@ fn map(field: &str) -> Option<&'static str> {
     }
 }
 
-/// The object in a text, with its actions as they are written.
+/// The object in a text, with its unevaluated actions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest {
     /// The object, with `{{ … }}` in its texts.
@@ -43,9 +43,9 @@ pub(super) struct Manifest {
 /// Placeholder for an action while the text is parsed.
 const STAND_IN: &str = "goaction";
 
-/// Parses a text as a manifest with actions. `None` where the text is no manifest without its actions, or has
-/// an action outside the object (in a comment, an anchor or a tag), which may be a condition. Findings never
-/// quote such a text: it may be a Secret's.
+/// Parses a text as a manifest with actions. `None` if the text without its actions is no manifest, or has an
+/// action outside the object (in a comment, an anchor or a tag), which may be a condition. Findings never
+/// quote such a text, since it may be a Secret's.
 pub(super) fn manifest(text: &str) -> Option<Manifest> {
     if text.contains(STAND_IN) {
         return None;

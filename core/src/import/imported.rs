@@ -1,4 +1,5 @@
-//! The result of an import: rules, templates and monitors that can be applied, with their differences.
+//! The result of an import: rules, templates and monitors that can be applied, with their differences from
+//! the other tool.
 
 use kube::core::ObjectMeta;
 use serde::Serialize;
@@ -9,19 +10,19 @@ use crate::api::{ConfigMonitor, CopyratorRule, CopyratorTemplate};
 /// The result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Rules first, then templates and monitors, in order of namespace and name; objects from which nothing
-    /// was made come last.
+    /// Rules first, then templates and monitors, in order of namespace and name; objects from which the
+    /// import made no rule, template or monitor come last.
     pub proposals: Vec<Proposal>,
 }
 
-/// A rule, template or monitor, or why there is none.
+/// A rule, template or monitor, or the reasons why the import made none.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// The objects that ask for the rule, template or monitor, each with the tool that it was written for.
+    /// The objects that request the rule, template or monitor, each with its tool.
     pub origins: Vec<Origin>,
     /// The differences from the other tool's behaviour, the worst first.
     pub findings: Vec<Finding>,
-    /// The suspended object, accepted by the validator; `None` where a finding prevents it.
+    /// The suspended object, accepted by the validator; `None` if a finding prevents the object.
     pub made: Option<Made>,
 }
 
@@ -79,7 +80,7 @@ impl Imported {
         self.made().filter(|one| matches!(one, Made::Monitor(_))).count()
     }
 
-    /// Everything that can be applied.
+    /// All objects that can be applied.
     pub fn made(&self) -> impl Iterator<Item = &Made> {
         self.proposals.iter().filter_map(|one| one.made.as_ref())
     }

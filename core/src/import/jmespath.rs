@@ -31,8 +31,8 @@ pub(super) fn of_namespace(expression: &str) -> Option<String> {
     }
 }
 
-/// Translates an expression of a rule on namespaced objects, which may read every field except those of
-/// metadata that change at every write.
+/// Translates an expression of a rule on namespaced objects, which may read every field except metadata
+/// fields that change at every write.
 pub(super) fn of_object(expression: &str) -> Option<String> {
     let (steps, or) = parsed(expression, of_object)?;
     if let Some(names) = fields(&steps) {
@@ -115,7 +115,7 @@ fn literal(literal: &str) -> Option<String> {
     }
     let json = inner("`", "`")?.trim();
     let is_number = json.parse::<i32>().is_ok_and(|number| number.to_string() == json);
-    // JMESPath treats false as missing, so a default of `true` would always give true.
+    // JMESPath treats false as missing, so an expression with the default `true` would always be true.
     (is_number || json == "false").then(|| json.to_owned())
 }
 

@@ -1,4 +1,5 @@
-//! Built-in kinds of Kubernetes: the group and version of a kind that is written without, and its plural.
+//! Built-in kinds of Kubernetes: the group and version of a kind that is written without them, and its
+//! plural.
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},

@@ -117,7 +117,7 @@ pub(super) fn draft(
     }
 }
 
-/// Checks that the object goes into the matched Namespace, or into the namespace of the matched object.
+/// Checks that the generated object is in the matched Namespace, or in the namespace of the matched object.
 fn into_matched(
     rule: &GenerateRule,
     trigger: &Trigger,
@@ -255,8 +255,9 @@ fn declared(
     Some(draft)
 }
 
-/// Returns conditions for labels and annotations that expressions read as a whole. Where an object has none,
-/// Kyverno's rule fails. Here the map would be empty, and an empty selector selects everything.
+/// Returns conditions for labels and annotations that expressions read as a whole. For an object without
+/// labels or annotations, Kyverno's rule fails; Copyrator's expression would give an empty map, and an empty
+/// selector selects everything.
 fn whole_maps(body: &Value, findings: &mut Vec<Finding>) -> Vec<String> {
     let text = body.to_string();
     let read: Vec<&str> = ["labels", "annotations"]

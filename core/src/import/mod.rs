@@ -1,7 +1,7 @@
 //! Import of other tools' annotations and manifests as rules, templates and monitors, with every difference
 //! in behaviour. Pure: values in, values out. Each tool has one file. `read` and `workload` parse the input.
-//! `targets` translates how tools select objects, `jmespath` and `go_template` how they write expressions;
-//! `kinds` lists Kubernetes' own kinds. `assemble`, `templates` and `monitors` make objects that the
+//! `targets` translates the tools' selection of objects, `jmespath` and `go_template` translate expressions,
+//! and `kinds` lists Kubernetes' own kinds. `assemble`, `templates` and `monitors` make objects that the
 //! validator accepts.
 
 mod assemble;

@@ -1,5 +1,5 @@
-//! Assembly of drafts into monitors that can be applied. Watched objects are sorted, each monitor gets its
-//! own name, and monitors that the validator or the schema would refuse are left out.
+//! Assembly of drafts into monitors that can be applied. The assembly sorts watched objects, gives each
+//! monitor its own name, and leaves out monitors that the validator or the schema would refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,9 +32,9 @@ impl MonitorDraft {
 /// A monitor before it is named and validated.
 pub(super) struct DraftMonitor {
     pub(super) namespace: String,
-    /// The name, where the input gives one.
+    /// The name of the monitor, if the input gives a name.
     pub(super) name: Option<String>,
-    /// The end of the name, where the input gives no name.
+    /// The end of the monitor's name, if the input gives no name.
     pub(super) stem: String,
     pub(super) spec: ConfigMonitorSpec,
 }
@@ -64,7 +64,7 @@ impl Watched {
         self.0.insert((kind, name.to_owned()), None);
     }
 
-    /// Watches these keys, in addition to those that are watched already.
+    /// Watches these keys, in addition to the keys that are watched already.
     pub(super) fn keys(&mut self, kind: Kind, name: &str, keys: Option<&[String]>) {
         let known = self.0.entry((kind, name.to_owned())).or_insert_with(|| Some(BTreeSet::new()));
         match (known.as_mut(), keys) {
@@ -73,7 +73,8 @@ impl Watched {
         }
     }
 
-    /// Returns one term per kind for the objects whose keys are all watched, and one for each other object.
+    /// Returns one term per kind for the objects whose keys are all watched, and one term for each other
+    /// object.
     pub(super) fn terms(self) -> Vec<WatchTerm> {
         let (mut whole, mut parts) = (BTreeMap::<DataKind, Vec<String>>::new(), Vec::new());
         // Workloads use no objects of other kinds.
@@ -142,7 +143,8 @@ fn finish(draft: MonitorDraft, names: &mut Names) -> Proposal {
         }
     });
     if asked && monitor.is_none() {
-        // If no monitor is made, only the reason matters, not how the monitor would behave.
+        // Without a monitor, only the reason for that matters, and not the findings about the monitor's
+        // behaviour.
         let why = findings.iter().map(|finding| finding.level).min();
         findings.retain(|finding| Some(finding.level) == why);
     }

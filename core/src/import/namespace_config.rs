@@ -14,7 +14,7 @@ use super::{
 };
 use crate::api::TargetTerm;
 
-/// Paths that the operator lets others change, whatever a template says.
+/// Paths that the operator lets other writers change, whatever a template declares.
 const ALWAYS_EXCLUDED: [&str; 3] = [".metadata", ".status", ".spec.replicas"];
 
 /// A NamespaceConfig, read from its manifest.
@@ -33,7 +33,7 @@ enum Manifested {
     Secret,
     /// The text is not a manifest, even without its actions.
     Unread,
-    /// The parsed text, and the paths that others may change.
+    /// The parsed text, and the paths that other writers may change.
     Read(Manifest, Vec<String>),
 }
 
@@ -128,7 +128,7 @@ pub(super) fn draft(config: &NamespaceConfig, options: &Options) -> TemplateDraf
 pub(super) const SECRET: &str = "a Secret is not rendered, since everybody who may read the template could read its values: make it once, in a \
      namespace of yours, and have a CopyratorRule copy it";
 
-/// Converts a manifest to an object of a template; `None`, with a finding, where it has no equivalent.
+/// Converts a manifest to an object of a template; `None`, with a finding, if the manifest has no equivalent.
 fn said(about: &str, manifest: &Manifest, findings: &mut Vec<Finding>) -> Option<DraftObject> {
     let namespace = &manifest.object["metadata"]["namespace"];
     if namespace != "{{ .Name }}" {

@@ -5,6 +5,6 @@
 pub struct Options {
     /// The namespace of the source Secret for a ClusterSecret with data of its own; `None` if not given.
     pub source_namespace: Option<String>,
-    /// The namespace of the templates that cluster-wide policies become; `None` where the user named none.
+    /// The namespace of the templates that replace cluster-wide policies; `None` if not given.
     pub home: Option<String>,
 }

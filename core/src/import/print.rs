@@ -9,7 +9,8 @@ const WIDTH: usize = 116;
 const LONGEST: usize = 4096;
 
 /// Prints every rule, template and monitor, with its differences in a comment above, and at the end the
-/// objects from which none was made. Empty where nothing was found.
+/// objects from which no rule, template or monitor was made. Returns an empty text if the input requests no
+/// copies or restarts.
 ///
 /// # Errors
 /// An object that cannot be written as YAML.

@@ -1,5 +1,5 @@
-//! Parser of the input documents. It keeps the metadata of ConfigMaps and Secrets, and the names of a
-//! ClusterSecret's keys. It drops Secret values, so nothing can print them.
+//! Parser of the input documents. The parser keeps the metadata of ConfigMaps and Secrets, and the names of a
+//! ClusterSecret's keys. The parser drops the values of Secrets, so no output can contain them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{api::WorkloadKind, names::Kind};
 
-/// Objects that may ask for copies or restarts, and the context that is needed to interpret them.
+/// Objects that may request copies or restarts, and the context that is needed to interpret them.
 #[derive(Clone, Debug, Default)]
 pub struct ImportInput {
     /// ConfigMaps and Secrets with annotations of interest.
@@ -34,7 +34,7 @@ pub struct ImportInput {
     pub workloads: Vec<AnnotatedWorkload>,
     /// Monitors of the first Copyrator.
     pub seed_monitors: Vec<SeedMonitor>,
-    /// The labels of namespaces, where the input has them.
+    /// The labels of namespaces, if the input has the namespaces.
     pub namespaces: BTreeMap<String, Texts>,
     /// Objects that cannot be imported at all, with the reason.
     pub others: Vec<(Origin, Finding)>,
@@ -47,7 +47,7 @@ pub struct ImportInput {
 pub struct AnnotatedObject {
     /// The kind: ConfigMap or Secret.
     pub kind: Kind,
-    /// The object's namespace; empty where neither it nor the caller names one.
+    /// The object's namespace; empty if neither the object nor the caller names a namespace.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
@@ -72,9 +72,9 @@ pub struct ClusterSecret {
     pub matched: Option<Vec<String>>,
     /// Regular expressions of the namespaces that do not get the Secret.
     pub avoided: Vec<String>,
-    /// The `type` of the Secrets, where the ClusterSecret names one.
+    /// The `type` of the Secrets, if the ClusterSecret names a type.
     pub type_: Option<String>,
-    /// Namespace and name of the Secret to copy from, and the keys if the ClusterSecret names some.
+    /// Namespace and name of the Secret to copy from, and the keys if the ClusterSecret names keys.
     pub from: Option<(String, String, Option<Vec<String>>)>,
     /// The keys of the ClusterSecret's own data.
     pub keys: Vec<String>,
@@ -85,20 +85,20 @@ pub struct ClusterSecret {
 /// A rule of the first Copyrator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeedRule {
-    /// The rule's namespace; empty where it names none.
+    /// The rule's namespace; empty if the rule names no namespace.
     pub namespace: String,
     /// `metadata.name` of the rule.
     pub name: String,
     /// The field `ruleType`, such as `secret`.
     pub rule_type: Option<String>,
-    /// The field `selector`, where it is a map of texts.
+    /// The field `selector`, if its value is a map of texts.
     pub selector: Option<Texts>,
     /// The field `namespace` or `namespaces`: where the sources are.
     pub sources: Vec<String>,
 }
 
 impl ImportInput {
-    /// Reads a document, or each item of a list. `namespace` is used for an object that names none.
+    /// Reads a document, or each item of a list. `namespace` is used for an object that names no namespace.
     pub fn take(&mut self, mut document: Value, namespace: Option<&str>) {
         let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
         let (kind, version) = (text("kind"), text("apiVersion"));
@@ -187,8 +187,8 @@ impl ImportInput {
         }
     }
 
-    /// Reads an object of a kind that Copyrator neither copies nor restarts through a pod template, but that
-    /// another tool may.
+    /// Reads an object of a kind that another tool may copy or restart, and that Copyrator neither copies nor
+    /// restarts through a pod template.
     fn other(&mut self, kind: &str, document: &Value, meta: Meta) {
         let inner = texts(&document["spec"]["template"]["metadata"]["annotations"]);
         let asked = meta
@@ -246,14 +246,14 @@ impl Meta {
     }
 }
 
-/// Returns a list of texts; `None` where the value is something else.
+/// Returns a list of texts; `None` for any other value.
 fn list(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
 fn cluster_secret(document: &Value, meta: Meta) -> ClusterSecret {
     let none = Map::new();
-    // Older ClusterSecrets have these fields at the top level, newer ones below `spec`.
+    // Older ClusterSecrets have these fields at the top level, newer ClusterSecrets below `spec`.
     let fields = match document["spec"].as_object() {
         Some(spec) => spec,
         None => document.as_object().unwrap_or(&none),
@@ -315,7 +315,7 @@ mod tests {
 
     use super::*;
 
-    /// ClusterSecret logs values in debug mode, and kopf keeps them in an annotation.
+    /// The tool ClusterSecret logs values in debug mode, and kopf keeps the values in an annotation.
     #[test]
     fn nothing_secret_is_kept() {
         let mut found = ImportInput::default();

@@ -1,7 +1,7 @@
 //! Import from kubernetes-reflector: annotations of a source (`reflection-…`) and of a mirror (`reflects`).
 //! According to reflector's v10 source code, a list of patterns is split at commas, and the first match of
-//! each must be the whole name; names and labels are OR-ed; an absent list means every namespace; copies need
-//! both the permission and `auto`.
+//! each pattern must be the whole name; names and labels are OR-ed; an absent list means every namespace;
+//! copies need both the permission and `auto`.
 
 use super::{
     assemble::{Draft, DraftRule},
@@ -83,7 +83,7 @@ fn chosen(
     Some(terms)
 }
 
-/// Parses a selector. It refuses empty values in parentheses, which reflector ignores, unlike Kubernetes.
+/// Parses a selector. Refuses empty values in parentheses, which reflector, unlike Kubernetes, ignores.
 fn term(text: &str) -> Result<TargetTerm, String> {
     let term = labelled(text)?;
     let selector =

@@ -1,4 +1,4 @@
-//! Import from Reloader: annotations on a workload, or else on its pod template. `auto` watches everything
+//! Import from Reloader: annotations on a workload, or else on its pod template. `auto` watches all objects
 //! that the pods refer to (also for one kind only); `reload` lists patterns, which count even if the pods do
 //! not refer to the objects; `search` watches referenced objects with the annotation `match`. Objects that
 //! `exclude` lists, or that have the annotation `ignore`, are left out.
@@ -239,7 +239,8 @@ fn pause(workload: &AnnotatedWorkload, findings: &mut Vec<Finding>) -> Option<Sp
     Some(span)
 }
 
-/// Returns findings about what Reloader has written on the workload, and its fate once Reloader is gone.
+/// Returns findings about Reloader's own marks on the workload, and what happens to them once Reloader is
+/// removed.
 fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut left = workload.stakater.clone();

@@ -1,6 +1,6 @@
 //! Import from kubernetes-replicator: annotations of a source (`replicate-to`, `replicate-to-matching`) and
-//! of a target (`replicate-from`, with the source's consent). According to replicator's v2 source code, a
-//! pattern gets `^` in front and `$` behind unless it has them, so `a|b` means `^a|b$`; an object with
+//! of a target (`replicate-from`, with the source's consent). According to replicator's v2 source code,
+//! replicator adds `^` before and `$` after a pattern that lacks them, so `a|b` means `^a|b$`; an object with
 //! `replicate-from` is never a source.
 
 use super::{

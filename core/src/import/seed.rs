@@ -1,4 +1,5 @@
-//! Import from the first Copyrator: `ruleType`, `selector` and `namespace` at the top of its `CopyratorRule`.
+//! Import of the first Copyrator's `CopyratorRule`, which has `ruleType`, `selector` and `namespace` at the
+//! top level.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 

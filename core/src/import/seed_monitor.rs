@@ -1,4 +1,5 @@
-//! The first Copyrator's `ConfigMonitor`: a ConfigMap, and the labels of the pods to delete when it changes.
+//! Import of the first Copyrator's `ConfigMonitor`, which names a ConfigMap, and the labels of the pods to
+//! delete when the ConfigMap changes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 

@@ -26,9 +26,9 @@ const UNSUSPEND: [&str; 2] = [
 const UNINSTALL: &str = "Take the other tool's annotations off the sources, and uninstall it. Then say conflictPolicy: Refuse, if nothing else \
      is to be taken over.";
 
-/// The steps for replacing a tool that restarts. The other tool is removed last. If it went first, a change
-/// in between would restart nothing; if both tools see a change, Copyrator finds pods younger than the
-/// change.
+/// The steps for replacing a tool that restarts. The other tool is removed last. If the other tool were
+/// removed first, a change before Copyrator's start would restart no workload; if both tools see a change,
+/// Copyrator finds pods younger than the change.
 const RESTARTING: [&str; 5] = [
     "Apply these monitors. They are suspended: no workload restarts for them.",
     "Look at what they reach: copyrator plan. Correct what is marked NO EQUIVALENT by hand.",

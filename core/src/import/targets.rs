@@ -14,7 +14,7 @@ pub(super) fn everywhere() -> TargetTerm {
     TargetTerm { namespace_selector: Some(LabelSelector::default()), names: None }
 }
 
-/// Returns a term for these names and globs; a glob that matches everything becomes an empty selector.
+/// Returns a term for these names and globs; a glob that matches every name becomes an empty selector.
 pub(super) fn named(names: Vec<String>) -> Option<TargetTerm> {
     if names.iter().any(|name| name == "*") {
         return Some(everywhere());
@@ -36,7 +36,7 @@ pub(super) fn labelled(text: &str) -> Result<TargetTerm, String> {
 }
 
 /// Translates a list of patterns to names and globs. A pattern without an equivalent becomes a finding, and
-/// selects nothing.
+/// selects no namespace.
 pub(super) fn patterns<'a>(
     about: &str,
     patterns: impl IntoIterator<Item = &'a str>,
@@ -102,7 +102,7 @@ pub(super) fn without_system(terms: Vec<TargetTerm>, findings: &mut Vec<Finding>
 }
 
 /// Returns terms for the namespaces that both lists select; `None` instead of a list means every namespace.
-/// Where the overlap cannot be decided, adds a finding and selects nothing.
+/// If the overlap cannot be computed, adds a finding and selects no namespace.
 pub(super) fn both(
     one: Option<Vec<TargetTerm>>,
     other: Option<Vec<TargetTerm>>,
@@ -192,7 +192,7 @@ fn start(glob: &str) -> &str {
 /// The most entries that the schema allows in one list.
 pub(super) const MOST: usize = 64;
 
-/// Splits long lists of names over as many terms as they need.
+/// Splits a long list of names into as many terms as necessary.
 pub(super) fn listed(terms: Vec<TargetTerm>) -> Vec<TargetTerm> {
     let split = |term: TargetTerm| match term.names {
         Some(ref names) if names.len() > MOST => {
@@ -209,7 +209,8 @@ pub(super) fn matches(glob: &str, name: &str) -> bool {
     Globs::compile("names", &[glob.to_owned()], NameKind::Object, &mut Vec::new()).matches(name)
 }
 
-/// Whether `outer` matches everything that `inner` matches. Only decided for `prefix*`; otherwise false.
+/// Whether `outer` matches every name that `inner` matches. Decided only for an `outer` of the form
+/// `prefix*`; otherwise false.
 fn covers(outer: &str, inner: &str) -> bool {
     outer.strip_suffix('*').is_some_and(|prefix| !is_glob(prefix) && start(inner).starts_with(prefix))
 }

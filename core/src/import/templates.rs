@@ -37,7 +37,8 @@ pub(super) struct DraftTemplate {
     /// Terms on the namespaces, or on the namespaces of the objects.
     pub(super) terms: Vec<TargetTerm>,
     pub(super) exclude: Vec<String>,
-    /// The objects for which the template is rendered, without namespaces; `None` if it is for namespaces.
+    /// The objects for which the template is rendered, without namespaces; `None` if the template is rendered
+    /// for namespaces.
     pub(super) instances: Option<InstanceSpec>,
     /// Conditions on the namespace or object in CEL, all of which must hold.
     pub(super) conditions: Vec<String>,
@@ -118,7 +119,7 @@ impl DraftObject {
     }
 }
 
-/// Returns the value without null fields, as if these were absent.
+/// Returns the value without null fields.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -142,7 +143,8 @@ impl TemplateDraft {
         let template =
             self.template.take().and_then(|draft| checked(draft, self.origin.tool, &mut self.findings));
         if template.is_none() {
-            // If no template is made, only the reason matters, not how it would behave.
+            // Without a template, only the reason for that matters, and not the findings about the template's
+            // behaviour.
             let why = self.findings.iter().map(|finding| finding.level).min();
             self.findings.retain(|finding| Some(finding.level) == why);
         }
@@ -205,7 +207,8 @@ fn checked(
     if let Some(of_kind) = &mut spec.for_each.objects {
         of_kind.object_selector.take_if(|labels| *labels == LabelSelector::default());
     }
-    // An adopted object gets no owner, so it would not be deleted together with the object that it is for.
+    // An adopted object gets no owner, so Kubernetes would not delete the adopted object together with its
+    // instance.
     if spec.for_each.objects.is_none() && spec.objects.iter().all(is_taken_over) {
         spec.conflict_policy = ConflictPolicy::Adopt;
     }
@@ -247,13 +250,14 @@ fn is_taken_over(object: &TemplateObject) -> bool {
     kind(object).is_some_and(Kind::is_copied)
 }
 
-/// Returns the kind of an object, if it is one that [`Kind`] names.
+/// Returns the kind of an object, if [`Kind`] has the kind.
 pub(super) fn kind(object: &TemplateObject) -> Option<Kind> {
     let text = |field: &str| object.template[field].as_str().unwrap_or_default();
     Kind::written_as(text("apiVersion"), text("kind"))
 }
 
-/// Returns an identifier that none of the others has: the kind, with a number if there are several.
+/// Returns an identifier that no other object of the template has: the kind, with a number if several objects
+/// have the kind.
 fn id(template: &Value, others: &[TemplateObject]) -> String {
     let kind = template["kind"].as_str().unwrap_or_default();
     let kind: String = kind.chars().filter(char::is_ascii_alphanumeric).take(50).collect();
@@ -265,7 +269,8 @@ fn id(template: &Value, others: &[TemplateObject]) -> String {
     std::iter::once(stem.clone()).chain(numbered).find(|id| !taken(id)).unwrap_or(stem)
 }
 
-/// Returns the differences that apply to every template, and those that its expressions cause.
+/// Returns the differences that apply to every template, and the differences that the template's expressions
+/// cause.
 fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     let (objects, of_kind) = (&spec.objects, spec.for_each.objects.as_ref());
     let of = |object: &TemplateObject| {
@@ -287,7 +292,7 @@ fn behaviour(spec: &CopyratorTemplateSpec, tool: Tool) -> Vec<Finding> {
     );
     let mut findings = vec![differs("authority", rights), conflict(spec, tool)];
     let reads_entries = text.contains(".labels[") || text.contains(".annotations[");
-    // Every object has these three.
+    // Every object has these three fields.
     let is_always = |path: &str| {
         ["name", "namespace", "uid"].iter().any(|field| path.starts_with(&format!("metadata.{field}")))
     };
@@ -353,7 +358,7 @@ fn conflict(spec: &CopyratorTemplateSpec, tool: Tool) -> Finding {
     )
 }
 
-/// Whether any finding says that something has no equivalent.
+/// Whether any finding reports a missing equivalent.
 pub(super) fn lacks(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.level == Level::NoEquivalent)
 }

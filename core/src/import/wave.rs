@@ -1,5 +1,5 @@
 //! Import from wave: `wave.pusher.com/update-on-config-change: "true"` on a workload. wave then writes a hash
-//! to the pod template, of everything that the template refers to, and of `extra-configmaps` and
+//! to the pod template: of all objects that the template refers to, and of `extra-configmaps` and
 //! `extra-secrets`, also in other namespaces.
 
 use super::{
@@ -99,7 +99,7 @@ fn extra(
     }
 }
 
-/// Returns findings about what wave has written on the workload, and its fate once wave is gone.
+/// Returns findings about wave's own marks on the workload, and what happens to them once wave is removed.
 fn left_behind(workload: &AnnotatedWorkload) -> Vec<Finding> {
     let mut findings = Vec::new();
     if workload.template.contains_key(HASH) {

@@ -1,6 +1,6 @@
-//! Parser of workloads that restarting tools use, and of the first Copyrator's monitors. From a pod template
-//! it keeps the references, the annotations of such tools, and what they left in it. It never keeps the value
-//! of an environment variable.
+//! Parser of workloads that restarting tools use, and of the first Copyrator's monitors. From a pod template,
+//! the parser keeps the references, and the annotations and other marks of restarting tools. The parser never
+//! keeps the value of an environment variable.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{api::WorkloadKind, intake::workload::references, model::Reference, names::NameKind};
 
-/// A Deployment, StatefulSet or DaemonSet that carries annotations of a restarting tool, or that such a tool
-/// has written to.
+/// A Deployment, StatefulSet or DaemonSet with annotations of a restarting tool, written by a user or by the
+/// tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnnotatedWorkload {
-    /// Which kind of workload it is.
+    /// The kind of the workload.
     pub kind: WorkloadKind,
-    /// The workload's namespace; empty where neither it nor the caller names one.
+    /// The workload's namespace; empty if neither the workload nor the caller names a namespace.
     pub namespace: String,
     /// `metadata.name` of the workload.
     pub name: String,
@@ -24,12 +24,12 @@ pub struct AnnotatedWorkload {
     pub annotations: Texts,
     /// The pod template's annotations that belong to other tools.
     pub template: Texts,
-    /// ConfigMaps and Secrets that the pod template refers to; `None` where the template cannot be decoded.
-    /// The decoder's message is dropped, since it may quote a value.
+    /// ConfigMaps and Secrets that the pod template refers to; `None` if the template cannot be decoded. The
+    /// decoder's message is dropped, since the message may quote a value.
     pub references: Option<Vec<Reference>>,
     /// Names of the environment variables that Reloader added (`STAKATER_…`).
     pub stakater: Vec<String>,
-    /// The scheduler of the pods (`schedulerName`), where the pod template names one.
+    /// The scheduler of the pods (`schedulerName`), if the pod template names a scheduler.
     pub scheduler: Option<String>,
     /// Whether the workload mounts secrets through a CSI driver.
     pub uses_csi: bool,
@@ -38,7 +38,7 @@ pub struct AnnotatedWorkload {
 }
 
 impl AnnotatedWorkload {
-    /// Reads a workload if it or its template has an annotation of a restarting tool.
+    /// Reads a workload, if the workload or its pod template has an annotation of a restarting tool.
     pub(super) fn read(
         kind: WorkloadKind,
         document: &Value,
@@ -78,13 +78,13 @@ impl AnnotatedWorkload {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Whether an annotation of this tool is on the workload or its template.
+    /// Whether the workload or its pod template has an annotation of this tool.
     pub(super) fn speaks_to(&self, tool: Tool) -> bool {
         self.annotations.keys().chain(self.template.keys()).any(|key| Tool::of_annotation(key) == Some(tool))
     }
 }
 
-/// Keeps a reference if its name is valid for an object. An invalid name must not be read as a glob.
+/// Keeps a reference if its name is a valid object name. An invalid name must not be read as a glob.
 fn existing(mut reference: Reference) -> Option<Reference> {
     if let Some(keys) = &mut reference.keys {
         keys.retain(|key| NameKind::DataKey.is_name(key));
@@ -96,20 +96,20 @@ fn existing(mut reference: Reference) -> Option<Reference> {
 /// A `ConfigMonitor` of the first Copyrator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeedMonitor {
-    /// The monitor's namespace; empty where it names none.
+    /// The monitor's namespace; empty if the monitor names no namespace.
     pub namespace: String,
     /// `metadata.name` of the monitor.
     pub name: String,
     /// The ConfigMap that the monitor watches.
     pub config_map: Option<String>,
-    /// The labels of the pods, where they are a map of texts.
+    /// The labels of the pods, if the field is a map of texts.
     pub selector: Option<Texts>,
 }
 
 impl SeedMonitor {
     pub(super) fn read(document: &Value, namespace: String, name: String) -> Self {
         let spec = &document["spec"];
-        // The kind's CRD has one spelling, its example the other.
+        // The first Copyrator's CRD has one spelling of the field, and its example the other spelling.
         let config_map = ["configMap", "configmap"].iter().find_map(|field| spec[field].as_str());
         let selector = spec["podSelector"].as_object().and_then(|pairs| {
             pairs.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()

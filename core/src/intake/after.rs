@@ -1,5 +1,5 @@
-//! Compares a new version of an object with the version before: when its content changed, and whether
-//! somebody may have changed an object that Copyrator manages.
+//! Compares a new version of an object with the previous version: when the content changed, and whether
+//! another writer may have changed an object that Copyrator manages.
 
 use jiff::Timestamp;
 
@@ -17,7 +17,7 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     doubt(known, &mut facts);
     let has_time = facts.changed_at > known.changed_at;
     if !has_time && facts.content_fields != known.content_fields {
-        // Rounded to whole seconds, like the times that the API server writes.
+        // The time is rounded to whole seconds, like the times that the API server writes.
         facts.changed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
     }
     // A later write of labels, or a new list, must not undo a change that we saw.
@@ -25,8 +25,8 @@ pub(super) fn after(known: &ObjectFacts, mut facts: ObjectFacts, now: Timestamp)
     facts
 }
 
-/// Sets whether somebody may have changed the object since Copyrator wrote it. A new digest mark means that
-/// Copyrator wrote the object itself, since only Copyrator can make its marks. For an object that a template
+/// Sets whether another writer may have changed the object since Copyrator wrote it. A new digest mark means
+/// that Copyrator wrote the object, since only Copyrator can make its marks. For an object that a template
 /// declares, a new edition under the same digest mark means a possible drift. Copies of rules are compared by
 /// content instead.
 fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
@@ -43,8 +43,8 @@ fn doubt(known: &ObjectFacts, facts: &mut ObjectFacts) {
     };
 }
 
-/// Whether a new version of an object changes none of the facts that we know, and no other manager signed it:
-/// somebody wrote under the name of our manager, or within the second of an earlier write.
+/// Whether a new version of an object changes none of the known facts, and has no new entry of another
+/// manager: somebody wrote under the name of our manager, or within the second of an earlier write.
 fn is_untraced(known: &ObjectFacts, facts: &ObjectFacts) -> bool {
     let ours = |facts: &ObjectFacts| facts.ownership.as_deref().and_then(|owned| owned.ours.clone());
     facts.trace.others.is_some()
@@ -69,7 +69,8 @@ mod tests {
         names::NamespacedName,
     };
 
-    /// A copy in this version; each entry of managedFields is a manager, the seconds of its time and its subresource.
+    /// Returns a copy in this version; each entry of managedFields has a manager, the seconds of its time and
+    /// its subresource.
     fn copy<K: OfKind>(version: &str, label: &str, entries: &[(&str, u32, &str)]) -> ObjectFacts {
         let fields = json!({"f:data": {"f:k": {}}});
         let entry = |(manager, second, subresource): &(&str, u32, &str)| {
@@ -101,7 +102,7 @@ mod tests {
         let first = copy::<ConfigMap>("1", "a", &[ours]);
         for (next, expected) in [
             (copy::<ConfigMap>("2", "a", &[(COPY_MANAGER, 9, "")]), true),
-            // Applied twice within a second.
+            // The manager applied twice within a second.
             (copy::<ConfigMap>("2", "a", &[ours]), true),
             (copy::<ConfigMap>("1", "a", &[ours]), false),
             (copy::<ConfigMap>("2", "b", &[ours]), false),
@@ -109,13 +110,13 @@ mod tests {
         ] {
             let next = after(&first, next, Timestamp::UNIX_EPOCH);
             assert_eq!(next.trace.is_untraced, expected, "{next:?}");
-            // Later versions do not tell what that one did.
+            // Later versions do not show the changes of the untraced version.
             let later = copy::<ConfigMap>("3", "c", &[ours]);
             assert_eq!(after(&next, later, Timestamp::UNIX_EPOCH).trace.is_untraced, expected);
         }
     }
 
-    /// The quota controller counts all the time.
+    /// The quota controller updates the status of a ResourceQuota all the time.
     #[test]
     fn a_status_that_is_written_leaves_a_trace() {
         let ours = (COPY_MANAGER, 1, "");

@@ -1,5 +1,5 @@
-//! Rules and monitors that an object's annotations declare. The world keeps them among the other rules and
-//! monitors, under names of their own, so the same planner, validator and questions about rights apply to
+//! Rules and monitors that an object's annotations declare. The world has them among the other rules and
+//! monitors, under their own form of name, so the same planner, validator and questions about rights apply to
 //! them.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -13,13 +13,13 @@ use crate::{
     validate::{annotated_monitor, annotated_rule, not_declared},
 };
 
-/// The annotations that make up the generation of a rule: its spec, and its author.
+/// The annotations that determine the generation of a rule: the rule's spec, and its author.
 const OF_RULES: [&str; 4] = [COPY_TO, COPY_TO_SELECTOR, AUTHOR, AUTHOR_GROUPS];
-/// The annotations that make up the generation of a monitor.
+/// The annotations that determine the generation of a monitor.
 const OF_MONITORS: [&str; 3] = [RESTART_PODS, AUTHOR, AUTHOR_GROUPS];
 
-/// Stores the rule and the monitor that an object's annotations declare, and removes those that they no
-/// longer declare.
+/// Stores the rule and the monitor that an object's annotations declare, and removes a rule or monitor that
+/// they no longer declare.
 pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option<Box<Asks>>) {
     let counts = world.settings().annotations && world.settings().only_rule.is_none();
     let asks = asks.as_deref().filter(|_| counts);
@@ -28,7 +28,7 @@ pub(super) fn put(world: &mut World, object: &ObjectKey, uid: &str, asks: Option
     world.withdraw_recalled(&object.annotation_rule());
 }
 
-/// At most this many objects of one kind and namespace are reported: each costs memory and an Event.
+/// The maximum number of reported objects of one kind and namespace: each report costs memory and an Event.
 const MOST_REMARKS: usize = 64;
 
 /// Sets the remark about an object: its annotations that look like ours but are wrong, or else that it has
@@ -53,8 +53,8 @@ fn put_rule(world: &mut World, source: &ObjectKey, declared: Option<RuleFacts>) 
     match declared {
         Some(mut facts) => {
             let known = world.rules().get(&rule).filter(|known| known.uid == facts.uid);
-            // The status of a rule from annotations exists in memory only. The proof of its grant is read
-            // from the object each time.
+            // The status of a rule from annotations exists in memory only. The proof of the rule's grant is
+            // read from the object each time.
             if let Some(status) = known.and_then(|known| known.status.clone()) {
                 let authorized_proof = facts.status.and_then(|status| status.authorized_proof);
                 facts.status = Some(CopyratorRuleStatus { authorized_proof, ..status });
@@ -78,7 +78,7 @@ fn put_monitor(world: &mut World, object: &ObjectKey, declared: Option<MonitorFa
     let known = world.monitors().get(&name).filter(|known| known.uid == facts.uid);
     let before = known.and_then(|known| known.status.clone()).unwrap_or_default();
     // A user who replaces the whole object (`kubectl replace`) removes the record together with the content
-    // that it describes. We have seen that content, so the new content counts as a change.
+    // that it describes. This process has seen the recorded content, so the new content counts as a change.
     if written.pods_applied.is_some() || known.is_none() {
         world.set_pods_recorded(&name, asks.and_then(|asks| asks.pods_recorded));
     }
@@ -112,8 +112,8 @@ fn monitor(object: &ObjectKey, uid: &str, asks: &Asks) -> Option<MonitorFacts> {
     Some(facts(uid, asks, &OF_MONITORS, declared, status))
 }
 
-/// Annotations that declare something without the label beside them have no effect: existing copies stay, and
-/// nothing is added. So an object that loses the label, or never had it, loses no copies.
+/// Annotations without the label beside them have no effect: existing copies stay, and Copyrator makes no new
+/// copies. An object that loses the label, or never had the label, loses no copies.
 fn counting<T>(
     object: &ObjectKey,
     asks: &Asks,
@@ -146,7 +146,7 @@ fn facts<Spec: Default, Compiled, Status>(
 }
 
 /// A number for the annotations and their author, as `metadata.generation` is for a spec. Proofs contain this
-/// number, so every build must compute the same one.
+/// number, so every build must compute the same number.
 fn generation(annotations: &BTreeMap<String, String>, of: &[&str]) -> i64 {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for key in of {
@@ -189,7 +189,7 @@ mod tests {
         assert!(first.compiled.is_ok());
         assert_eq!(first.status.unwrap().authorized_proof.as_deref(), Some("proof"));
 
-        // A status is kept as long as it is the same object, a proof as long as the annotation is there.
+        // The status stays as long as the object exists, the proof as long as its annotation exists.
         let told = CopyratorRuleStatus { current: 3, ..world.rules()[&rule].status.clone().unwrap() };
         world.set_rule_status(&rule, told);
         put(&mut world, &source, "u", asks(&[(COPY_TO, "web,shop")]));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// An edit by another user makes that user the author of both declarations; an edit by the same author
-    /// only changes the one that it edits.
+    /// only changes the edited declaration.
     #[test]
     fn a_monitor_beside_a_rule_is_a_declaration_of_its_own() {
         let mut world = World::default();
@@ -234,8 +234,8 @@ mod tests {
         assert!(world.monitors().is_empty());
     }
 
-    /// `kubectl replace` writes new content and removes our annotation. The object is not seen for the first
-    /// time.
+    /// `kubectl replace` writes new content and removes our annotation. The process has seen the object
+    /// before.
     #[test]
     fn a_record_that_was_seen_is_remembered_for_as_long_as_it_is_the_same_object() {
         let mut world = World::default();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!((applied(&world), world.pods_recorded(&name)), (None, None));
     }
 
-    /// No policy guards who wrote the annotations of an object without the label.
+    /// No policy guards the author annotations of an object without the label.
     #[test]
     fn without_the_label_nothing_is_declared_and_nothing_is_let_go() {
         let mut world = World::default();
@@ -277,7 +277,8 @@ mod tests {
         }
     }
 
-    /// A tenant keeps the proof, an administrator takes rights and annotations away, and the tenant writes both again.
+    /// A tenant keeps the proof, an administrator removes the rights and the annotations, and the tenant
+    /// writes annotations and proof again.
     #[test]
     fn a_proof_counts_only_while_what_it_proves_has_been_there_ever_since() {
         let mut world = World::default();
@@ -323,13 +324,13 @@ mod tests {
             put(&mut world, &source, uid, without.clone());
             put(&mut world, &source, "u", asking());
             assert_eq!(recalls(&world), (no, no), "{uid} {}", without.is_some());
-            // The same happens if the annotations changed while there was no leader.
+            // A grant is also invalid if the annotations changed while there was no leader.
             put(&mut world, &source, uid, without);
             recall(&mut world, Some(listed()));
             put(&mut world, &source, "u", asking());
             assert_eq!(recalls(&world), (no, no));
         }
-        // The grant that this leader checked itself ends with the label, too.
+        // A grant that this leader checked itself also ends when the label is removed.
         let authority = Authority {
             uid: "u".into(),
             generation: generations[0],

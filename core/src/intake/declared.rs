@@ -1,4 +1,4 @@
-//! Turns objects of our own kinds into facts. The validator compiles their specs as they come in.
+//! Turns objects of our own kinds into facts. The validator compiles each spec on arrival.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
 
-/// Returns the facts of an object of ours, even if it cannot be decoded or understood. Copyrator does not act
-/// on such an object, and continues with the others (linkerd2's `guarded_watch` loses such objects,
-/// config-syncer#472 died of them).
+/// Returns the facts of an object of ours, even if the object cannot be decoded or understood. Copyrator does
+/// not act on an unreadable object, and continues with all other objects (linkerd2's `guarded_watch` loses
+/// unreadable objects, and config-syncer#472 crashed on them).
 fn declare<K, Spec, Compiled, Status>(
     written: AsWritten<K>,
     parts: impl FnOnce(K) -> (ObjectMeta, Spec, Option<Status>),
@@ -55,22 +55,22 @@ where
     }
 }
 
-/// Whether more has changed than a status that Copyrator wrote itself.
+/// Whether a version changes more than a status that Copyrator wrote itself.
 fn matters<S, C, T>(old: Option<&Declared<S, C, T>>, new: &Declared<S, C, T>) -> bool {
     old.is_none_or(|old| {
         old.uid != new.uid || old.generation != new.generation || old.annotations != new.annotations
     })
 }
 
-/// When we last recorded the content that a monitor's pods run: the time of a field manager that writes
-/// nothing else.
+/// When we last recorded the content that a monitor's pods run: the time of a field manager that writes only
+/// this record.
 fn pods_recorded(meta: &ObjectMeta) -> Option<Timestamp> {
     let entries = meta.managed_fields.iter().flatten();
     let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(PODS_MANAGER));
     ours.find_map(|entry| entry.time.as_ref().map(|time| time.0))
 }
 
-/// When a user asked a monitor to restart now. The time of the write counts; the value means nothing.
+/// When a user asked a monitor to restart now. The time of the write counts; the value has no meaning.
 fn restart_now(meta: &ObjectMeta) -> Option<Timestamp> {
     let field = format!("f:{RESTART_NOW}");
     let owners = meta.managed_fields.iter().flatten().filter(|entry| {
@@ -109,7 +109,7 @@ impl Watched for AsWritten<CopyratorRule> {
         }
     }
 
-    /// Rules that annotations declare come and go with their sources.
+    /// The known rules without those that annotations declare, which appear and disappear with their sources.
     fn known(world: &World) -> Vec<Changed> {
         let written = world.rules().keys().filter(|rule| rule.annotated().is_none());
         written.cloned().map(Changed::Rule).collect()
@@ -193,7 +193,8 @@ impl Watched for AsWritten<ConfigMonitor> {
         }
     }
 
-    /// Monitors that annotations declare come and go with their objects.
+    /// The known monitors without those that annotations declare, which appear and disappear with the
+    /// annotated objects.
     fn known(world: &World) -> Vec<Changed> {
         let written = world.monitors().keys().filter(|monitor| monitor.annotated().is_none());
         written.cloned().map(Changed::Monitor).collect()

@@ -1,5 +1,5 @@
-//! Objects of kinds that are known at run time only: all objects of a kind that rules copy; of other kinds,
-//! the objects that templates declare.
+//! Objects of kinds that are known at run time only: all objects of a kind that rules copy, and for other
+//! kinds only the objects that templates declare.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -42,7 +42,7 @@ impl Declared {
         world.object(&self.key).is_some_and(|known| known.is_version_of(&self.facts))
     }
 
-    /// Stores the object in the world; returns whether anything that matters to a decision has changed.
+    /// Stores the object in the world; returns whether any fact that matters to a decision has changed.
     pub fn put(self, world: &mut World, now: Timestamp) -> bool {
         object::put(world, self.key, self.facts, SeenBy::Whole, now)
     }
@@ -80,7 +80,7 @@ mod tests {
         assert!(!declared.is_known(&world) && declared.put(&mut world, Timestamp::UNIX_EPOCH));
         assert!(Declared::new(kind, &meta(1, "1")).unwrap().is_known(&world));
         assert_eq!(world.object(&key).unwrap().drift(), Drift::Unexamined);
-        // A status is another version; another generation may be another content.
+        // A change of the status is a new version; a new generation may be new content.
         for (generation, version, drift) in [(1, "2", Drift::Unexamined), (2, "3", Drift::Possible)] {
             Declared::new(kind, &meta(generation, version)).unwrap().put(&mut world, Timestamp::UNIX_EPOCH);
             assert_eq!(world.object(&key).unwrap().drift(), drift, "{generation}");

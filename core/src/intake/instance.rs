@@ -1,5 +1,5 @@
-//! Objects that templates are rendered for. Their kinds are known at run time only. The world keeps only the
-//! part of them that expressions can read.
+//! Objects that templates are rendered for. The kinds of instances are known at run time only. The world
+//! keeps only the part of an instance that expressions can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,15 +74,15 @@ impl Instance {
         world.instance(kind, &self.name).is_some_and(is_this)
     }
 
-    /// Stores the object in the world; returns whether anything that a template reads has changed.
+    /// Stores the object in the world; returns whether any field that a template reads has changed.
     pub fn put(self, kind: &InstanceKind, world: &mut World) -> bool {
         world.set_instance(kind, &self.name, self.facts, &self.seen)
     }
 }
 
-/// Returns the status fields that one of our templates has applied; `None` if the entry is another manager's.
-/// Anybody who may change the object can forge such an entry. The entry therefore leads to an apply only if
-/// the template's author may change the status, and only a limited number of fields is kept.
+/// Returns the status fields that one of our templates has applied; `None` if another manager has the entry.
+/// Anybody who may change the object can forge such an entry. Therefore Copyrator applies a status because of
+/// an entry only if the template's author may change the status, and keeps only a limited number of fields.
 fn status_written(entry: &ManagedFieldsEntry) -> Option<(Box<str>, BTreeSet<Box<str>>)> {
     let manager = entry.manager.as_deref().filter(|manager| manager.starts_with(STATUS_MANAGER))?;
     let is_ours = manager.len() <= MANAGER;
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(instance.facts.status_written, known);
     }
 
-    /// Anybody who may change an object can write such entries.
+    /// Any user who may change an object can write such entries of managedFields.
     #[test]
     fn no_more_is_kept_of_what_was_written_than_a_template_writes() {
         let many: serde_json::Map<String, Value> =

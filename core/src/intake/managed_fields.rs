@@ -20,7 +20,7 @@ use crate::{
     paths::{child, is_content},
 };
 
-/// Our field managers of content and marks. They do not contest each other's fields.
+/// Our field managers of content and marks, which do not contest each other's fields.
 const OURS: [&str; 3] = [marks::COPY_MANAGER, marks::REMOVAL_MANAGER, marks::RESTART_MANAGER];
 
 /// One entry of managedFields.
@@ -52,7 +52,7 @@ pub trait Fields: Default + DeserializeOwned {
     /// The entry's fields of content, and our marks among its fields.
     fn touched(&self) -> Vec<ForeignField>;
 
-    /// Whether the entry owns content or our marks: its manager may undo our writes.
+    /// Whether the entry owns content or our marks, so that its manager may undo our writes.
     fn is_contesting(&self) -> bool {
         !self.touched().is_empty()
     }
@@ -60,7 +60,7 @@ pub trait Fields: Default + DeserializeOwned {
     /// The labels and annotations that the entry owns.
     fn metadata(&self) -> &MetadataFields;
 
-    /// Hashes the entry's fields of content and metadata, not those of the status.
+    /// Hashes the entry's fields of content and metadata, but not the fields of the status.
     fn hash(&self, state: &mut DefaultHasher);
 }
 
@@ -75,13 +75,13 @@ pub(super) fn edition<F: Fields>(entries: &[ManagedFields<F>]) -> String {
     format!("{:016x}", state.finish())
 }
 
-/// Whether an entry is that of our apply.
+/// Whether an entry belongs to our apply.
 fn is_our_apply<F>(entry: &ManagedFields<F>) -> bool {
     entry.manager == marks::COPY_MANAGER && entry.operation == "Apply" && entry.subresource.is_none()
 }
 
-/// Returns a hash of all entries except that of our apply: the entries of other managers, and those of the
-/// status.
+/// Returns a hash of all entries except the entry of our apply: the entries of other managers, and the
+/// entries of the status.
 pub(super) fn others_written<F: Fields>(entries: &[ManagedFields<F>]) -> u64 {
     let mut state = DefaultHasher::new();
     for entry in entries.iter().filter(|entry| !is_our_apply(entry)) {
@@ -91,8 +91,8 @@ pub(super) fn others_written<F: Fields>(entries: &[ManagedFields<F>]) -> u64 {
     state.finish()
 }
 
-/// Returns which managers own which fields. Only the first few fields of other managers are kept: anybody may
-/// put marks on an object, and own a hundred thousand keys of it.
+/// Returns which managers own which fields. Only the first few fields of other managers are kept: any user
+/// may put marks on an object, and own a hundred thousand keys of the object.
 pub(super) fn ownership<F: Fields>(entries: &[ManagedFields<F>]) -> Ownership {
     let our_entry = entries.iter().find(|entry| is_our_apply(entry));
     let ours = our_entry.map(|entry| entry.fields.own());
@@ -155,8 +155,8 @@ pub struct MetadataFields {
 }
 
 impl MetadataFields {
-    /// Labels and annotations, without our annotations `definition` and `object`: they are no content of a
-    /// copy, and copies of earlier versions may lack them.
+    /// Labels and annotations, without our annotations `definition` and `object`, which are no content of a
+    /// copy and may be missing on copies of earlier versions.
     fn names(&self) -> impl Iterator<Item = String> + '_ {
         self.names_but(|_| false)
     }
@@ -263,7 +263,7 @@ impl Fields for PathFields {
 }
 
 /// The fields of an object of which Copyrator manages only the fields that a template names. The content is
-/// reduced to whether there is any.
+/// reduced to whether the entry owns any content.
 #[derive(Default, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub struct MarkFields {

@@ -50,7 +50,7 @@ const MOST_OTHERS: usize = 3;
 pub trait OfKind: Resource<DynamicType = ()> {
     /// The kind, as rules and keys name it.
     const KIND: Kind;
-    /// The fields that an entry of its managedFields has.
+    /// The type of the fields in an entry of the object's managedFields.
     type Fields: Fields;
 }
 
@@ -104,14 +104,14 @@ impl OfKind for Service {
     type Fields = MarkFields;
 }
 
-/// An object of kind `K`, in the selection `S`. Only its metadata is read, and little of the metadata is
-/// kept.
+/// An object of kind `K`, in the selection `S`. Only the metadata is read, and only a small part of the
+/// metadata is kept.
 #[derive(Clone, Debug)]
 pub struct Slim<K, S = Whole> {
     meta: ObjectMeta,
     /// The facts that the world keeps.
     pub facts: ObjectFacts,
-    /// The copies or restarts that the object's own annotations ask for.
+    /// The copies or restarts that the object's own annotations declare.
     pub(super) asks: Option<Box<Asks>>,
     /// The problems of annotations on the object that look like ours.
     pub(super) misspelt: Option<String>,
@@ -119,7 +119,8 @@ pub struct Slim<K, S = Whole> {
 }
 
 impl<K, S> Slim<K, S> {
-    /// Whether the object's annotations ask for something in vain, since the label beside them is missing.
+    /// Whether the object's annotations declare copies or restarts without effect, since the label beside
+    /// them is missing.
     pub fn asks_in_vain(&self) -> bool {
         self.asks.as_deref().is_some_and(|asks| !asks.declares)
     }
@@ -151,7 +152,7 @@ impl<'de, K: OfKind, S> Deserialize<'de> for Slim<K, S> {
             resource_version: Some(metadata.resource_version.clone()),
             ..ObjectMeta::default()
         };
-        // Annotations ask for something on a ConfigMap or Secret only.
+        // Annotations declare copies or restarts on ConfigMaps and Secrets only.
         let (asks, misspelt) = match K::KIND.data() {
             Some(_) => (metadata.asks().map(Box::new), metadata.annotations.misspelt()),
             None => (None, None),
@@ -190,12 +191,12 @@ pub(super) struct Metadata<F> {
 pub(super) struct Asks {
     /// Whether the object has the label that makes these annotations count.
     pub(super) declares: bool,
-    /// Its annotations under `copyrator.dev/`.
+    /// The object's annotations under `copyrator.dev/`.
     pub(super) annotations: BTreeMap<String, String>,
     /// When the object was created.
     pub(super) created: Timestamp,
-    /// When we last recorded the content that its pods run: the time of a field manager that writes nothing
-    /// else.
+    /// When we last recorded the content that the selected pods run: the time of a field manager that writes
+    /// only this record.
     pub(super) pods_recorded: Option<Timestamp>,
 }
 
@@ -212,8 +213,9 @@ impl<F: Fields> Metadata<F> {
     }
 
     /// A generation does not count changes of annotations. On an object that is kept whole, every annotation
-    /// matters, so the edition hashes managedFields. On others, only annotations that Copyrator applied
-    /// matter: another writer who changes one takes it from our apply.
+    /// matters, so the edition hashes managedFields. On other objects, only annotations that Copyrator
+    /// applied matter: another writer who changes one of these annotations removes it from our apply's
+    /// fields.
     fn examined(&self, kind: Kind, ownership: &Ownership) -> Examined {
         let edition = match self.generation {
             generation if generation > 0 && !kind.is_whole() => format!("{generation}-{:?}", ownership.ours),
@@ -231,7 +233,7 @@ impl<F: Fields> Metadata<F> {
         let content: BTreeSet<String> =
             self.managed_fields.iter().flat_map(|entry| entry.fields.content()).collect();
         let ownership = marks.as_ref().map(|_| Arc::new(ownership(&self.managed_fields)));
-        // A generation, where the API server counts one, shows each change of the spec.
+        // A generation, if the API server counts one for the kind, shows each change of the spec.
         let is_counted = self.generation > 0 && kind.data().is_none() && !kind.is_whole();
         let others = (marks.is_some() && !is_counted).then(|| others_written(&self.managed_fields));
         let examined = ownership.as_deref().filter(|_| kind.data().is_none());
@@ -361,7 +363,8 @@ mod tests {
 
     use super::*;
 
-    /// A ConfigMap with these keys whose managedFields say that its content was last written at this second.
+    /// Returns a ConfigMap with these keys, whose content was last written at this second according to
+    /// managedFields.
     fn config_map(uid: &str, keys: &[&str], written: i64) -> ObjectFacts {
         let data: BTreeMap<_, _> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
         let time = at(written);
@@ -392,7 +395,8 @@ mod tests {
         assert!(restart > marks::LONGEST - 2 && kept + restart < 4 * marks::LONGEST, "{kept} and {restart}");
     }
 
-    /// Everybody can put marks on an object, and only a proof that is looked at later tells whose they are.
+    /// Any user can put marks on an object; only the planner's later check of the proof shows whether the
+    /// marks are ours.
     #[test]
     fn of_an_object_with_marks_no_more_is_kept_either() {
         let marks = [marks::RULE, marks::SOURCE, marks::SOURCE_UID, marks::DIGEST, marks::MARK];
@@ -410,7 +414,7 @@ mod tests {
         assert!(format!("{facts:?}").len() < 16_000, "{}", format!("{facts:?}").len());
     }
 
-    /// A Deployment counts generations, and no change of an annotation moves its own.
+    /// A Deployment has a generation, which a change of an annotation does not increase.
     #[test]
     fn a_declared_annotation_that_somebody_changes_is_a_doubt() {
         let deployment = |ours: serde_json::Value, theirs: serde_json::Value| {
@@ -470,7 +474,7 @@ mod tests {
         ] {
             assert_eq!(after(&known, facts, now).changed_at, at(expected), "{what}");
         }
-        // Once seen, a removed key counts until content is written again, whatever else is written.
+        // A seen removal of a key counts until the next write of content, whatever other fields are written.
         let shrunk = after(&known, config_map("u", &["x"], 100), now);
         let later = at(400);
         assert_eq!(after(&shrunk, config_map("u", &["x"], 100), later), shrunk);

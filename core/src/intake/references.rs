@@ -1,8 +1,8 @@
 //! Every part of a pod template that names a ConfigMap or Secret for its content: environment and volumes,
-//! projected ones too, of containers and init containers (which include sidecars). Credentials that a volume
-//! driver or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not content that a
-//! process reads at its start. docs/restarting.md has the table, and a test compares it with the API's own
-//! schema.
+//! including projected volumes, of containers and init containers (which include sidecars). Credentials that
+//! a volume driver or the kubelet uses by itself (`imagePullSecrets`, CSI, iSCSI and the like) are not
+//! content that a process reads at its start. docs/restarting.md has the table, and a test compares it with
+//! the API's own schema.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
     names::Kind,
 };
 
-/// The longest name that an object can have. A longer name in a pod spec refers to no object.
+/// The longest possible name of an object. A longer name in a pod spec refers to no object.
 const LONGEST: usize = 253;
 /// The most bytes of keys that are kept for one pod template. Beyond this limit, all keys of an object count
 /// as used.
@@ -110,8 +110,8 @@ struct Item {
 
 impl PodSpec {
     /// The objects that the template uses, sorted, without duplicates, and up to a limit. All keys of an
-    /// object count if any use takes all keys, or if the named keys are too many. An object is optional if
-    /// every use of it is.
+    /// object count if any use reads all keys, or if too many keys are named. An object is optional if every
+    /// use of the object is optional.
     pub(super) fn references(&self) -> Vec<Reference> {
         let mut found = References::default();
         for container in self.containers() {
@@ -162,7 +162,8 @@ impl PodSpec {
         let mut keys = BTreeSet::new();
         let mounts = self.containers().flat_map(|container| container.volume_mounts.iter().flatten());
         for mount in mounts.filter(|mount| mount.name == volume) {
-            // A subPath is one key. Only an item can have a deeper path, and items name their keys.
+            // A subPath is the name of one key. Only an item can have a deeper path, and items name their
+            // keys.
             keys.insert(mount.sub_path.as_deref().filter(|path| !path.is_empty())?.to_owned());
         }
         (!keys.is_empty()).then_some(keys)

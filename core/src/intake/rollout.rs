@@ -1,7 +1,7 @@
-//! The state of a rollout, from a workload's spec and status. It differs from `kubectl rollout status`, which
-//! waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one crashing pod,
-//! would count as rolling out for ever. Here the revision of the pods shows whether a rollout is running; the
-//! controller deals with pods that are not available.
+//! The state of a rollout, from a workload's spec and status. `kubectl rollout status` reports a different
+//! state, since it waits for pods to be available: a DaemonSet with one node down, or a StatefulSet with one
+//! crashing pod, would count as rolling out for ever. This file decides by the revision of the pods whether a
+//! rollout is running; the controller deals with pods that are not available.
 
 use serde::Deserialize;
 
@@ -104,10 +104,10 @@ pub(super) fn rollout(kind: WorkloadKind, generation: i64, spec: &Desired, statu
     }
     let wanted = desired(kind, spec, status);
     let is_complete = match kind {
-        // The controller itself reports when a rollout is complete, and keeps reporting it: neither one
-        // flapping pod of fifty nor a quota that prevents scaling up should delay restarts. Without a
-        // progress deadline it reports nothing. With the strategy Recreate it still reports completion while
-        // there is no pod at all.
+        // The Deployment controller itself reports when a rollout is complete, and does not withdraw the
+        // report: neither one flapping pod of fifty nor a quota that prevents scaling up should delay
+        // restarts. Without a progress deadline, the controller reports no progress. With the strategy
+        // Recreate, the controller still reports completion while no pod exists.
         WorkloadKind::Deployment => {
             let was_complete = status.progressing("NewReplicaSetAvailable") && status.updated_replicas > 0;
             let is_available = status.replicas == wanted && status.available_replicas >= wanted;
@@ -179,7 +179,7 @@ mod tests {
         let mut rolling = done.clone();
         rolling["updateRevision"] = json!("b");
         assert_eq!(set(json!({"replicas": 2}), rolling), Rollout::Unfinished);
-        // One crashes, so that the third is not made; one is terminating on a lost node.
+        // One pod crashes, so the third pod is not created; another pod is terminating on a lost node.
         let mut crashing = done.clone();
         crashing["readyReplicas"] = json!(1);
         assert_eq!(set(json!({"replicas": 3}), crashing.clone()), Rollout::Complete);

@@ -1,5 +1,5 @@
-//! Which objects of a kind one watch shows: all, only copies, or only objects whose annotations declare
-//! something.
+//! Selects the objects of a kind that one watch shows: all objects, only copies, or only objects whose
+//! annotations declare copies or restarts.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
 
 /// A selection of the objects of a kind, as a type.
 pub trait Selection: Clone + Debug + Send + 'static {
-    /// What shows the objects.
+    /// The watch, or the single read, that shows the objects.
     const SEEN_BY: SeenBy;
     /// The label selector of the watch; `None`: all objects.
     const LABELS: Option<&'static str>;
@@ -67,8 +67,8 @@ impl Selection for OfCopies {
     }
 }
 
-/// Objects with the label beside annotations that declare something. Any value counts, since a wrong value
-/// must be reported.
+/// Objects with the label that enables annotations. The watch selects any value of the label, since a wrong
+/// value must be reported.
 #[derive(Clone, Debug)]
 pub enum OfDeclaring {}
 
@@ -81,7 +81,7 @@ impl Selection for OfDeclaring {
     }
 }
 
-/// One object in the way of a copy, which the reconciler has asked for.
+/// One object in the way of a copy, which the reconciler has read once.
 #[derive(Clone, Debug)]
 pub enum Asked {}
 

@@ -1,6 +1,6 @@
 //! Reads the index of annotated sources and templates, for the webhook. Each source becomes a rule or monitor
 //! in the world, as in a process that watches ConfigMaps and Secrets; each template becomes a template
-//! without texts. The webhook uses them for warnings only.
+//! without texts. The webhook uses these rules, monitors and templates for warnings only.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use crate::{
     plan::{Changed, unread},
 };
 
-/// A kind that is watched.
+/// A watched kind.
 pub trait Watched:
     Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {

@@ -216,7 +216,7 @@ impl Metadata {
         })
     }
 
-    /// Returns the last other writer of the pod template; or of the applied label, if that label is not ours.
+    /// Returns the last foreign writer of the pod template, or of the applied label if the label is not ours.
     fn other_writer(&self, is_record_ours: bool) -> Option<OtherWriter> {
         let others = self.managed_fields.iter().flatten().filter(|entry| {
             let is_ours = [RESTART_MANAGER, ADOPT_MANAGER].contains(&&*entry.manager);
@@ -267,7 +267,7 @@ impl Object {
         let template_labels = PodLabels::from(&inner.labels);
         WorkloadFacts {
             templated: metadata.templated(),
-            // The clock for a stuck rollout does not run before the controller has seen this generation.
+            // The deadline of a rollout does not begin before the controller has seen this generation.
             own_deadline: !status.is_of(metadata.generation)
                 || (kind == WorkloadKind::Deployment && spec.progress_deadline_seconds != Some(NO_DEADLINE)),
             restarts: restarts.into(),
@@ -346,10 +346,10 @@ mod tests {
         );
         assert!(facts.own_deadline && facts.restarted_by_us());
 
-        // Somebody else wrote the label, so our times say nothing about it.
+        // Another manager wrote the label, so the times of our entries do not apply to it.
         let mut object = object;
         object["spec"]["progressDeadlineSeconds"] = json!(i32::MAX);
-        // An apply that changes nothing else has no time.
+        // The managedFields entry of an apply that changes no other field has no time.
         let mut unchanged = object.clone();
         unchanged["metadata"]["managedFields"][2]["time"].take();
         let same: Workload<Deployment> = serde_json::from_value(unchanged).unwrap();
@@ -360,7 +360,7 @@ mod tests {
         assert!(!workload.facts.own_deadline, "it has switched its deadline off");
     }
 
-    /// A tenant may write any number of workloads that have no pods, each as large as the API server takes.
+    /// A tenant may write any number of workloads without pods, each as large as the API server accepts.
     #[test]
     fn of_a_large_workload_little_is_kept() {
         let many = |value: &str| -> BTreeMap<String, String> {
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!((facts.references.len(), facts.pull_secrets.len()), (256, 64));
     }
 
-    /// `kubectl replace` removes what the manifest does not name; a rollback keeps labels.
+    /// `kubectl replace` removes all fields that the manifest does not name; a rollback keeps labels.
     #[test]
     fn what_somebody_takes_away_is_remembered() {
         let facts = |uid: &str, label: Option<&str>, stamp: Option<&str>, updated: i32| {
@@ -444,7 +444,7 @@ mod tests {
                         (&known.restarts.applied, known.restarts.recorded, known.restarts.last_restart),
                         "{what}"
                     );
-                    // The next event has no label either.
+                    // The workload in the next event has no label either.
                     assert_eq!(now.clone().keep(&kept), Some(LostRecord::Label), "{what}");
                 }
             }

@@ -1,5 +1,5 @@
-//! An object of one of our own kinds as it was written, perhaps for a newer version of Copyrator, with fields
-//! that this build does not know.
+//! An object of one of our own kinds as its author wrote it, perhaps for a newer version of Copyrator, with
+//! fields that this build does not know.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::object::HasSpec};
@@ -15,18 +15,19 @@ use crate::{
     validate::{SpecFault, unknown_fields},
 };
 
-/// An object of ours, or the metadata of one that cannot be decoded; and the unknown fields of its spec.
+/// An object of ours with the unknown fields of its spec, or the metadata of an object that cannot be
+/// decoded.
 ///
 /// An ignored field can be the one that makes a rule harmless (which namespaces to leave out, for example).
-/// The API server drops fields that its definitions lack, so unknown fields only exist where the definitions
-/// are newer than this build.
+/// The API server drops fields that its definitions lack, so unknown fields only exist if the definitions are
+/// newer than this build.
 #[derive(Clone, Debug)]
 pub struct AsWritten<K> {
     object: Result<K, Box<Undecodable>>,
     unknown: Vec<Problem>,
 }
 
-/// The metadata of an object that cannot be decoded, and the reason.
+/// The metadata of an object that cannot be decoded, and the decoder's error.
 #[derive(Clone, Debug)]
 pub(super) struct Undecodable {
     pub(super) metadata: ObjectMeta,
@@ -41,7 +42,7 @@ impl<K> AsWritten<K> {
         Self { object: Err(Box::new(Undecodable { metadata, problem })), unknown: Vec::new() }
     }
 
-    /// The object, if this build understands all of it; Copyrator acts on no other.
+    /// The object, if this build understands the whole object; Copyrator does not act on any other object.
     pub fn understood(self) -> Option<K> {
         self.object.ok().filter(|_| self.unknown.is_empty())
     }

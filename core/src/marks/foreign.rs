@@ -1,8 +1,8 @@
 //! Labels and annotations of other tools that Copyrator never writes.
 
 /// Whether this label or annotation is never copied from a source, and no rule, template or policy may set
-/// it. A key on this list holds content that the rule may leave out, makes a tool copy the copy again, or makes a
-/// tool treat the copy as its own and change or delete it (ClusterSecret#146, replicator#151,
+/// it. A key on this list contains content that the rule may leave out, makes a tool copy the copy again, or
+/// makes a tool change or delete the copy as its own object (ClusterSecret#146, replicator#151,
 /// config-syncer#509). Keys that tools read on any user's object, such as `argocd.argoproj.io/secret-type`,
 /// may be copied.
 pub fn never_carried(key: &str) -> bool {
@@ -20,16 +20,16 @@ pub(crate) fn is_below(domain: &str, outer: &str) -> bool {
     domain.strip_suffix(outer).is_some_and(|inner| inner.is_empty() || inner.ends_with('.'))
 }
 
-/// Parts of annotation names under which tools store what they last applied or saw. Operators choose the
-/// domains.
+/// Parts of the names of annotations in which tools store the last applied or last seen content. Operators
+/// choose the domains of these names.
 const CONTENT: [&str; 6] =
     ["last-applied", "lastApplied", "last-handled", "last-known-config", "last-config", "previous-config"];
 
 const EXACT: [&str; 52] = [
-    // They hold content.
+    // These annotations contain content of the object.
     "openshift.io/token-secret.value",
     "openshift.io/token-secret.name",
-    // They name ServiceAccounts, and each namespace has its own.
+    // These annotations name ServiceAccounts, and each namespace has its own ServiceAccounts.
     "kubernetes.io/enforce-mountable-secrets",
     "kubernetes.io/service-account.name",
     "kubernetes.io/service-account.uid",
@@ -144,8 +144,9 @@ const DOMAINS: [&str; 48] = [
     "secrets.infisical.com",
 ];
 
-/// Domains whose marks do not show that a tool manages the object: those of tools that `copyrator import`
-/// replaces, our own, and Helm's, since charts set labels of Helm's domain on objects of any tool.
+/// Domains whose marks do not show that a tool manages the object: the domains of tools that `copyrator
+/// import` replaces, our own domain, and Helm's domain, since charts set labels of Helm's domain on objects
+/// of any tool.
 const NO_KEEPERS: [&str; 9] = [
     "clustersecret.com",
     "clustersecret.io",
@@ -159,7 +160,7 @@ const NO_KEEPERS: [&str; 9] = [
 ];
 
 /// Whether the tool that set this mark manages the object: if Copyrator wrote the object, the tool would
-/// change it back or delete it.
+/// revert the write or delete the object.
 pub fn is_of_keeper(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
     let is_below = |outer: &&str| is_below(domain, outer);

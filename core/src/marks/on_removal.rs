@@ -1,28 +1,28 @@
-//! The mark that says what happens to a copy when it is orphaned.
+//! The mark with the removal policy of a copy: what happens when the copy is orphaned.
 
 use std::time::Duration;
 
 use crate::api::{DeletionPolicy, Span};
 
-/// Suffix of a mark that holds for one object only: the template as a whole says, or may later say, something
-/// else.
+/// Suffix of a mark that is for one object only: the template's general policy differs, or may differ later.
 const OWN: &str = "/object";
 
-/// What happens to a copy when it is orphaned.
+/// The removal policy of a copy: what happens when the copy is orphaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnRemoval {
     /// Copyrator deletes the copy when this grace period is over.
     Delete(Duration),
     /// The copy stays, as an ordinary object.
     Retain,
-    /// Like `Retain`, whatever the rule says later: the object existed before the rule adopted it.
+    /// Like `Retain`, whatever the rule declares later: the object existed before the rule adopted the
+    /// object.
     Adopted,
 }
 
 impl OnRemoval {
     /// Builds the mark from a rule's policy and grace period. The mark has whole seconds, so half a second
-    /// becomes one: `0s` would delete at once. A grace period that is too long is shortened to one that can
-    /// be read again.
+    /// becomes one: `0s` would delete at once. A grace period that is too long is shortened to the longest
+    /// readable period.
     pub fn new(policy: DeletionPolicy, grace: Duration) -> Self {
         const LONGEST: u64 = 100 * 366 * 24 * 3600;
         let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
@@ -32,7 +32,7 @@ impl OnRemoval {
         }
     }
 
-    /// Returns the gentler of two: `Retain`, or else the longer grace period.
+    /// Returns the gentler of two policies: `Retain`, or else the longer grace period.
     pub fn or_gentler(self, other: Self) -> Self {
         match (self, other) {
             (Self::Delete(one), Self::Delete(two)) => Self::Delete(one.max(two)),
@@ -76,7 +76,7 @@ impl OnRemoval {
 mod tests {
     use super::*;
 
-    /// An earlier version of ours reads what it does not know as no word at all, and keeps the object.
+    /// An earlier version of ours reads an unknown mark as no mark, and keeps the object.
     #[test]
     fn what_one_object_says_of_its_removal_is_read_back() {
         for (word, is_own, text) in [

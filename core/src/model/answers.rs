@@ -8,18 +8,18 @@ use super::{Authority, Declaration, EVERYWHERE, MonitorFacts, Right, RightAnswer
 use crate::names::NamespacedName;
 
 impl World {
-    /// Sets the answer about a rule's identity, whatever was known before.
+    /// Sets the answer about a rule's identity, and replaces any earlier answer.
     pub fn set_rule_authority(&mut self, rule: &NamespacedName, answer: Authority) {
         self.cluster.rule_authority.insert(rule.clone(), answer);
     }
 
-    /// Sets the answer about a monitor's identity, whatever was known before.
+    /// Sets the answer about a monitor's identity, and replaces any earlier answer.
     pub fn set_monitor_authority(&mut self, monitor: &NamespacedName, answer: Authority) {
         self.cluster.monitor_authority.insert(monitor.clone(), answer);
     }
 
-    /// Keeps an answer about a rule's identity, unless the rule has changed or gone since the question, or a
-    /// newer answer is known.
+    /// Stores an answer about a rule's identity, unless the rule was changed or deleted since the question,
+    /// or a newer answer is known.
     pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority, now: Timestamp) {
         let asked = Some((&*answer.uid, answer.generation));
         let is_of_this = self.declaration(rule).map(Declaration::version) == asked;
@@ -43,8 +43,8 @@ impl World {
         forget(&mut self.cluster.monitor_authority, monitor, is_it);
     }
 
-    /// The last answer about this generation of a rule. A yes for all namespaces also answers for each
-    /// namespace, unless a later answer about that namespace is known.
+    /// The last answer about this generation of a rule. A yes for all namespaces also holds for each single
+    /// namespace, unless a later answer about the single namespace is known.
     pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
         let (uid, generation) = self.declaration(rule)?.version();
         let known = self.cluster.rights.get(rule)?;
@@ -59,7 +59,8 @@ impl World {
         self.cluster.rights.values().flat_map(|known| known.answers.values())
     }
 
-    /// Keeps an answer, unless the rule has changed or gone since the question, or a newer answer is known.
+    /// Stores an answer, unless the rule was changed or deleted since the question, or a newer answer is
+    /// known.
     pub fn note_right(
         &mut self,
         rule: &NamespacedName,
@@ -94,13 +95,14 @@ impl World {
     }
 }
 
-/// Whether the known answer is newer than the one that arrives now. A known answer from the future is not
-/// newer: the clock was set back.
+/// Whether the known answer is newer than the arriving answer. A known answer from the future is not newer:
+/// the clock was set back.
 fn is_newer(known: Timestamp, arrived: Timestamp, now: Timestamp) -> bool {
     arrived < known && known <= now
 }
 
-/// `is_of_this`: whether the object that was asked about still exists with the same spec.
+/// Stores an answer, unless a newer answer is known. `is_of_this` is whether the object of the question still
+/// exists with the same spec.
 fn keep(
     answers: &mut BTreeMap<NamespacedName, Authority>,
     of: &NamespacedName,
@@ -151,7 +153,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// An answer counts for nothing if it is about an earlier spec, or arrives after a newer answer.
+    /// An answer has no effect if it is about an earlier spec, or arrives after a newer answer.
     #[test]
     fn an_answer_is_kept_only_for_what_was_asked_about() {
         let of = NamespacedName::new("shop", "web");

@@ -1,4 +1,4 @@
-//! When the reconciler asks again about objects in the way of copies, where no watch shows these objects.
+//! Schedules the reconciler's questions about objects that are in the way of copies and that no watch shows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +14,10 @@ use crate::names::ObjectKey;
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause while few objects are in the way.
 const EVERY: Duration = Duration::from_secs(60);
-/// The time between two questions about all objects.
+/// The least average time between two questions, over all objects.
 const APART: Duration = Duration::from_millis(50);
-/// The most slots that are known to be empty. With more, the reconciler asks about each slot once more.
+/// The maximum number of slots that are remembered as empty. At this number, the memory forgets all of them, and
+/// the reconciler asks about each slot once more.
 const MOST_EMPTY: usize = 1_000;
 
 /// The questions about objects in the way, and the slots that are known to be empty.
@@ -83,7 +84,7 @@ impl Questions {
         self.empty.insert(slot.clone());
     }
 
-    /// Forgets the questions about other slots than these.
+    /// Forgets the questions about slots for which `is_asked` is false.
     pub(super) fn retain(&mut self, is_asked: impl Fn(&ObjectKey) -> bool) {
         let over: Vec<ObjectKey> = self.slots.keys().filter(|slot| !is_asked(slot)).cloned().collect();
         over.iter().for_each(|slot| drop(self.forget(slot)));
@@ -131,7 +132,8 @@ mod tests {
         assert!(questions.due(&slot(0)).unwrap() < at(0));
     }
 
-    /// At most 20 questions a second, and those of one namespace wait for few of another.
+    /// The reconciler asks at most 20 questions a second, and the questions of one namespace wait for few
+    /// questions of another namespace.
     #[test]
     fn many_objects_of_one_namespace_delay_its_own_questions() {
         let mut questions = Questions::default();

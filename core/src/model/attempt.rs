@@ -64,7 +64,7 @@ impl NotKept {
 /// The hashes of an object and of the dry run's answer about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// Hash of the object without its status and without what changes with every write.
+    /// Hash of the object without its status and without the fields that change with every write.
     pub object: u64,
     /// Hash of the API server's answer to the dry run of our write.
     pub applied: u64,
@@ -85,7 +85,8 @@ impl Differed {
         Self { compared, is_vain: false }
     }
 
-    /// The record after a write that left the object with this hash; `None` if the write changed the object.
+    /// The record after a write, which left the object with this hash; `None` if the write changed the
+    /// object.
     pub fn written(self, object: u64) -> Option<Self> {
         (self.compared.object == object).then_some(Self { is_vain: true, ..self })
     }
@@ -96,26 +97,28 @@ impl Differed {
     }
 }
 
-/// Why something could not be written, or read.
+/// Why an object could not be written or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// Copyrator's own account lacks the right, which a cluster administrator must grant.
     Forbidden,
-    /// A temporary failure, or a failure that the API server does not explain.
+    /// The failure is temporary, or the API server does not explain it.
     Failed,
     /// The API server or a webhook refused the write, and may accept it later.
     Refused,
-    /// A quota, port or address is used up, perhaps by a different object. Users read the word of `Refused`.
+    /// A quota, port or address is used up, perhaps by a different object. Statuses use the word of
+    /// `Refused`.
     NoRoom,
     /// A quota, port or address is used up, and a dry run shows that the object fits once its predecessor
-    /// under another name is gone. Users read `Refused`.
+    /// under another name is gone. Statuses use the word of `Refused`.
     RoomHeld,
     /// The API server refused the write, and accepts it only if the object, its rule or template, or the
-    /// definition of its kind changes. Users read the word of `Refused`.
+    /// definition of its kind changes. Statuses use the word of `Refused`.
     Unfit,
     /// `Unfit`, because a field has the wrong type, or the kind has no such field.
     Mistyped,
-    /// Not tried, because another object of the same instance is `Mistyped`. Users read the word of `Mistyped`.
+    /// The write was not tried, because another object of the same instance is `Mistyped`. Statuses use the
+    /// word of `Mistyped`.
     HeldBack,
     /// A ConfigPolicy refuses the write.
     RefusedByPolicy,
@@ -180,7 +183,7 @@ impl Repairs {
 mod tests {
     use super::*;
 
-    /// Somebody who brings an object back to what it was before our write changes nothing by it but that it is written again.
+    /// A writer who restores the earlier version of an object only causes one further write.
     #[test]
     fn a_write_is_in_vain_only_where_it_has_left_the_very_object_that_was_compared() {
         let compared = Compared { object: 1, applied: 2 };

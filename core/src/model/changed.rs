@@ -15,7 +15,8 @@ const MOST: usize = 16;
 pub struct ChangedKeys(BTreeMap<String, Timestamp>);
 
 impl ChangedKeys {
-    /// Records the difference between two versions of an object; the later one was written `at` this time.
+    /// Records the difference between two versions of an object; the later version was written `at` this
+    /// time.
     pub(super) fn note(&mut self, before: &Fingerprint, after: &Fingerprint, at: Timestamp) {
         let keys = before.keys.keys().chain(after.keys.keys());
         let changed = keys.filter(|key| before.keys.get(*key) != after.keys.get(*key));

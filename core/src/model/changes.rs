@@ -1,5 +1,5 @@
 //! Changes of a [`World`] by the results of watches, lists and fetches. For each kind, one function forgets
-//! everything that belongs to a deleted object.
+//! all facts of a deleted object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +23,7 @@ impl World {
         self.cluster.key = Some(key);
     }
 
-    /// Notes that a store was listed completely; returns whether for the first time.
+    /// Notes that a store was listed completely; returns whether the store was not listed before.
     pub fn set_listed(&mut self, store: Store) -> bool {
         self.cluster.listed.insert(store)
     }
@@ -44,7 +44,8 @@ impl World {
         self.cluster.in_doubt.insert((store, place));
     }
 
-    /// Notes that the watch has listed again, or that its namespace cannot be read and is left alone anyway.
+    /// Notes that the watch has listed again, or that its namespace cannot be read, so that Copyrator changes
+    /// nothing in it anyway.
     pub fn end_doubt(&mut self, store: Store, place: Option<Arc<str>>) {
         self.cluster.in_doubt.remove(&(store, place));
     }
@@ -78,14 +79,14 @@ impl World {
         has_turned
     }
 
-    /// Sets whether the API server corrects or refuses forged author annotations; returns whether that is
-    /// news.
+    /// Sets whether the API server corrects or refuses forged author annotations; returns whether the value
+    /// has changed.
     pub fn set_stamps_guarded(&mut self, guarded: bool) -> bool {
         self.cluster.stamps_guarded.replace(guarded) != Some(guarded)
     }
 
-    /// Takes in one namespace; returns whether that is news. For a new UID, answers about the rights of rules
-    /// and templates that name the namespace are forgotten.
+    /// Stores one namespace; returns whether its facts have changed. If the UID is new, answers about the
+    /// rights of rules and templates that name the namespace are forgotten.
     pub fn set_namespace(&mut self, name: Arc<str>, facts: NamespaceFacts) -> bool {
         let cluster = &mut self.cluster;
         let known = cluster.namespaces.get(&name);
@@ -126,14 +127,14 @@ impl World {
     }
 
     /// Sets the CustomResourceDefinition under which rules, or templates, were listed; returns whether the
-    /// definition is a different one.
+    /// definition has changed.
     pub fn set_definition(&mut self, store: Store, definition: Option<Definition>) -> bool {
         let is_other = self.cluster.definitions.get(&store) != definition.as_ref();
         set(&mut self.cluster.definitions, &store, definition);
         is_other
     }
 
-    /// Takes in one rule, as listed or watched.
+    /// Stores one rule, as listed or watched.
     pub fn set_rule(&mut self, rule: NamespacedName, facts: RuleFacts) {
         self.cluster.rules.insert(rule, facts);
     }
@@ -156,7 +157,7 @@ impl World {
         self.cluster.rules_gone += u64::from(rule.annotated().is_none());
     }
 
-    /// Takes in one template, as listed or watched.
+    /// Stores one template, as listed or watched.
     pub fn set_template(&mut self, template: NamespacedName, facts: TemplateFacts) {
         self.cluster.templates.insert(template, facts);
     }
@@ -180,8 +181,9 @@ impl World {
         self.cluster.rules_gone += 1;
     }
 
-    /// Sets what a template declares for a namespace or object; `None` if the template does not select the
-    /// namespace or object. A set that was rendered from another version of the template is dropped.
+    /// Sets the objects that a template declares for a namespace or object; `None` if the template does not
+    /// select the namespace or object. A set that was rendered from another version of the template is
+    /// dropped.
     pub fn set_rendered(
         &mut self,
         template: &NamespacedName,
@@ -193,8 +195,8 @@ impl World {
         self.cluster.rendered.replace(template, instance, set);
     }
 
-    /// Notes why the status of an object differs from what a template declares; `None` if the status does not
-    /// differ.
+    /// Notes why the status of an object differs from its declaration in a template; `None` if the status
+    /// does not differ.
     pub fn set_status_fault(
         &mut self,
         template: &NamespacedName,
@@ -219,9 +221,9 @@ impl World {
         }
     }
 
-    /// Takes in one object that templates may be rendered for; `seen` is the part that expressions can read.
-    /// Returns whether a template must be rendered again: if no field that it reads has changed, the result
-    /// would be the same.
+    /// Stores one object that templates may be rendered for; `seen` is the part that expressions can read.
+    /// Returns whether a template must be rendered again: if no field that the template reads has changed,
+    /// the result would be the same.
     pub fn set_instance(
         &mut self,
         kind: &InstanceKind,
@@ -271,23 +273,23 @@ impl World {
         self.cluster.instances.set(kind, name, None);
     }
 
-    /// Sets the read state of a kind that templates are rendered for; returns whether that is news.
+    /// Sets the read state of a kind that templates are rendered for; returns whether the state has changed.
     pub fn set_instances_read(&mut self, kind: &InstanceKind, read: InstancesRead) -> bool {
         self.cluster.instances.set_read(kind, read)
     }
 
     /// Sets the read state of a kind that templates declare and that is known at run time only; returns
-    /// whether that is news.
+    /// whether the state has changed.
     pub fn set_granted_read(&mut self, kind: Kind, read: InstancesRead) -> bool {
         self.cluster.granted_read.insert(kind, read.clone()).unwrap_or_default() != read
     }
 
-    /// Takes in one monitor, as listed or watched.
+    /// Stores one monitor, as listed or watched.
     pub fn set_monitor(&mut self, monitor: NamespacedName, facts: MonitorFacts) {
         self.cluster.monitors.insert(monitor, facts);
     }
 
-    /// Changes the facts of a monitor, if it is known.
+    /// Changes the facts of a monitor, if the monitor is known.
     pub fn edit_monitor<T>(
         &mut self,
         monitor: &NamespacedName,
@@ -321,7 +323,7 @@ impl World {
         self.cluster.sources_omitted = omitted;
     }
 
-    /// Forgets everything that annotations declare.
+    /// Forgets all rules and monitors that annotations declare.
     pub fn forget_annotated(&mut self) {
         let declared = self.rules().keys().chain(self.monitors().keys());
         let annotated: Vec<_> = declared.filter(|name| name.annotated().is_some()).cloned().collect();
@@ -345,19 +347,20 @@ impl World {
         beside.filter(|key| *key != object).take(most).count()
     }
 
-    /// Takes in one policy, as listed or watched.
+    /// Stores one policy, as listed or watched.
     pub fn set_policy(&mut self, policy: Arc<str>, facts: PolicyFacts) {
         self.cluster.policies.insert(policy, facts);
     }
 
-    /// Changes the facts of a policy, if it is known.
+    /// Changes the facts of a policy, if the policy is known.
     pub fn edit_policy(&mut self, policy: &str, edit: impl FnOnce(&mut PolicyFacts)) {
         if let Some(facts) = self.cluster.policies.get_mut(policy) {
             edit(facts);
         }
     }
 
-    /// Sets whether the API server calls the webhook for a policy's writes; returns whether that is news.
+    /// Sets whether the API server calls the webhook for a policy's writes; returns whether the value has
+    /// changed.
     pub fn set_hooked(&mut self, policy: &Arc<str>, hooked: HookCoverage) -> bool {
         let is_news = self.hooked(policy) != Some(&hooked) && self.cluster.policies.contains_key(policy);
         if is_news {
@@ -378,8 +381,8 @@ impl World {
         self.cluster.scan_results.remove(policy);
     }
 
-    /// Takes in a workload from a watch; returns whether that is news. A record of ours that somebody has
-    /// removed from the object in between is kept.
+    /// Stores a workload from a watch; returns whether its facts have changed. Keeps a record of ours that
+    /// somebody has removed from the workload since its earlier version.
     pub fn see_workload(&mut self, workload: WorkloadKey, mut facts: WorkloadFacts) -> bool {
         let kept = self.workloads().get(&workload).and_then(|known| facts.keep(known));
         let taken = match (kept, self.lost_record(&workload)) {
@@ -390,11 +393,12 @@ impl World {
         self.set_workload(workload, facts)
     }
 
-    /// Stores a workload's current facts; returns whether they are new.
+    /// Stores a workload's current facts; returns whether the facts have changed.
     pub fn set_workload(&mut self, mut workload: WorkloadKey, facts: WorkloadFacts) -> bool {
         self.share_namespace(&mut workload.namespace);
         self.memory.see(&workload, Some(&facts));
-        // A clone has no spare capacity, which matters for tens of thousands of workloads.
+        // Clone the facts, since a clone has no spare capacity, which matters for tens of thousands of
+        // workloads.
         let facts = Box::new(facts.clone());
         let is_news = self.workloads().get(&workload) != Some(&facts);
         self.cluster.workloads.insert(workload, facts);
@@ -406,7 +410,7 @@ impl World {
         set(&mut self.cluster.lost_records, workload, taken);
     }
 
-    /// Changes the facts of a workload, if it is known.
+    /// Changes the facts of a workload, if the workload is known.
     pub fn edit_workload(&mut self, workload: &WorkloadKey, edit: impl FnOnce(&mut WorkloadFacts)) {
         if let Some(facts) = self.cluster.workloads.get_mut(workload) {
             edit(facts);
@@ -427,14 +431,14 @@ impl World {
         self.cluster.pods.insert(workload.clone(), seen);
     }
 
-    /// Changes the known pods of a workload, if they are known.
+    /// Changes the known pods of a workload, if its pods are known.
     pub fn edit_pods(&mut self, workload: &WorkloadKey, edit: impl FnOnce(&mut PodsSeen)) {
         if let Some(seen) = self.cluster.pods.get_mut(workload) {
             edit(seen);
         }
     }
 
-    /// Forgets the pods of a workload: they have changed, or are no longer needed.
+    /// Forgets the pods of a workload: the pods have changed, or are no longer needed.
     pub fn forget_pods(&mut self, workload: &WorkloadKey) {
         self.cluster.pods.remove(workload);
     }
@@ -444,7 +448,7 @@ impl World {
         self.cluster.selected_pods.insert(monitor.clone(), seen);
     }
 
-    /// Changes the known pods that a monitor's podSelector selects, if they are known.
+    /// Changes the known pods that a monitor's podSelector selects, if its pods are known.
     pub fn edit_selected_pods(&mut self, monitor: &NamespacedName, edit: impl FnOnce(&mut PodsSeen)) {
         if let Some(seen) = self.cluster.selected_pods.get_mut(monitor) {
             edit(seen);

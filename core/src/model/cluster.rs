@@ -25,11 +25,11 @@ use crate::{
 /// The observed state of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    /// Namespaces by name; if the process reads only some namespaces, the namespaces that it could read
-    /// completely.
+    /// Namespaces by name; if the process reads only some namespaces, the namespaces that the process could
+    /// read completely.
     pub(super) namespaces: BTreeMap<Arc<str>, NamespaceFacts>,
-    /// Boxed, since inserting in the order of a list leaves the tree's nodes half empty, and a cluster has
-    /// tens of thousands of objects.
+    /// Objects by key. The facts are boxed, since inserting in the order of a list leaves the tree's nodes
+    /// half empty, and a cluster has tens of thousands of objects.
     pub(super) objects: BTreeMap<Arc<ObjectKey>, Box<ObjectFacts>>,
     pub(super) labels: Shared<Labels>,
     pub(super) marks: Shared<SharedMarks>,
@@ -43,7 +43,7 @@ pub(super) struct Cluster {
     /// The problems to report to the authors of objects as Events.
     pub(super) remarks: BTreeMap<ObjectKey, Remark>,
     pub(super) rules: Rules,
-    /// Templates by the names that they have among rules ([`NamespacedName::of_template`]).
+    /// Templates by the names that the templates have among rules ([`NamespacedName::of_template`]).
     pub(super) templates: BTreeMap<NamespacedName, TemplateFacts>,
     /// The objects that templates are rendered for.
     pub(super) instances: Instances,
@@ -58,7 +58,7 @@ pub(super) struct Cluster {
     pub(super) rules_gone: u64,
     /// Answers about the identities of rules and templates.
     pub(super) rule_authority: BTreeMap<NamespacedName, Authority>,
-    /// Answers about further rights of identities, as plans have needed them.
+    /// Answers about further rights of identities, which plans have needed.
     pub(super) rights: BTreeMap<NamespacedName, RightAnswers>,
     /// Whether annotations declare sources that this process does not know.
     pub(super) sources_omitted: bool,
@@ -96,8 +96,8 @@ pub(super) struct Cluster {
     pub(super) unreadable: BTreeMap<UnreadObject, Box<str>>,
     /// The key of digests and marks, once read.
     pub(super) key: Option<DigestKey>,
-    /// Whether the API server corrects or refuses forged author annotations; `None` until known. While this
-    /// is `None`, only annotations that were proven before have an effect.
+    /// Whether the API server corrects or refuses forged author annotations; `None` until known. While the
+    /// value is `None`, only annotations that were proven before have an effect.
     pub(super) stamps_guarded: Option<bool>,
     /// The grants of annotations that an earlier leader has listed.
     pub(super) recall: Recall,

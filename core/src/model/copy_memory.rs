@@ -35,12 +35,12 @@ impl SlotMemory {
         self.repairs.as_ref()
     }
 
-    /// The latest time that the copy followed its source, if that was recently.
+    /// The latest update of the copy from its source, if the update was recent.
     pub fn spread(&self) -> Option<Spread> {
         self.spread
     }
 
-    /// Notes that the copy followed its source.
+    /// Notes that the copy was updated from its source.
     pub fn followed(&mut self, spread: Spread) {
         self.spread = Some(spread);
     }
@@ -50,8 +50,8 @@ impl SlotMemory {
         self.not_kept.as_deref()
     }
 
-    /// Notes a write: the recent writes with this one and, if the answer was read, the fields that the API
-    /// server does not keep and the hash of the new object ([`Compared::object`]).
+    /// Notes a write: the recent writes including this write and, if the reconciler read the answer, the
+    /// fields that the API server does not keep and the hash of the new object ([`Compared::object`]).
     pub fn written(&mut self, repairs: Repairs, made: Option<(Vec<String>, u64)>) {
         if let Some((not_kept, object)) = made {
             self.not_kept = NotKept::of(&repairs.digest, not_kept);
@@ -86,8 +86,8 @@ impl SlotMemory {
         self.attempt().is_some_and(|last| last.retry_at == DUE)
     }
 
-    /// Notes an examination. Returns whether the object differs and a write may change that; if not, notes
-    /// the fields of this content that the API server does not keep.
+    /// Notes an examination. Returns whether the object differs and a write may correct the object. If no
+    /// write can, notes the fields of this content that the API server does not keep.
     pub fn examined(
         &mut self,
         digest: &str,
@@ -113,7 +113,8 @@ impl SlotMemory {
         (self.not_kept, self.differed) = (None, None);
     }
 
-    /// Drops the recent writes if they are over, and the latest spread if the source has calmed down.
+    /// Drops the recent writes if `is_over` accepts them, and the latest spread if the source no longer
+    /// changes (`is_calm`).
     pub(super) fn expire(
         &mut self,
         is_over: impl FnOnce(&Repairs) -> bool,
@@ -137,7 +138,7 @@ impl StatusMemory {
         Self { others, repairs }
     }
 
-    /// Hash of what the other templates had written at the last look.
+    /// Hash of the status fields of other templates at the last look.
     pub fn others(&self) -> u64 {
         self.others
     }

@@ -1,4 +1,5 @@
-//! The part of a [`World`] about which ConfigMaps and Secrets are watched, if only the needed namespaces are.
+//! The part of a [`World`] that tracks which ConfigMaps and Secrets are watched, if only the needed
+//! namespaces are watched.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use super::{DATA_KINDS, DataNeed, DataScope, DataWatch, SeenBy, UnreadObject, Wo
 use crate::names::{Kind, ObjectKey};
 
 impl World {
-    /// The namespaces whose ConfigMaps and Secrets are watched, if only needed namespaces are; `None`
+    /// The namespaces whose ConfigMaps and Secrets are watched, if only needed namespaces are watched; `None`
     /// otherwise.
     pub fn data_scope(&self) -> Option<&DataScope> {
         self.cluster.data_scope.as_ref()
@@ -25,8 +26,8 @@ impl World {
         }
     }
 
-    /// Whether plans read the objects of a kind in a namespace, and not all of these objects are listed yet: an
-    /// object that seems to be missing may exist.
+    /// Whether plans read the objects of a kind in a namespace, and not all of these objects are listed yet:
+    /// an object that seems to be missing may exist.
     pub fn is_listing(&self, kind: Kind, namespace: &str) -> bool {
         match (&self.cluster.data_scope, kind.data()) {
             (Some(scope), Some(kind)) => scope.is_listing(kind, namespace),
@@ -44,7 +45,7 @@ impl World {
         !self.cluster.data_scope.as_ref().is_none_or(DataScope::is_listed)
     }
 
-    /// Whether all objects of a kind whose annotations declare something are known.
+    /// Whether all annotated objects of a kind are known.
     pub fn has_listed_declaring(&self, kind: Kind) -> bool {
         match (&self.cluster.data_scope, kind.data()) {
             (Some(scope), Some(kind)) => scope.has_listed_declaring(kind),
@@ -57,8 +58,8 @@ impl World {
         self.cluster.data_scope.as_mut().is_some_and(|scope| scope.widen(needed))
     }
 
-    /// Notes that these watches were stopped, since only `needed` is needed. Objects that are no longer
-    /// watched are forgotten, although they may still exist.
+    /// Notes that these watches were stopped, since only `needed` is needed. Forgets objects that are no
+    /// longer watched, although the objects may still exist.
     pub fn leave_data(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
         let Some(scope) = &mut self.cluster.data_scope else { return };
         scope.leave(stopped, needed);
@@ -95,7 +96,7 @@ impl World {
         self.note_listed_stores();
     }
 
-    /// Notes that a watch has listed; returns whether this process has a [`DataScope`].
+    /// Notes that the list of a watch is complete; returns whether this process has a [`DataScope`].
     pub fn note_data_listed(&mut self, watch: &DataWatch) -> bool {
         let Some(scope) = &mut self.cluster.data_scope else { return false };
         scope.note_listed(watch);

@@ -1,21 +1,21 @@
-//! The namespaces in which all ConfigMaps and Secrets are watched. With few namespaces, each has its own
-//! watches, so the API server sends nothing for other namespaces; with many, all namespaces are watched. In
-//! addition, two watches by label show copies and annotated sources in all namespaces. A plan that reads a
-//! namespace waits until the namespace is listed.
+//! The namespaces in which all ConfigMaps and Secrets are watched. If few namespaces are needed, each has its
+//! own watches, so the API server sends no events of other namespaces; if many are needed, all namespaces are
+//! watched. In addition, two watches by label show copies and annotated sources in all namespaces. A plan
+//! that reads a namespace waits until the namespace is listed.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::Store;
 use crate::{api::DataKind, names::NameKind};
 
-/// Maximum number of namespaces with their own watches: each costs two, and beyond this, watching all is
-/// cheaper.
+/// Maximum number of namespaces with their own watches: each namespace costs two watches, and beyond this
+/// number, watching all namespaces is cheaper.
 const MOST: usize = 16;
 
 /// The kinds that a [`DataScope`] watches.
 pub const DATA_KINDS: [DataKind; 2] = [DataKind::ConfigMap, DataKind::Secret];
 
-/// Some namespaces, or all.
+/// A set of namespaces: some, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Only these namespaces; at most 16.
@@ -39,8 +39,7 @@ impl Span {
         }
     }
 
-    /// Adds a namespace. A name that no namespace can have is ignored: it comes from a wrong spec or a forged
-    /// mark.
+    /// Adds a namespace. Ignores a name that no namespace can have, from a wrong spec or a forged mark.
     fn add(&mut self, namespace: &Arc<str>) {
         let Self::Some(names) = self else { return };
         if !names.contains(namespace) && NameKind::Namespace.is_name(namespace) {
@@ -97,7 +96,7 @@ impl DataNeed {
         *self.of_mut(kind) = Span::All;
     }
 
-    /// Whether this need includes everything that `other` needs.
+    /// Whether this need includes all namespaces of `other`.
     fn covers(&self, other: &Self) -> bool {
         DATA_KINDS.into_iter().all(|kind| match (self.of(kind), other.of(kind)) {
             (Span::All, _) => true,
@@ -106,7 +105,7 @@ impl DataNeed {
         })
     }
 
-    /// Adds everything that `other` needs.
+    /// Adds all namespaces of `other`.
     pub fn extend(&mut self, other: &Self) {
         for kind in DATA_KINDS {
             match other.of(kind) {
@@ -132,16 +131,16 @@ pub enum OurLabel {
 }
 
 impl OurLabel {
-    /// Both labels.
+    /// All variants.
     const ALL: [Self; 2] = [Self::Copy, Self::Declares];
 }
 
 /// One watch of ConfigMaps or Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataWatch {
-    /// In all namespaces.
+    /// Objects in all namespaces.
     All(DataKind),
-    /// In this namespace.
+    /// Objects in this namespace.
     Namespace(DataKind, Arc<str>),
     /// Objects with this label, in all namespaces.
     Labelled(DataKind, OurLabel),
@@ -155,19 +154,19 @@ impl DataWatch {
     }
 }
 
-/// The watches of ConfigMaps and Secrets, and which of them have listed.
+/// The watches of ConfigMaps and Secrets, and which watches have a complete list.
 #[derive(Debug, Default)]
 pub struct DataScope {
     wanted: DataNeed,
     /// The watches that `wanted` requires.
     watches: BTreeSet<DataWatch>,
     listed: BTreeSet<DataWatch>,
-    /// Whether all watches have listed.
+    /// Whether the lists of all watches are complete.
     is_listed: bool,
 }
 
 impl DataScope {
-    /// A scope that wants `least`, before anything is listed.
+    /// Creates a scope that wants `least`, before the first list.
     pub fn new(least: DataNeed) -> Self {
         let mut scope = Self { wanted: least, ..Self::default() };
         scope.settle();
@@ -201,7 +200,7 @@ impl DataScope {
         self.beyond(needed).filter(is_over).collect()
     }
 
-    /// Whether a watch of all namespaces runs that has not listed yet.
+    /// Whether a watch of all namespaces runs whose list is not complete yet.
     fn lists_all(&self, kind: DataKind) -> bool {
         self.wanted.is_all(kind) && !self.listed.contains(&DataWatch::All(kind))
     }
@@ -211,17 +210,17 @@ impl DataScope {
         self.watches.iter().filter(move |watch| !needed.contains(watch)).cloned()
     }
 
-    /// The watches that have not listed yet.
+    /// The watches whose list is not complete yet.
     pub fn unlisted(&self) -> impl Iterator<Item = &DataWatch> {
         self.watches.difference(&self.listed)
     }
 
-    /// Whether all wanted watches have listed.
+    /// Whether the lists of all wanted watches are complete.
     pub(super) fn is_listed(&self) -> bool {
         self.is_listed
     }
 
-    /// Adds `needed` to the wanted objects; returns whether this adds anything new.
+    /// Adds `needed` to the wanted objects; returns whether the wanted objects have changed.
     pub(super) fn widen(&mut self, needed: &DataNeed) -> bool {
         let is_more = !self.wanted.covers(needed);
         if is_more {
@@ -235,14 +234,14 @@ impl DataScope {
     /// again must list again.
     pub(super) fn leave(&mut self, stopped: &BTreeSet<DataWatch>, needed: DataNeed) {
         self.listed.retain(|watch| !stopped.contains(watch));
-        // A watch that became superfluous meanwhile still runs; it is stopped later.
+        // A watch that became superfluous meanwhile still runs, and is stopped later.
         if self.beyond(&needed).all(|watch| stopped.contains(&watch)) {
             self.wanted = needed;
         }
         self.settle();
     }
 
-    /// Notes that a watch has listed.
+    /// Notes that the list of a watch is complete.
     pub(super) fn note_listed(&mut self, watch: &DataWatch) {
         if self.watches.contains(watch) {
             self.listed.insert(watch.clone());
@@ -250,7 +249,7 @@ impl DataScope {
         }
     }
 
-    /// The stores whose watches have all listed.
+    /// The stores whose watches all have a complete list.
     pub(super) fn listed_stores(&self) -> Vec<Store> {
         let is_whole = |kind: &DataKind| self.unlisted().all(|watch| watch.kind() != *kind);
         DATA_KINDS.into_iter().filter(is_whole).map(|kind| Store::of(kind.into())).collect()
@@ -270,12 +269,12 @@ impl DataScope {
         self.wanted.of(kind).contains(namespace) && !self.knows(kind, namespace)
     }
 
-    /// Whether a watch has listed.
+    /// Whether the list of a watch is complete.
     pub fn has_listed(&self, watch: &DataWatch) -> bool {
         self.listed.contains(watch)
     }
 
-    /// Whether the objects of a kind whose annotations declare something are listed.
+    /// Whether the annotated objects of a kind are listed.
     pub(super) fn has_listed_declaring(&self, kind: DataKind) -> bool {
         self.listed.contains(&DataWatch::Labelled(kind, OurLabel::Declares))
     }
@@ -359,7 +358,8 @@ mod tests {
         }
     }
 
-    /// A world that has listed everything that it needs: Secrets of these namespaces, with one in each.
+    /// A world with complete lists of all needed objects: Secrets of these namespaces, with one Secret in
+    /// each.
     fn world(names: &[&str]) -> World {
         let mut world = World::default();
         world.settings_mut().stores = [Store::ConfigMaps, Store::Secrets].into();
@@ -389,7 +389,7 @@ mod tests {
         assert!(!world.is_listing(Kind::Secret, "c"), "no plan reads it");
     }
 
-    /// The namespaces that are known stay known meanwhile.
+    /// The listed namespaces stay usable until all namespaces are listed.
     #[test]
     fn all_are_listed_anew_and_nothing_is_forgotten_for_it() {
         let mut world = world(&["a"]);
@@ -415,7 +415,8 @@ mod tests {
         assert!(!world.is_listing_any() && world.knows(Kind::Secret, "anything"));
         assert_eq!(of_secrets(&world).len(), 5, "the watches of single namespaces stay until they are left");
 
-        // And back: the watch of all has ended, and those that take its place have listed nothing yet.
+        // The scope shrinks again: the watch of all namespaces has ended, and the watches of single
+        // namespaces have listed no object yet.
         let stopped = world.data_scope().unwrap().superfluous(&need(&["b"]));
         assert_eq!(stopped.iter().collect::<Vec<_>>(), [&DataWatch::All(SECRET), &place("a")]);
         world.leave_data(&stopped, need(&["b"]));
@@ -425,7 +426,7 @@ mod tests {
         assert!(!world.is_listing_any());
     }
 
-    /// A namespace whose list fails is not needed any more.
+    /// A namespace with a failing list is no longer needed.
     #[test]
     fn what_is_left_need_not_be_listed() {
         let mut world = World::default();
@@ -461,7 +462,7 @@ mod tests {
         );
     }
 
-    /// Between the decision to leave it and the end of its watch.
+    /// The world is between the decision to leave a namespace and the end of its watch.
     #[test]
     fn what_is_needed_again_once_its_watch_has_ended_begins_anew() {
         let mut world = world(&["a", "b"]);
@@ -469,7 +470,7 @@ mod tests {
         world.leave_data(&stopped, need(&["a", "b"]));
         assert!(world.data_scope().unwrap().watches().contains(&place("b")));
         assert!(world.is_listing(Kind::Secret, "b") && world.object(&secret("b")).is_some());
-        // What has become superfluous only meanwhile still runs, and brings objects.
+        // A watch that became superfluous meanwhile still runs, and brings objects.
         list(&mut world);
         world.leave_data(&stopped, need(&[]));
         assert!(world.data_scope().unwrap().watches().contains(&place("a")));

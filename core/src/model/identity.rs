@@ -1,4 +1,4 @@
-//! UIDs and resource versions in little memory: each workload of the cluster has one of each.
+//! UIDs and resource versions in little memory: the model has both for each workload of the cluster.
 
 use std::fmt;
 

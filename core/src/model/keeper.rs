@@ -8,17 +8,17 @@ use crate::{
     validate::printable,
 };
 
-/// Values of [`MANAGED_BY`] on copies that a rule may adopt: our own value, and that of the tool that
+/// Values of [`MANAGED_BY`] on copies that a rule may adopt: our own value, and the value of the tool that
 /// `copyrator import` replaces.
 const OF_COPIES: [&str; 2] = [MANAGED_BY_VALUE, "kyverno"];
-/// Annotations by which a tool knows its objects, and what their values name.
+/// Annotations by which a tool recognises its objects, and the meaning of their values.
 const ANNOTATIONS: [(&str, &str); 4] = [
     ("meta.helm.sh/release-name", "Helm release"),
     ("argocd.argoproj.io/tracking-id", "the Argo CD application of"),
     ("objectset.rio.cattle.io/owner-name", "the Rancher object set of"),
     ("config.k8s.io/owning-inventory", "inventory"),
 ];
-/// Labels by which a tool knows its objects, and what their values name.
+/// Labels by which a tool recognises its objects, and the meaning of their values.
 const LABELS: [(&str, &str); 5] = [
     ("argocd.argoproj.io/instance", "Argo CD application"),
     ("kustomize.toolkit.fluxcd.io/name", "Flux Kustomization"),
@@ -26,7 +26,8 @@ const LABELS: [(&str, &str); 5] = [
     ("kapp.k14s.io/app", "kapp application"),
     ("applyset.kubernetes.io/part-of", "the ApplySet"),
 ];
-/// Tools that make Secrets and other objects, by the domain of the marks that they leave on them.
+/// Tools that make Secrets and other objects, by the domain of the tool's labels and annotations on its
+/// objects.
 const MAKERS: [(&str, &str); 11] = [
     ("cert-manager.io", "cert-manager"),
     ("crossplane.io", "the Crossplane controller"),
@@ -89,7 +90,8 @@ mod tests {
             (Some(("kustomize.toolkit.fluxcd.io/name", "apps")), None, Some("Flux Kustomization apps")),
             (Some(("kapp.k14s.io/app", "1")), None, Some("kapp application 1")),
             (None, Some(("argocd.argoproj.io/tracking-id", "a:/b")), Some("the Argo CD application of a:/b")),
-            // Copies of ours whose marks prove nothing, and those of a tool that is replaced.
+            // These objects are copies of ours without a valid proof, and copies of a tool that Copyrator
+            // replaces.
             (Some((MANAGED_BY, MANAGED_BY_VALUE)), None, None),
             (Some((MANAGED_BY, "kyverno")), None, None),
             (None, Some(("reflector.v1.k8s.emberstack.com/reflects", "platform/registry")), None),

@@ -16,7 +16,7 @@ const MOST: usize = 64;
 pub(super) const MOST_BYTES: usize = 8 << 10;
 
 /// The labels of an object. For an object with more than 64 labels, or more than 8 KiB of labels, only
-/// Copyrator's own are kept, and no selector selects the object, since its other labels are unknown.
+/// Copyrator's own labels are kept, and no selector selects the object, since its other labels are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     kept: BTreeMap<Box<str>, Box<str>>,
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// So many labels with values of this length, and three of ours.
+    /// Returns this number of labels with values of this length, and three labels of ours.
     fn labels(number: usize, length: usize) -> Value {
         let others = (0..number).map(|at| (format!("example.org/{at:05}"), json!("x".repeat(length))));
         let ours = [(marks::MANAGED_BY, "copyrator"), (marks::RULE_LABEL, "r"), ("copyrator.dev/other", "o")];
@@ -126,7 +126,7 @@ mod tests {
             .into()
     }
 
-    /// A user may put as many on an object as fit.
+    /// A user may put any number of labels on an object, up to the maximum size of the object.
     #[test]
     fn of_many_or_long_labels_only_ours_are_kept() {
         for (number, length, is_cut) in
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Labels>(Value::Null).unwrap(), Labels::default());
     }
 
-    /// Every other answer could select what is excluded, or have a copy written again and again.
+    /// Any other result could select an excluded object, or cause a copy to be written again and again.
     #[test]
     fn what_is_not_kept_is_neither_selected_nor_missing() {
         let (few, many): (Labels, Labels) =

@@ -1,5 +1,6 @@
 //! The progress of a restart of ours, as seen on the workload and its pods. The progress is kept only for
-//! workloads that other workloads wait for; determining the progress again costs one list of pods each.
+//! workloads that other workloads wait for; determining the progress again costs one list of pods for each
+//! workload.
 
 /// The last restart of a workload, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum RolloutFault {
     Partition,
     /// This pod crashes again and again.
     PodCrashes(String),
-    /// This pod was ready and no longer is.
+    /// This pod was ready and is not ready any more.
     PodNotReadyAnyMore(String),
     /// This pod does not become ready.
     PodNeverReady(String),

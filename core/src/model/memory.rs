@@ -1,6 +1,6 @@
 //! The memory of this process about its own actions: failed attempts, recent writes, and waits. The memory is
-//! not stored in the cluster. A process that starts without it looks again, and waits a little longer at
-//! most.
+//! not stored in the cluster. A process that starts without a memory examines the objects again, and at most
+//! waits a little longer.
 //!
 //! A key has one record (`copy_memory.rs`, `restart_memory.rs`), or none if the record would be empty.
 
@@ -25,8 +25,8 @@ pub struct Memory {
     workloads: BTreeMap<WorkloadKey, RestartMemory>,
     monitors: BTreeMap<NamespacedName, MonitorMemory>,
     under_way: UnderWay,
-    /// Templates whose expressions wait because these namespaces used up their processor time, and until when
-    /// the status lists each namespace.
+    /// Templates whose expressions wait because namespaces used up their processor time, with these
+    /// namespaces and until when the status lists each.
     over_budget: BTreeMap<NamespacedName, BTreeMap<Arc<str>, Timestamp>>,
     /// Rules and templates whose question to the API server is put off, and until when other rules do not
     /// wait for them.
@@ -46,17 +46,17 @@ const OVER_BUDGET_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// the status does not list them.
 const MOST_OVER_BUDGET: usize = 16;
 
-/// How long a rule is reported as put off after the last try to ask about the rule.
+/// How long a rule counts as put off after the last try to ask about the rule.
 const PUT_OFF_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 impl Memory {
-    /// Whether the question about a rule or template is put off, since the API server refused so much to its
-    /// namespace.
+    /// Whether the question about a rule or template is put off, since the API server refused too many
+    /// questions of its namespace.
     pub fn is_put_off(&self, rule: &NamespacedName) -> bool {
         self.put_off.contains_key(rule)
     }
 
-    /// Puts off the question about a rule or template. Returns whether that is news.
+    /// Puts off the question about a rule or template. Returns whether the question was not put off before.
     pub fn put_off(&mut self, rule: &NamespacedName, now: Timestamp) -> bool {
         self.put_off.insert(rule.clone(), now.saturating_add(PUT_OFF_FOR).unwrap_or(Timestamp::MAX)).is_none()
     }
@@ -148,7 +148,7 @@ impl Memory {
         self.monitors.get(monitor).unwrap_or(MonitorMemory::NOTHING)
     }
 
-    /// The waits of all restarts, including those of selected pods.
+    /// The waits of all restarts, including restarts of selected pods.
     pub fn waits(&self) -> impl Iterator<Item = Waiting> {
         let of_workloads = self.workloads.values().filter_map(RestartMemory::wait);
         of_workloads.chain(self.monitors.values().filter_map(MonitorMemory::wait))
@@ -161,7 +161,7 @@ impl Memory {
     }
 
     /// Notes that expressions of a template wait, since this namespace has used up its processor time.
-    /// Returns whether that is news.
+    /// Returns whether the template's list of namespaces has changed.
     pub fn over_budget(&mut self, template: &NamespacedName, namespace: &Arc<str>, now: Timestamp) -> bool {
         let until = now.saturating_add(OVER_BUDGET_FOR).unwrap_or(Timestamp::MAX);
         let namespaces = self.over_budget.entry(template.clone()).or_default();
@@ -230,9 +230,9 @@ impl Memory {
         self.under_way.release(workload);
     }
 
-    /// Forgets the waits, failed attempts and results of restarts, and what was reported, since another
-    /// process may have led meanwhile. Keeps everything about copies, restarts under way, and which pods were
-    /// removed: this memory delays our next write if we soon get the lease again.
+    /// Forgets the waits, failed attempts and results of restarts, and which problems were reported, since
+    /// another process may have led meanwhile. Keeps the memory of copies, of restarts under way, and of
+    /// removed pods, which delays our next write if we soon get the lease again.
     pub fn begin_term(&mut self, now: Timestamp) {
         (self.questions, self.term_began) = (Questions::default(), Some(now));
         at_each(&mut self.workloads, |_, memory| memory.term_over());
@@ -270,7 +270,7 @@ impl Memory {
         self.questions.found_empty(slot);
     }
 
-    /// Forgets the questions about other slots than these.
+    /// Forgets the questions about all other slots.
     pub(super) fn retain_questions(&mut self, is_asked: impl Fn(&ObjectKey) -> bool) {
         self.questions.retain(is_asked);
     }
@@ -287,8 +287,8 @@ impl Memory {
         self.under_way.expire(now);
     }
 
-    /// Forgets failed attempts and reads of an object that has changed or gone. Repairs and spreads stay:
-    /// they are about who writes the object, and how often.
+    /// Forgets failed attempts and reads of an object that was changed or deleted. Keeps repairs and spreads,
+    /// which count the writes of the object.
     pub(super) fn object_changed(&mut self, object: &ObjectKey) {
         self.at_slot(object, SlotMemory::forget_attempt);
         at(&mut self.sources, object, SourceMemory::changed);
@@ -304,8 +304,8 @@ impl Memory {
         self.at_slot(object, SlotMemory::gone);
     }
 
-    /// Makes refused writes of this rule or template due at once, in the kind and namespace of its object
-    /// that is gone.
+    /// Makes refused writes of this rule or template due at once, if they are of the kind and namespace of
+    /// its deleted object.
     pub(super) fn freed(&mut self, object: &ObjectKey, rule: &NamespacedName) {
         let slots = self.slots.range_mut(first_beside(object)..);
         slots.take_while(|(slot, _)| is_beside(slot, object)).for_each(|(_, memory)| memory.freed(rule));
@@ -401,7 +401,8 @@ mod tests {
         assert!(memory.sources.is_empty() && memory.slots.is_empty());
     }
 
-    /// Otherwise a lapse of the lease would let us delete the next pod before the last one is back.
+    /// Without this memory, a lapse of the lease would let us delete the next pod before the last pod is
+    /// replaced.
     #[test]
     fn a_lost_lease_takes_what_we_waited_for_and_leaves_what_we_did() {
         let key = |name: &str| WorkloadKey {
@@ -426,7 +427,8 @@ mod tests {
         assert!(memory.under_way().is_reserved(&key("begun"), at(8)));
     }
 
-    /// Two namespaces over their budget took turns in the status of a template, and each turn was a warning.
+    /// Before this fix, two namespaces over their budget took turns in the status of a template, and each
+    /// turn was a warning.
     #[test]
     fn a_namespace_over_its_budget_is_news_once_beside_others() {
         let (mut memory, kit) = (Memory::default(), NamespacedName::of_template("platform", "kit"));
@@ -452,7 +454,7 @@ mod tests {
         assert!(memory.over_budget.is_empty());
     }
 
-    /// The workloads that waited for it are looked at when it is found to be gone.
+    /// The workloads that waited for a deleted workload are examined when the deletion is noticed.
     #[test]
     fn of_a_workload_that_is_gone_only_that_others_waited_is_known() {
         let web =

@@ -1,5 +1,5 @@
-//! The model of the cluster: value types without behaviour beyond constructors and indexes. A [`World`] holds
-//! all of it; the planner and the webhook see only a `World`.
+//! The model of the cluster: value types without behaviour beyond constructors and indexes. A [`World`]
+//! contains the whole model; the planner and the webhook see only a `World`.
 
 mod answers;
 mod asked;

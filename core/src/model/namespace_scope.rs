@@ -1,5 +1,5 @@
-//! The namespaces that a process reads, if it does not read all of them. A namespace is in the world only
-//! while everything in it was read: a refused list does not mean that objects were deleted.
+//! The namespaces that a process reads, if the process does not read all namespaces. A namespace is in the
+//! world only while all its lists are complete: a refused list does not mean that objects were deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ const READ: [Store; 8] = [
 /// How many namespaces a message lists by name.
 const MOST_NAMED: usize = 8;
 
-/// Why a namespace is not seen.
+/// Why a namespace is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
     /// This Copyrator does not read the namespace.
@@ -54,7 +54,7 @@ impl fmt::Display for Unseen {
 pub enum NamespaceRead {
     /// The namespace itself was read.
     Namespace(NamespaceFacts),
-    /// A list is complete.
+    /// The list of this store is complete.
     Listed(Store),
     /// The API server's message when it refused, or did not find the namespace.
     Refused(Store, String),
@@ -62,17 +62,17 @@ pub enum NamespaceRead {
     Absent,
 }
 
-/// The only namespaces that are read (`--namespaces`), and the state of each.
+/// The only namespaces that are read (`--namespaces`), and the state of each namespace.
 #[derive(Debug, Default)]
 pub struct NamespaceScope {
     namespaces: BTreeMap<Arc<str>, ScopedNamespace>,
     /// The stores of the kinds that are copied beside ConfigMaps and Secrets.
     further: Vec<Store>,
     pub(super) changes: u64,
-    /// Whether the caller of a command reads, and not Copyrator. A refusal to the caller says nothing about
-    /// Copyrator's rights.
+    /// Whether the caller of a command reads the namespaces, and not Copyrator. A refusal to the caller is no
+    /// evidence about Copyrator's rights.
     is_callers: bool,
-    /// Whether Copyrator reads all namespaces, and only the caller's rights are limited to these.
+    /// Whether Copyrator reads all namespaces, and only the caller's rights are limited to these namespaces.
     is_part: bool,
 }
 
@@ -82,7 +82,8 @@ struct ScopedNamespace {
     read: BTreeSet<Store>,
     refused: BTreeMap<Store, String>,
     is_absent: bool,
-    /// Whether the namespace was read completely or refused once. After that, no decision waits for it.
+    /// Whether the namespace was read completely or refused once. After the first result, no decision waits
+    /// for the namespace.
     settled: bool,
 }
 
@@ -93,25 +94,26 @@ impl ScopedNamespace {
 }
 
 impl NamespaceScope {
-    /// These namespaces, before anything in them was read.
+    /// Creates a scope of these namespaces, before any list of them was read.
     pub fn new(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         let places = names.into_iter().map(|name| (name.into(), ScopedNamespace::default())).collect();
         Self { namespaces: places, further: Vec::new(), changes: 0, is_callers: false, is_part: false }
     }
 
-    /// Also reads objects of these kinds.
+    /// Adds these kinds to the kinds that are read.
     pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = Kind>) -> Self {
         let further: BTreeSet<Kind> = kinds.into_iter().filter(|kind| kind.data().is_none()).collect();
         self.further = Store::needed(&further).collect();
         self
     }
 
-    /// Like [`Self::new`], for a person who reads with their own rights.
+    /// Like [`Self::new`], for the caller of a command, who reads with their own rights.
     pub fn of_caller(names: impl IntoIterator<Item = impl Into<Arc<str>>>) -> Self {
         Self { is_callers: true, ..Self::new(names) }
     }
 
-    /// The one namespace that a person may read, while Copyrator reads all.
+    /// Creates a scope of the one namespace that the caller of a command may read, while Copyrator reads all
+    /// namespaces.
     pub fn of_tenant(name: Arc<str>) -> Self {
         Self { is_part: true, ..Self::of_caller([name]) }
     }
@@ -131,8 +133,8 @@ impl NamespaceScope {
         self.namespaces.iter().filter(|(_, place)| !place.settled).map(|(name, _)| name)
     }
 
-    /// How often a namespace became readable or unreadable. An earlier answer about rights does not cover the
-    /// change.
+    /// How often a namespace became readable or unreadable. Answers about rights before such a change do not
+    /// cover the changed namespace.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -142,15 +144,15 @@ impl NamespaceScope {
         self.namespaces.get(name)?.refused.values().next().map(String::as_str)
     }
 
-    /// The namespaces that Copyrator presumably reads, as far as the caller of a command can know: all that
-    /// the caller has not found absent. `None` if Copyrator itself reads.
+    /// The namespaces that Copyrator presumably reads, as far as the caller of a command can know: all
+    /// namespaces that the caller has not found absent. `None` if Copyrator itself reads.
     pub fn supposed(&self) -> Option<impl Iterator<Item = &Arc<str>>> {
         let there = self.namespaces.iter().filter(|(_, place)| !place.is_absent).map(|(name, _)| name);
         self.is_callers.then_some(there)
     }
 
-    /// Notes the result of reading one kind in a namespace. `None` if the namespace is not in this scope;
-    /// otherwise the facts of the namespace, once everything in the namespace was read.
+    /// Notes the result of reading one kind in a namespace. Returns `None` if the namespace is not in this
+    /// scope; otherwise the facts of the namespace, once all its lists were read.
     pub(super) fn note(&mut self, name: &str, read: NamespaceRead) -> Option<Option<NamespaceFacts>> {
         let place = self.namespaces.get_mut(name)?;
         let (store, refusal) = match read {
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(world.namespace_scope().unwrap().changes(), 3);
     }
 
-    /// A deleted namespace, or one without Copyrator's Role, does not delay the others.
+    /// A deleted namespace, or a namespace without Copyrator's Role, does not delay other namespaces.
     #[test]
     fn a_refused_place_is_not_waited_for() {
         let mut world = world();
@@ -293,7 +295,7 @@ mod tests {
         assert!(!message.contains("spec"), "a caller who only looks has written none: {message}");
     }
 
-    /// Nothing is known of other namespaces, and in particular not that Copyrator ignores them.
+    /// Other namespaces are unknown, and the message must not claim that Copyrator ignores them.
     #[test]
     fn where_rights_end_nothing_is_said_to_be_elsewhere() {
         let mut world = World::default();
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(world.unseen("b"), Some(told));
     }
 
-    /// Copyrator may read what the caller may not.
+    /// Copyrator may read namespaces that the caller may not read.
     #[test]
     fn a_user_with_rights_in_some_namespaces_is_told_of_those() {
         let mut world = World::default();

@@ -19,8 +19,8 @@ use crate::{
 /// Facts about a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// The namespace's UID. Grants in a namespace end with this UID, even if a namespace of the same name is
-    /// created.
+    /// The namespace's UID. Grants in a namespace are bound to this UID, so they do not hold in a new
+    /// namespace of the same name.
     pub uid: Box<str>,
     /// The namespace's labels, which rules and policies select by.
     pub labels: BTreeMap<String, String>,
@@ -65,7 +65,8 @@ pub struct ObjectFacts {
     pub deletion: Option<Box<Deletion>>,
     /// The object's `metadata.creationTimestamp` (1 s resolution).
     pub created: Timestamp,
-    /// Hash of the object's owners ([`Owner::hash`]): the garbage collector deletes it with them.
+    /// Hash of the object's owners ([`Owner::hash`]): the garbage collector deletes an object together with
+    /// its owners.
     pub owners: u64,
     /// An upper bound of the time of the last content change (1 s resolution): the latest managedFields time
     /// of an entry that owns content, else the creation. The bound is later if keys were seen to disappear,
@@ -78,7 +79,7 @@ pub struct ObjectFacts {
     /// The marks of a copy, if [`CopyMarks::read`] can read them. The planner verifies them.
     pub marks: Option<Box<CopyMarks>>,
     /// Which managers own which fields; only read for objects with marks. Copies whose managers wrote the
-    /// same fields at the same time share it.
+    /// same fields at the same time share one value.
     pub ownership: Option<Arc<Ownership>>,
     /// The edition and drift of the object; only for objects with marks, of kinds without `data`.
     pub examined: Option<Box<Examined>>,
@@ -89,14 +90,14 @@ pub struct ObjectFacts {
 }
 
 /// The trace that writes leave in an object's managedFields. Anybody may write under the name of our manager,
-/// and such a write looks in the metadata like a write by Copyrator.
+/// and the metadata of such a write looks like that of a write by Copyrator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteTrace {
     /// Hash of the entries of other managers, and of the entries of the status; `None` for an object without
     /// marks, and for an object whose generation counts the changes of the spec.
     pub others: Option<u64>,
-    /// Whether a version arrived that changed nothing this process knows of the object, and that no other
-    /// manager signed. The content may have changed; only Copyrator's next write of different content clears
+    /// Whether a version arrived that changed none of the known facts of the object, without an entry of
+    /// another manager. The content may have changed; only Copyrator's next write of different content clears
     /// this flag.
     pub is_untraced: bool,
 }
@@ -107,14 +108,14 @@ impl ObjectFacts {
         self.uid == other.uid && self.resource_version == other.resource_version
     }
 
-    /// Identifies the state of the object that a refused write may depend on. An examined object's edition
-    /// leaves out the status, which a Deployment changes all the time.
+    /// Identifies the state of the object on which the refusal of a write may depend. For an examined object,
+    /// the edition leaves out the status, which changes all the time in a Deployment.
     pub fn edition(&self) -> &str {
         self.examined.as_ref().map_or(&self.resource_version, |examined| &examined.edition)
     }
 
-    /// Whether the admission policy for copies guards the object: it has the labels of a copy, and its marks
-    /// do not name another object.
+    /// Whether the admission policy for copies guards the object: the object has the labels of a copy, and
+    /// its marks do not name another object.
     pub fn is_guarded(&self) -> bool {
         self.has_labels_of_copies() && self.marks.is_some()
     }
@@ -138,7 +139,7 @@ impl ObjectFacts {
         self.examined.as_ref().map_or(Drift::None, |examined| examined.drift)
     }
 
-    /// Sets the drift. Does nothing for kinds with `data`.
+    /// Sets the drift. Has no effect for kinds with `data`.
     pub fn set_drift(&mut self, drift: Drift) {
         if let Some(examined) = &mut self.examined {
             examined.drift = drift;
@@ -156,13 +157,13 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// An annotation looks like one of ours, but has no effect.
+    /// An annotation looks like a Copyrator annotation, but has no effect.
     pub const MALFORMED_ANNOTATION: &'static str = "MalformedAnnotation";
     /// The object has more labels, or other fields, than are kept.
     pub const PARTLY_READ: &'static str = "PartlyRead";
 }
 
-/// An owner of an object, as its ownerReferences name it.
+/// An owner of an object, from the object's ownerReferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Owner {
@@ -172,7 +173,7 @@ pub struct Owner {
     pub kind: String,
     /// The owner's name, in the object's own namespace unless the owner has none.
     pub name: String,
-    /// The owner's UID, by which the garbage collector knows it.
+    /// The owner's UID, by which the garbage collector identifies the owner.
     pub uid: String,
     /// Whether the owner manages the object.
     pub controller: bool,
@@ -216,10 +217,10 @@ pub struct Ownership {
     /// The fields that our own Apply entry owns; `None` without such an entry.
     pub ours: Option<OwnFields>,
     /// Labels and annotations, except our marks, that only our own Apply entry owns, as `label/KEY` and
-    /// `annotation/KEY`, sorted. An apply of ours that leaves them out removes them (server-side apply,
-    /// KEP-555).
+    /// `annotation/KEY`, sorted. Our next apply removes each of these keys that it leaves out (server-side
+    /// apply, KEP-555).
     pub ours_alone: Vec<String>,
-    /// Content and marks that another manager owns, sorted; the first [`Self::FOREIGN`].
+    /// Content and marks that other managers own, sorted; the first [`Self::FOREIGN`].
     pub foreign: Vec<ForeignField>,
     /// The names of other managers that own content or marks, sorted; the first [`Self::OTHERS`]. The names
     /// are known even for objects for which [`Self::foreign`] lists no content.
@@ -240,13 +241,14 @@ impl Ownership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
     /// A text that changes with each change except of the status: `metadata.generation` with the fields that
-    /// our apply owns. For a kind without a generation, or that is kept whole: with a hash of managedFields.
+    /// our apply owns. For a kind without a generation, or a kind that is kept whole, the text contains a
+    /// hash of managedFields.
     pub edition: Box<str>,
     /// Whether the object differs from its declaration.
     pub drift: Drift,
 }
 
-/// Whether an object differs from what its template declares.
+/// Whether an object differs from its declaration in a template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drift {
     /// The object has not changed since this process first saw it; earlier changes are unknown.
@@ -255,7 +257,7 @@ pub enum Drift {
     /// write without effect, has shown that a further write would not change the copy.
     #[default]
     None,
-    /// Somebody else has changed the object; a dry run shows whether the change matters.
+    /// Another writer has changed the object; a dry run shows whether the change matters.
     Possible,
     /// The API server's dry run showed that Copyrator's write would change the object.
     Certain,
@@ -280,7 +282,7 @@ pub enum OwnFields {
 }
 
 impl OwnFields {
-    /// Whether these fields, from managedFields, are exactly those of an intended copy.
+    /// Whether these fields, from managedFields, are exactly the fields of an intended copy.
     pub fn are(&self, intended: &Self) -> bool {
         match (self, intended) {
             (Self::Names(owned), Self::Names(intended)) => owned == intended,

@@ -1,5 +1,5 @@
-//! Objects in a [`World`] that are copied or declared: metadata, fingerprints, and which object is a copy of
-//! which source.
+//! The objects in a [`World`] that are copied or declared: metadata, fingerprints, and which object is a copy
+//! of which source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Takes in one object, or its absence.
+    /// Stores one object, or forgets a deleted object.
     pub fn set_object(&mut self, mut key: ObjectKey, facts: Option<ObjectFacts>) {
         self.share_namespace(&mut key.namespace);
         let before = self.take_out(&key);
@@ -102,15 +102,15 @@ impl World {
         }
     }
 
-    /// Notes that a watch shows an object whose facts another watch has brought.
+    /// Notes that a watch also shows an object whose facts another watch has brought.
     pub(crate) fn note_seen(&mut self, key: &ObjectKey, watch: SeenBy) {
         if let Some(facts) = self.cluster.objects.get_mut(key) {
             facts.seen = facts.seen.and(watch);
         }
     }
 
-    /// Notes that a watch no longer shows an object. Returns whether the world is to forget the object, since
-    /// nothing shows the object any more.
+    /// Notes that a watch no longer shows an object. Returns whether the world must forget the object, since
+    /// no watch shows the object any more.
     pub(crate) fn is_unseen_without(&mut self, key: &ObjectKey, watch: SeenBy) -> bool {
         let Some(facts) = self.cluster.objects.get_mut(key) else { return true };
         let left = facts.seen.without(watch);
@@ -143,7 +143,7 @@ impl World {
         self.cluster.copies_by_rule.get(rule).into_iter().flatten().map(Arc::as_ref)
     }
 
-    /// The objects whose marks name this source. Marks do not say its kind.
+    /// The objects whose marks name this source. Marks do not contain the source's kind.
     pub fn copies_of_source(&self, source: &NamespacedName) -> impl Iterator<Item = &ObjectKey> {
         self.cluster.copies_by_source.get(source).into_iter().flatten().map(Arc::as_ref)
     }
@@ -235,9 +235,9 @@ impl World {
         self.cluster.fingerprints.insert(key.clone(), print);
     }
 
-    /// Notes whether a write would change an object, in the edition that was examined. If not, a copy's
-    /// fingerprint is forgotten: its content differs from the source's, and only the next sweep compares it
-    /// again.
+    /// Notes whether a write would change an object, in the examined edition. If not, forgets a copy's
+    /// fingerprint: the copy's content differs from the source's, and only the next sweep compares the
+    /// contents again.
     pub fn note_drift(&mut self, key: &ObjectKey, edition: &str, differs: bool) {
         let known = self.cluster.objects.get_mut(key).filter(|facts| facts.edition() == edition);
         let Some(facts) = known.filter(|facts| facts.examined.is_some()) else { return };
@@ -247,7 +247,8 @@ impl World {
         }
     }
 
-    /// Marks every declared object as possibly changed, so that it is examined again; returns these objects.
+    /// Marks every declared object as possibly changed, so that the reconciler examines the objects again;
+    /// returns these objects.
     pub fn doubt_declared(&mut self) -> Vec<ObjectKey> {
         let objects = self.cluster.objects.iter_mut().filter(|(_, facts)| facts.is_declared());
         objects
@@ -258,7 +259,7 @@ impl World {
             .collect()
     }
 
-    /// Every fingerprint, including those of earlier versions.
+    /// Every fingerprint, including fingerprints of earlier versions.
     pub fn fingerprints(&self) -> impl Iterator<Item = (&ObjectKey, &Fingerprint)> {
         self.cluster.fingerprints.iter()
     }
@@ -268,8 +269,9 @@ impl World {
         self.cluster.fingerprints.remove(key);
     }
 
-    /// Drops the fingerprints of earlier versions, except of content that has changed within `newly`: they
-    /// show which keys have changed once the new content is fetched, which may take a while.
+    /// Drops the fingerprints of earlier versions, except of content that has changed within `newly`: once
+    /// the new content is fetched, which may take a while, the earlier fingerprint shows which keys have
+    /// changed.
     pub fn forget_old_fingerprints(&mut self, newly: SignedDuration, now: Timestamp) {
         let objects = &self.cluster.objects;
         self.cluster.fingerprints.retain(|key, print| {
@@ -353,8 +355,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Otherwise nobody would know which key has changed where fetching it takes longer than the time to the next
-    /// cleaning.
+    /// Without the earlier fingerprint, the changed key would be unknown if fetching the content takes longer
+    /// than the time to the next cleanup.
     #[test]
     fn a_fingerprint_stays_until_the_changed_content_is_fetched() {
         let key = ObjectKey::new(Kind::ConfigMap, "shop", "app");

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::{Labels, labels::MOST_BYTES};
 use crate::validate::Selector;
 
-/// Separates keys and values, which cannot contain it.
+/// Separator of keys and values, which cannot contain this character.
 const NUL: char = '\0';
 
-/// A few labels, in one allocation. A tree takes half a kilobyte for a single label, and each workload of the
-/// cluster has a `PodLabels`. `None` if a pod template has more labels than [`Labels`] keeps.
+/// A few labels, in one allocation. A tree map needs half a kilobyte for a single label, and each workload of
+/// the cluster has a `PodLabels`. `None` if a pod template has more labels than [`Labels`] keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodLabels(Option<Box<str>>);
 
@@ -75,8 +75,8 @@ enum Query {
 }
 
 impl PodSelector {
-    /// The selector of this query, for pods with these labels. A query that selects everything is treated as
-    /// none, and so is a query that is longer than the labels that are kept.
+    /// Creates the selector of this query, for pods with these labels. An empty query, or a query that is
+    /// longer than the kept labels, counts as no selector.
     pub fn new(query: &str, labels: &PodLabels) -> Self {
         Self(match query {
             _ if query.len() > MOST_BYTES => None,
@@ -86,7 +86,7 @@ impl PodSelector {
         })
     }
 
-    /// The query; `None` if the workload has no selector, or none that the API server accepts and that is
+    /// The query; `None` if the workload has no selector, or if its selector is invalid or too long to be
     /// kept.
     pub fn query(&self, labels: &PodLabels) -> Option<Cow<'_, str>> {
         Some(match self.0.as_ref()? {
@@ -125,7 +125,8 @@ mod tests {
         assert_eq!(PodSelector::new("", &PodLabels::default()).query(&labels), None);
     }
 
-    /// There can be any number of workloads without pods, and each label of a template costs its writer nothing.
+    /// A user can create any number of workloads without pods, and any number of labels in their templates,
+    /// at no cost.
     #[test]
     fn of_many_labels_none_is_kept_nor_the_selector_that_speaks_of_them() {
         let many: Vec<(String, &str)> = (0..1000).map(|at| (format!("example.org/{at}"), "x")).collect();

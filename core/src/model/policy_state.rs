@@ -19,7 +19,7 @@ pub struct ScanResult {
 }
 
 impl ScanResult {
-    /// Counts a violation, and keeps it if it is among the first.
+    /// Counts a violation, and keeps the violation if it is among the first.
     pub fn add(&mut self, violation: ExistingViolation) {
         self.count = self.count.saturating_add(1);
         self.first.insert(violation);

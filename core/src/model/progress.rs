@@ -8,9 +8,9 @@ use super::{Rollout, WorkloadFacts, workload::digest_of};
 /// Suffix of the pod template's annotation if the digest alone would not change the annotation.
 pub const STAMPED_AGAIN: &str = "-again";
 
-/// The deadline of rollouts whose controller sets none: of StatefulSets and DaemonSets, and of Deployments
-/// without a deadline. After the deadline, a rollout is stuck. Kubernetes has the same default for
-/// Deployments.
+/// The deadline of rollouts whose controller sets no deadline: of StatefulSets and DaemonSets, and of
+/// Deployments without a deadline. After the deadline, a rollout is stuck. Kubernetes has the same default
+/// for Deployments.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 impl WorkloadFacts {
@@ -20,7 +20,7 @@ impl WorkloadFacts {
         Some(stamp.strip_suffix(STAMPED_AGAIN).unwrap_or(stamp))
     }
 
-    /// Whether the pod template says that it was restarted for the recorded content.
+    /// Whether the pod template's annotation names the recorded content.
     pub fn is_stamped(&self) -> bool {
         let applied = self.restarts.applied.as_deref();
         applied.is_some_and(|applied| self.stamped_for() == Some(digest_of(applied)))
@@ -31,7 +31,7 @@ impl WorkloadFacts {
         self.is_stamped() && self.restarts.last_restart >= self.templated
     }
 
-    /// The state of the rollout at this time: [`Rollout::Stuck`] also if only our deadline has passed.
+    /// The state of the rollout at this time; [`Rollout::Stuck`] also if only our own deadline has passed.
     pub fn rollout_at(&self, now: Timestamp) -> Rollout {
         match self.rollout_deadline() {
             Some(deadline) if deadline <= now => Rollout::Stuck,
@@ -46,7 +46,7 @@ impl WorkloadFacts {
         by_clock.then(|| since.checked_add(DEADLINE).unwrap_or(Timestamp::MAX))
     }
 
-    /// The content with which the workload is ready now, or else was ready last: `<key id>.<digest>`.
+    /// The content with which the workload is ready now, or was last ready: `<key id>.<digest>`.
     pub fn last_good(&self) -> Option<&str> {
         match (&self.restarts.applied, self.is_ready() && !self.is_being_replaced()) {
             (Some(applied), true) => Some(digest_of(applied)),
@@ -60,7 +60,8 @@ impl WorkloadFacts {
     pub fn is_ready(&self) -> bool {
         match self.rollout {
             Rollout::Complete => self.available > 0 || self.desired <= 0,
-            // The user, or we, replace these pods: no controller says when the rollout is complete.
+            // With OnDelete, the user or Copyrator replaces the pods, and a partition keeps old pods: no
+            // controller reports when the rollout is complete.
             Rollout::OnDelete | Rollout::Partitioned(_) => self.available >= self.desired,
             Rollout::Unfinished | Rollout::Stuck | Rollout::Paused => false,
         }
@@ -73,7 +74,7 @@ impl WorkloadFacts {
 
     /// Until when the workload uses up one place of the limit of restarts in the cluster; `None` if the
     /// workload uses up none. A restart of ours uses up a place, whatever its strategy, until it is complete,
-    /// and for ten minutes at most: its owner's deadline says how long a rollout may take, but not how long
+    /// and for ten minutes at most: the owner's deadline limits how long a rollout may take, but not how long
     /// other restarts wait.
     pub(super) fn takes_place_until(&self) -> Option<Timestamp> {
         let is_rolling = self.rollout == Rollout::Unfinished && self.restarted_by_us();

@@ -28,7 +28,8 @@ impl World {
         self.why_unreadable(&UnreadObject::Instance(kind.clone(), name.clone()))
     }
 
-    /// Notes why an object could not be read, or that it was read or is gone; returns whether that is news.
+    /// Notes why an object could not be read, or that the object was read or is gone; returns whether the
+    /// entry has changed.
     pub fn note_unreadable(&mut self, object: UnreadObject, why: Option<&str>) -> bool {
         match why {
             Some(why) => self.cluster.unreadable.insert(object, why.into()).as_deref() != Some(why),
@@ -36,8 +37,8 @@ impl World {
         }
     }
 
-    /// Forgets the unreadable objects for which `is_left` holds: they are no longer watched, so no event
-    /// would show that they can be read again.
+    /// Forgets the unreadable objects for which `is_left` holds: no watch shows these objects any more, so no
+    /// event would show that they are readable again.
     pub fn forget_unreadable(&mut self, is_left: impl Fn(&UnreadObject) -> bool) {
         self.cluster.unreadable.retain(|object, _| !is_left(object));
     }
@@ -47,8 +48,8 @@ impl World {
         self.cluster.failing.iter()
     }
 
-    /// Notes that a list or watch has failed for a long time, or that it works again; returns whether that is
-    /// news.
+    /// Notes that a list or watch has failed for a long time, or works again; returns whether the entry has
+    /// changed.
     pub fn note_failing(&mut self, list: ListName, failing: Option<FailingList>) -> bool {
         let is_failing = failing.is_some();
         let before = match failing {

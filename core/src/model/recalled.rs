@@ -1,6 +1,6 @@
 //! The grants to annotations that the index of annotated sources lists, if the annotations have stayed on the
-//! object ever since. The proof on an object does not show this: a user may keep the proof, and write it
-//! again after an administrator removed it.
+//! object ever since. The proof on an object alone does not show that the annotations have stayed: a user may
+//! keep the proof, and write it again after an administrator removed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct ListedGrant {
 /// The listed grants, as far as this process knows them.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Recall {
-    /// This process does not lead, so it decides nothing by a proof.
+    /// This process does not lead, so it makes no decision by a proof.
     #[default]
     Unneeded,
     /// This process leads, and has not read the index yet.

@@ -10,18 +10,18 @@ use super::{
 use crate::names::NamespacedName;
 
 impl World {
-    /// Begins to lead: no proof of an annotation has an effect until the index was read.
+    /// Starts leading: no proof of an annotation has an effect until the index was read.
     pub fn begin_recall(&mut self) {
         self.cluster.recall = Recall::Pending;
     }
 
-    /// Whether the index is still to be read.
+    /// Whether the index was not read yet.
     pub fn is_recalling(&self) -> bool {
         matches!(self.cluster.recall, Recall::Pending)
     }
 
-    /// Takes in the index, once all objects are known. A grant whose annotations are no longer on the object
-    /// was withdrawn.
+    /// Stores the grants of the index, once all objects are known. A grant whose annotations are no longer on
+    /// the object was withdrawn.
     pub fn recall_grants(&mut self, listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>) {
         let mut known = BTreeMap::new();
         for (name, mut grant) in listed {
@@ -39,8 +39,9 @@ impl World {
         self.cluster.recall = Recall::Known(known);
     }
 
-    /// Takes in the index as this leader has written it. A grant is valid if it was valid before, or if the
-    /// API server gave this leader a yes. Returns the names of the grants that are new or have changed.
+    /// Stores the grants of the index that this leader has written. A grant is valid if it was valid before,
+    /// or if the API server has confirmed the rights to this leader. Returns the names of the grants that are
+    /// new or have changed.
     pub fn note_listed(
         &mut self,
         listed: impl IntoIterator<Item = (NamespacedName, ListedGrant)>,
@@ -64,7 +65,7 @@ impl World {
         new
     }
 
-    /// Drops the listed grants that an object's annotations no longer declare. Such a grant stays invalid
+    /// Drops the listed grants that an object's annotations no longer declare. A dropped grant stays invalid
     /// when somebody writes the annotations again.
     pub(crate) fn withdraw_recalled(&mut self, name: &NamespacedName) {
         let now = self.declared_by_annotations(name);

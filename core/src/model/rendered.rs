@@ -34,8 +34,8 @@ pub struct RenderedSet {
     pub instance: Option<ReadInstance>,
     /// The objects, in the order in which they are written.
     pub objects: Vec<RenderedObject>,
-    /// Objects that could not be rendered. While the list is not empty, no object of the template for this
-    /// instance is removed.
+    /// Faults of objects that could not be rendered. While the list is not empty, the reconciler removes no
+    /// object of the template for this instance.
     pub faults: Vec<RenderedFault>,
     /// The status to be written into the object, as far as it could be rendered.
     pub status: Option<Body>,
@@ -50,11 +50,11 @@ pub struct RenderedSet {
 pub struct StatusAnswer {
     /// Hash of the object's values in the written fields after the write ([`RenderedSet::status_fields`]).
     pub fields: u64,
-    /// The fault to report, and when to retry regardless.
+    /// The fault to report, and when to write again even without a change.
     pub fault: Option<(StatusFault, Timestamp)>,
 }
 
-/// Why the status of an object differs from what a template declares.
+/// Why the status of an object differs from its declaration in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusFault {
     /// The kind of the fault.
@@ -85,7 +85,7 @@ impl RenderedSet {
     }
 
     /// Whether an object has the status to be written, or the status that the API server stores for it: other
-    /// writers may add to the status's maps and lists, and a null may be left out. `seen` is the part of the
+    /// writers may add to the status's maps and lists, and may leave out a null. `seen` is the part of the
     /// object that expressions can read.
     pub fn is_written(&self, seen: &Value) -> bool {
         let wanted = self.wanted_status();
@@ -118,7 +118,8 @@ impl RenderedSet {
 pub struct ReadInstance {
     /// `metadata.uid`: a set is not valid for a new object of the same name.
     pub uid: Box<str>,
-    /// The latest version that renders to the same set: no field that is read has changed.
+    /// The latest version of the object that renders to the same set: no field that the template reads has
+    /// changed.
     pub resource_version: Box<str>,
     /// Hash of the object's fields that were read.
     pub read: u64,
@@ -137,7 +138,7 @@ pub struct RenderedObject {
     pub labels: BTreeMap<String, String>,
     /// Whether to delete and recreate the object if no update can change it.
     pub recreate: Recreate,
-    /// The object's own `deletionPolicy`; `None` for the template's.
+    /// The object's own `deletionPolicy`; `None` if the template's policy applies.
     pub deletion: Option<DeletionPolicy>,
     /// Whether expressions of the template read this object.
     pub is_read: bool,
@@ -268,8 +269,8 @@ impl Rendered {
         objects.map(|object| object.body.0.len() as u64)
     }
 
-    /// Replaces the set of a template for this instance. If all objects would take too much memory, a fault
-    /// replaces the objects.
+    /// Replaces the set of a template for this instance. If all rendered objects together would take too much
+    /// memory, a fault replaces the objects of this set.
     pub(super) fn replace(
         &mut self,
         template: &NamespacedName,

@@ -1,5 +1,5 @@
-//! The metadata of a workload that concerns its restarts. Every workload is kept, and most have none of this
-//! metadata.
+//! The metadata of a workload that concerns its restarts. The world has every workload, and most workloads
+//! have none of this metadata.
 
 use std::ops::{Deref, DerefMut};
 
@@ -18,13 +18,13 @@ pub struct RestartFields {
     pub applied: Option<String>,
     /// The value of the pod template's annotation `copyrator.dev/restarted-for`.
     pub restarted_for: Option<String>,
-    /// When we last restarted it: the time of our own managedFields entry for restarts.
+    /// When we last restarted the workload: the time of our own managedFields entry for restarts.
     pub last_restart: Option<Timestamp>,
     /// When we wrote the current applied label, with or without a restart (1 s resolution); `None` if
     /// somebody else wrote it.
     pub recorded: Option<Timestamp>,
     /// Whether we wrote that label when no pod had to be replaced: [`crate::marks::ADOPT_MANAGER`] owns it.
-    /// The API server sets no time on an entry if the label already had that value.
+    /// The API server sets no time on an entry if the label already had the value.
     pub verified: bool,
     /// The results of the workload's restarts, according to its labels.
     pub track: TrackRecord,

@@ -35,7 +35,7 @@ impl RestartMemory {
         removed_at: None,
     };
 
-    /// The last attempt to restart it, if it failed.
+    /// The last attempt to restart the workload, if the attempt failed.
     pub fn attempt(&self) -> Option<&RestartAttempt> {
         self.attempt.as_deref()
     }
@@ -65,19 +65,19 @@ impl RestartMemory {
         self.restarted.as_ref()
     }
 
-    /// When we last deleted one of its pods; managedFields do not record that.
+    /// When we last deleted a pod of the workload; managedFields do not record deletions.
     pub fn removed_at(&self) -> Option<Timestamp> {
         self.removed_at
     }
 
-    /// Notes that a due restart waits. Returns the previous reason, if it was a different one.
+    /// Notes that a due restart waits. Returns the previous reason, if the reason has changed.
     pub fn wait_for(&mut self, reason: WaitReason, now: Timestamp) -> Option<WaitReason> {
         let before = self.wait.replace(Waiting::after(self.wait, reason, now))?.reason;
         (before != reason).then_some(before)
     }
 
-    /// Notes that the workload's restart does not wait, or that its plan lacks facts. Returns the reason
-    /// before.
+    /// Notes that the workload's restart does not wait, or that its plan lacks facts. Returns the previous
+    /// reason.
     pub fn waits_no_more(&mut self) -> Option<WaitReason> {
         Some(self.wait.take()?.reason)
     }
@@ -115,7 +115,7 @@ impl RestartMemory {
         std::mem::take(&mut self.waited_for)
     }
 
-    /// Notes the state of its last restart.
+    /// Notes the state of the workload's last restart.
     pub fn restart_seen(&mut self, restarted: LastRestart) {
         self.restarted = Some(restarted);
     }
@@ -126,7 +126,7 @@ impl RestartMemory {
         self.restarted.take_if(|_| !is_watched);
     }
 
-    /// Notes a failed attempt to restart it.
+    /// Notes a failed attempt to restart the workload.
     pub fn failed(&mut self, attempt: RestartAttempt) {
         self.attempt = Some(Box::new(attempt));
     }
@@ -136,7 +136,7 @@ impl RestartMemory {
         self.attempt = None;
     }
 
-    /// Notes that we deleted some of its pods to restart them.
+    /// Notes that we deleted some pods of the workload, to restart it.
     pub fn pods_removed(&mut self, now: Timestamp) {
         self.attempt = None;
         self.removed_at = Some(now);

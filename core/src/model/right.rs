@@ -13,30 +13,31 @@ pub const EVERYWHERE: &str = "";
 /// A right in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
-    /// To delete objects of a kind: a copy may be where its rule's current spec does not reach.
+    /// The right to delete objects of a kind: a copy may be in a namespace that the current spec of its rule
+    /// does not reach.
     Delete(Kind),
-    /// To bind this ClusterRole, which the source of a copied RoleBinding names.
+    /// The right to bind this ClusterRole, which the source of a copied RoleBinding names.
     Bind(Arc<str>),
 }
 
 /// The API server's answer to whether an identity has a right in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RightAnswer {
-    /// `Err` with the reason, and what to do about it.
+    /// The answer; `Err` with the reason and the fix if the identity lacks the right.
     pub answer: Result<(), String>,
     /// When the API server was asked.
     pub asked: Timestamp,
 }
 
-/// The answers about the identity of one rule. Old answers are forgotten; until they are, one answer is kept
-/// for each namespace with orphaned copies of the rule, and one for each namespace with copies of a
-/// RoleBinding and each role that the RoleBinding has named.
+/// The answers about the identity of one rule. Until old answers are forgotten, there is one answer for each
+/// namespace with orphaned copies of the rule, and one answer for each pair of a namespace with copies of a
+/// RoleBinding and a role that the RoleBinding has named.
 #[derive(Clone, Debug)]
 pub struct RightAnswers {
-    /// UID of the rule that was asked about.
+    /// UID of the rule at the time of the questions.
     pub uid: Box<str>,
-    /// Generation that was asked about.
+    /// Generation of the rule at the time of the questions.
     pub generation: i64,
-    /// Answers by right and namespace, or [`EVERYWHERE`].
+    /// Answers by right, and by namespace or [`EVERYWHERE`].
     pub answers: BTreeMap<(Right, Arc<str>), RightAnswer>,
 }

@@ -1,12 +1,12 @@
-//! A memory budget that namespaces share, so that no namespace takes all of it.
+//! A memory budget that namespaces share, so that no namespace uses up the whole budget.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Each namespace may use one part in `SHARE` of the room that other namespaces leave, so the next namespace
-/// always finds some room.
+/// Each namespace may use one part in `SHARE` of the bytes that other namespaces leave free, so a further
+/// namespace always gets some bytes.
 pub(super) const SHARE: usize = 4;
 
-/// The bytes that each namespace takes of a limit.
+/// The bytes that each namespace uses of the budget.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -35,7 +35,7 @@ impl Room {
         *self.taken.entry(namespace.clone()).or_default() += bytes;
     }
 
-    /// Notes that a namespace has given these bytes back.
+    /// Notes that a namespace no longer uses these bytes.
     pub(super) fn give_back(&mut self, namespace: &str, bytes: usize) {
         if let Some(taken) = self.taken.get_mut(namespace) {
             *taken = taken.saturating_sub(bytes);

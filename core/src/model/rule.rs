@@ -1,4 +1,5 @@
-//! Facts about our custom resources: the object as written, as compiled, and what its identity may do.
+//! Facts about our custom resources: the written object, the compiled spec, and the rights of the object's
+//! identity.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use crate::{
     validate::{CompiledMonitor, CompiledPolicy, CompiledRule, CompiledTemplate},
 };
 
-/// An object of one of our kinds: as written, and as the validator compiled it.
+/// An object of one of our kinds, with its compiled spec.
 #[derive(Clone, Debug)]
 pub struct Declared<Spec, Compiled, Status> {
     /// `metadata.uid`: an object that is deleted and created again has a new UID.
@@ -27,7 +28,7 @@ pub struct Declared<Spec, Compiled, Status> {
     pub annotations: BTreeMap<String, String>,
     /// The spec as the user wrote it.
     pub spec: Spec,
-    /// The compiled spec, or everything that is wrong with it. Copyrator does not act on an invalid object.
+    /// The compiled spec, or all problems of the spec. Copyrator does not act on an invalid object.
     pub compiled: Result<Arc<Compiled>, Vec<Problem>>,
     /// The status that was last seen.
     pub status: Option<Status>,
@@ -35,7 +36,7 @@ pub struct Declared<Spec, Compiled, Status> {
 
 /// Facts about a [`crate::api::CopyratorRule`].
 pub type RuleFacts = Declared<CopyratorRuleSpec, CompiledRule, CopyratorRuleStatus>;
-/// Facts about a [`crate::api::CopyratorTemplate`]; its status is kept as that of a rule.
+/// Facts about a [`crate::api::CopyratorTemplate`]; its status has the type of a rule's status.
 pub type TemplateFacts = Declared<CopyratorTemplateSpec, CompiledTemplate, CopyratorRuleStatus>;
 /// Facts about a [`crate::api::ConfigMonitor`].
 pub type MonitorFacts = Declared<ConfigMonitorSpec, CompiledMonitor, ConfigMonitorStatus>;
@@ -98,12 +99,12 @@ impl<'w> Declaration<'w> {
 pub struct Definition {
     /// `metadata.uid` of the CustomResourceDefinition, which changes when the definition is created again.
     pub uid: Box<str>,
-    /// When the definition was created (1 s resolution). Earlier rules were deleted with the previous
-    /// definition.
+    /// When the definition was created (1 s resolution). Rules that are older than the definition were
+    /// deleted with the previous definition.
     pub created: Timestamp,
 }
 
-/// Why the identity of a rule or monitor may not do what it declares.
+/// Why the identity of a rule or monitor lacks declared rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind of the refusal.
@@ -117,14 +118,14 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The object does not determine whose rights it acts with.
     IdentityRequired,
-    /// The API server says that the identity lacks a right.
+    /// The API server answered that the identity lacks a right.
     Forbidden,
-    /// The API server was not asked: that would take too many questions.
+    /// The API server was not asked: checking all rights would take too many questions.
     TooManyQuestions,
 }
 
 impl RefusalReason {
-    /// Every reason, each of them once.
+    /// All reasons, each once.
     const ALL: [Self; 3] = [Self::IdentityRequired, Self::Forbidden, Self::TooManyQuestions];
 
     /// The word in conditions.
@@ -143,12 +144,12 @@ impl RefusalReason {
     }
 }
 
-/// The API server's answer to whether the identity of a rule or monitor may do what it declares.
+/// The API server's answer to whether the identity of a rule or monitor has all declared rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// UID of the object that was asked about.
+    /// UID of the object at the time of the question.
     pub uid: Box<str>,
-    /// Generation that was asked about.
+    /// Generation of the object at the time of the question.
     pub generation: i64,
     /// The identity: `user alice`, `serviceaccount shop/copier`.
     pub identity: String,

@@ -1,5 +1,5 @@
-//! Rules, with an index by the object names that they can concern. With ten thousand rules that each name one
-//! source, only few must be examined.
+//! Rules, with an index by the object names that a rule can concern. With ten thousand rules that each name
+//! one source, only few rules must be examined.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::{
     validate::{CompiledRule, Globs},
 };
 
-/// A rule with more names than this is not indexed by name.
+/// Maximum number of names of a rule in the index by name.
 const MOST_NAMES: usize = 128;
 
 /// Rules by name. `Rules` reads like a map; only this file changes the map and keeps the indexes up to date.

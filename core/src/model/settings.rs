@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{SpreadLimits, Store};
 use crate::names::{InstanceKind, Kind, NamespacedName, TemplateKind};
 
-/// The settings of a process, which are neither observed nor forgotten.
+/// The settings of a process, which no watch changes.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The stores that this process keeps. The process decides nothing before all of them are listed.
+    /// The stores that this process keeps. The process makes no decision before all of these stores are
+    /// listed.
     pub stores: BTreeSet<Store>,
     /// How many restarts may be under way in the whole cluster; 0: no limit.
     pub max_rollouts: usize,

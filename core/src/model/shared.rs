@@ -1,8 +1,8 @@
-//! Equal values of many objects, each kept once.
+//! Sharing of equal values: each value is in memory once for all objects that have it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A set that keeps each value once, for as long as an object has it.
+/// A set that keeps each value once, as long as an object has the value.
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     values: BTreeSet<Arc<T>>,
@@ -33,8 +33,8 @@ impl<T: Ord> Shared<T> {
         self.values.insert(value.clone());
     }
 
-    /// Forgets the value of a removed object, unless another object has the value. A value that is being read
-    /// at that moment stays until the set is full.
+    /// Forgets the value of a removed object, unless another object has the value. A value that another
+    /// thread is reading stays until the set is full.
     pub(super) fn release(&mut self, value: &Arc<T>) {
         // The caller has one reference, and the set has its own.
         if Arc::strong_count(value) == 2 {

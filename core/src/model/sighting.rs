@@ -1,7 +1,7 @@
 //! The watches that show an object. Several watches may show one ConfigMap or Secret, and one watch may be
 //! behind another.
 
-/// What shows an object to this process.
+/// A source of facts about an object: a watch, or a single read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SeenBy {
     /// The watch of all objects of the kind in one namespace; for kinds without such watches, the only watch.
@@ -13,17 +13,17 @@ pub enum SeenBy {
     Copies,
     /// The watch of objects with the label `copyrator.dev/declares`, in all namespaces.
     Declaring,
-    /// No watch: the reconciler has read the object's metadata once, because the object is in the way of a
-    /// copy.
+    /// No watch shows the object: the reconciler has read the object's metadata once, because the object is
+    /// in the way of a copy.
     Asked,
 }
 
-/// What shows an object, and what brought the facts that the world has.
+/// The watches that show an object, and the source of the facts that the world has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// One bit for each [`SeenBy`].
     all: u8,
-    /// What brought the facts.
+    /// The source of the facts.
     by: SeenBy,
 }
 
@@ -44,8 +44,8 @@ impl Seen {
         self.is_by(SeenBy::Asked)
     }
 
-    /// The state after `watch` has brought facts of the object. An answer to a question counts only while no
-    /// watch shows the object.
+    /// The state after `watch` has brought facts of the object. A single read shows the object only while no
+    /// watch does.
     pub(crate) fn after(before: Option<Self>, watch: SeenBy) -> Self {
         let all = before.map_or(0, |before| before.all) & !bit(SeenBy::Asked);
         let own = if watch == SeenBy::Asked && all != 0 { 0 } else { bit(watch) };
@@ -57,7 +57,7 @@ impl Seen {
         Self { by: self.by, ..Self::after(Some(self), watch) }
     }
 
-    /// The state after `watch` has stopped to show the object; `None` if nothing shows the object any more.
+    /// The state after `watch` has stopped showing the object; `None` if no watch shows the object any more.
     pub(crate) fn without(self, watch: SeenBy) -> Option<Self> {
         let all = self.all & !bit(watch);
         let others = [SeenBy::Whole, SeenBy::Everywhere, SeenBy::Copies, SeenBy::Declaring, SeenBy::Asked];

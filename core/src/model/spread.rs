@@ -4,12 +4,12 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::Timestamp;
 
-/// The latest time that a copy followed its source.
+/// The latest update of a copy from its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// When the copy got new content.
     pub at: Timestamp,
-    /// The copy does not follow its source again before this much time has passed.
+    /// The least time until the next update of the copy from its source.
     pub gap: Duration,
 }
 
@@ -18,11 +18,11 @@ pub struct Spread {
 pub struct SpreadLimits {
     /// Least time between two contents of one copy; this time doubles while the copy's source keeps changing.
     pub min_interval: Duration,
-    /// Warn if the bytes of a source times its targets exceed this.
+    /// Copyrator warns if the bytes of a source times its targets exceed this limit.
     pub warn_bytes: Bytes,
-    /// Write no copy if the bytes of a source times its targets exceed this.
+    /// Copyrator does not write copies if the bytes of a source times its targets exceed this limit.
     pub max_bytes: Bytes,
-    /// A rule with more copies than this makes no new copies; 0: no limit.
+    /// The maximum number of copies for which a rule makes new copies; 0: no limit.
     pub max_copies: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The sets of facts that must be complete before the planner makes a decision.
+//! The stores: sets of facts that must be complete before the planner makes a decision.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::{
     names::{Kind, NamespacedName},
 };
 
-/// One set of facts that must be complete before anything is decided: the first list of a watch, or the key
+/// One set of facts that must be complete before the planner decides: the first list of a watch, or the key
 /// of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the plural of what it holds")]
@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// The stores of these kinds that must be listed before anything is decided.
+    /// The stores of these kinds that must be listed before the planner decides.
     pub fn needed(kinds: &BTreeSet<Kind>) -> impl Iterator<Item = Self> {
         kinds.iter().copied().map(Self::of).filter(|store| *store != Self::RenderedGranted)
     }
@@ -79,7 +79,8 @@ impl Store {
     }
 
     /// Whether the store holds our custom resources. Custom resources are deleted with their
-    /// CustomResourceDefinition, and a watch cannot distinguish that from deleting each resource.
+    /// CustomResourceDefinition, and a watch cannot distinguish the deletion of the definition from the
+    /// deletion of each resource.
     pub fn is_ours(self) -> bool {
         match self {
             Self::CopyratorRules | Self::CopyratorTemplates | Self::ConfigMonitors | Self::ConfigPolicies => {

@@ -1,7 +1,7 @@
-//! The results of a workload's restarts so far. The workload itself carries them as labels, so every leader
+//! The results of a workload's restarts so far. The workload carries the results as labels, so every leader
 //! knows them.
 
-/// The results of a workload's restarts, from its labels or as a plan wants to write them.
+/// The results of a workload's restarts, read from its labels or to be written by a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackRecord {
     /// Restarts in a row, each soon after the previous one; 0: none yet.

@@ -28,11 +28,11 @@ struct Restart {
 }
 
 impl UnderWay {
-    /// The workloads whose restart is under way at this time, in order. Without a time, the result includes
-    /// restarts that have taken too long.
+    /// The workloads whose restart is under way at this time, in order. Without a time argument, the result
+    /// includes restarts that have taken too long.
     ///
-    /// A workload's record is used only if it names our key and a plausible time, since everybody who can
-    /// write the workload can write the key and the time.
+    /// A workload's record is used only if the record names our key and a plausible time: any user who can
+    /// write the workload can forge both.
     pub fn at(&self, now: Option<Timestamp>, key: Option<&DigestKey>) -> BTreeSet<&WorkloadKey> {
         let lasts = |restart: &Restart| now.is_none_or(|now| restart.until > now);
         let longest = DEADLINE.saturating_add(AHEAD);
@@ -65,7 +65,7 @@ impl UnderWay {
         self.reserved.retain(|_, reserved| reserved.until > now);
     }
 
-    /// Takes in a workload's facts, or that it was deleted.
+    /// Updates the restarts from a workload's facts, or from its deletion.
     pub(super) fn see(&mut self, key: &WorkloadKey, facts: Option<&WorkloadFacts>) {
         let until = facts.and_then(WorkloadFacts::takes_place_until);
         let label = facts.and_then(|facts| facts.restarts.applied.clone());
@@ -139,7 +139,7 @@ mod tests {
             (1, 0),
             "nobody holds a place by a write that is lost"
         );
-        // The watch reports another change first.
+        // The watch reports a different change of the workload first.
         world.set_workload(key.clone(), facts("old", Rollout::Complete, false));
         assert_eq!(count(&world, 109), 1);
         world.set_workload(key.clone(), facts("new", Rollout::Unfinished, false));

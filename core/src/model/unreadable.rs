@@ -1,6 +1,7 @@
 //! Objects in lists and watches that could not be read, and lists that cannot be read at all.
 //!
-//! An unreadable object is not treated as deleted: its last known facts stay, and it causes no removal.
+//! An unreadable object is not treated as deleted: its last known facts stay, and the reconciler removes no
+//! object because of it.
 
 use std::{fmt, sync::Arc};
 
@@ -61,9 +62,9 @@ impl fmt::Display for UnreadObject {
 pub struct ListName {
     /// The store that the list fills.
     pub store: Store,
-    /// The only namespace that it covers; `None` for all.
+    /// The only namespace that the list covers; `None` for all namespaces.
     pub place: Option<Arc<str>>,
-    /// The kind, if it is known at run time only.
+    /// The kind of the objects, if the kind is known at run time only.
     pub kind: Option<InstanceKind>,
 }
 

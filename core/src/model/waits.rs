@@ -1,11 +1,11 @@
-//! The reason why a due restart waits, and since when, as last decided.
+//! The wait of a due restart: its reason, and its beginning.
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Why a restart, or the decision about it, waits. For each reason, docs/restart-model.md names the function
-/// that decides it, and what ends it.
+/// Why a restart, or the decision about a restart, waits. For each reason, docs/restart-model.md names the
+/// deciding function and the end of the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitReason {
     /// The stores are not complete yet.
@@ -29,7 +29,7 @@ pub enum WaitReason {
     PodsNotReady,
     /// A PodDisruptionBudget allows no eviction now.
     DisruptionBudget,
-    /// Restarts have followed one another quickly, so each restart waits longer than the previous one.
+    /// Restarts have followed one another quickly, so each restart waits longer than the previous restart.
     Backoff,
     /// The workload was not ready after several restarts in a row.
     CircuitOpen,
@@ -44,7 +44,7 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
-    /// Every reason, each of them once.
+    /// All reasons, each once.
     pub const ALL: [Self; 16] = [
         Self::Starting,
         Self::Authority,
@@ -64,7 +64,7 @@ impl WaitReason {
         Self::Window,
     ];
 
-    /// What ends the wait, if not a change of the content.
+    /// The event that ends the wait, unless the content changes before.
     pub fn ended_by(self) -> Ending {
         match self {
             Self::Starting | Self::Authority | Self::Facts => Ending::Knowledge,
@@ -107,16 +107,16 @@ impl WaitReason {
     }
 }
 
-/// What ends a wait.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Copyrator reads the missing facts, or the API server answers.
     Knowledge,
-    /// The clock: the time that the wait names is its end.
+    /// The wait ends at the time that the wait names.
     Clock,
-    /// An event in the cluster; a time that the wait names is when to look again.
+    /// An event in the cluster ends the wait; a time that the wait names is only the time to look again.
     Event,
-    /// A person does something.
+    /// The action of a person ends the wait.
     Person,
 }
 
@@ -138,17 +138,18 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// A wait that was not confirmed for this long is ignored: if we cannot examine its workload, other
-    /// workloads must not wait for it.
+    /// The age from which an unconfirmed wait is ignored: if we cannot examine a workload, other workloads
+    /// must not wait for it.
     const STALE: SignedDuration = SignedDuration::from_mins(3);
 
-    /// The wait for this reason. The time of the previous wait is kept, if the reason is the same.
+    /// Creates a wait for this reason. If the previous wait has the same reason, the new wait keeps its
+    /// beginning.
     pub fn after(before: Option<Self>, reason: WaitReason, now: Timestamp) -> Self {
         let since = before.and_then(|before| before.since_for(reason)).unwrap_or(now);
         Self { reason, since, seen: now }
     }
 
-    /// Since when the restart has waited for this reason, if it does.
+    /// Since when the restart has waited for this reason; `None` if the restart waits for a different reason.
     pub fn since_for(&self, reason: WaitReason) -> Option<Timestamp> {
         (self.reason == reason).then_some(self.since)
     }

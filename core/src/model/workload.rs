@@ -35,7 +35,7 @@ pub struct WorkloadFacts {
     /// The state of the workload's rollout, according to its controller. [`Self::rollout_at`] also considers
     /// the clock.
     pub rollout: Rollout,
-    /// Whether the workload's controller says when a rollout takes too long (`progressDeadlineSeconds`).
+    /// Whether the workload's controller reports a rollout that takes too long (`progressDeadlineSeconds`).
     pub own_deadline: bool,
     /// How many pods the workload wants.
     pub desired: i32,
@@ -44,12 +44,12 @@ pub struct WorkloadFacts {
 }
 
 /// The record of ours that somebody removed from a workload while we watched: `kubectl replace` and `helm
-/// upgrade --force` remove what a manifest does not name. The facts keep the value of the record.
+/// upgrade --force` remove all fields that a manifest does not name. The facts keep the value of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecord {
     /// The applied label was removed.
     Label,
-    /// The label was removed and, before the rollout was complete, the pod template's annotation: it is
+    /// Both the label and, before the rollout was complete, the pod template's annotation were removed: it is
     /// unknown which content the pods run.
     Rollout,
 }
@@ -112,14 +112,14 @@ pub enum Rollout {
     Complete,
     /// The controller is still replacing pods.
     Unfinished,
-    /// The rollout takes too long: the Deployment's progress deadline has passed, or ours.
+    /// The rollout takes too long: the Deployment's progress deadline, or our own deadline, has passed.
     Stuck,
     /// The Deployment has `spec.paused: true`.
     Paused,
     /// The update strategy is OnDelete: a change of the template replaces no pod.
     OnDelete,
-    /// The StatefulSet's partition: only the pods from this ordinal on are replaced, and all of them have
-    /// been.
+    /// The StatefulSet's partition: the controller replaces only the pods from this ordinal on, and has
+    /// replaced all of these pods.
     Partitioned(i32),
 }
 
@@ -130,7 +130,7 @@ pub struct Reference {
     pub kind: Kind,
     /// The object's name, in the workload's namespace.
     pub name: Arc<str>,
-    /// The keys used, sorted; `None` means all.
+    /// The used keys, sorted; `None` means all keys.
     pub keys: Option<Vec<String>>,
     /// Whether every use is marked optional: the pods start without the object.
     pub optional: bool,
@@ -166,18 +166,18 @@ pub struct PodFacts {
     /// Since when the condition `Ready` has its value (1 s resolution); `None` for a condition that is not
     /// set yet.
     pub ready_since: Option<Timestamp>,
-    /// Whether a container of it is in CrashLoopBackOff.
+    /// Whether a container of the pod is in CrashLoopBackOff.
     pub crashing: bool,
-    /// The workload that owns it, for a Deployment through its ReplicaSet.
+    /// The workload that owns the pod, for a Deployment through its ReplicaSet.
     pub workload: Option<WorkloadKey>,
-    /// Whether the pod has a controller of any kind, which creates a new pod when this one is deleted.
+    /// Whether the pod has a controller of any kind, which creates a new pod when this pod is deleted.
     pub controlled: bool,
     /// Whether the pod is a mirror pod or a pod of a Job: Copyrator never deletes such pods.
     pub untouchable: bool,
 }
 
 impl PodFacts {
-    /// Whether the pod runs or is about to, and is not being deleted.
+    /// Whether the pod runs or will run, and is not being deleted.
     pub fn is_staying(&self) -> bool {
         !self.leaving && !self.finished
     }
@@ -192,10 +192,11 @@ pub struct PodRemoved {
     pub controlled: usize,
 }
 
-/// The last failed attempt to restart something, kept until an attempt succeeds or the content changes.
+/// The last failed attempt to restart a workload or pods, kept until an attempt succeeds or the content
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartAttempt {
-    /// The content that the pods were to run, as it would have been recorded.
+    /// The intended content of the pods, in the form of a record.
     pub label: String,
     /// The number of attempts for that content.
     pub tries: u32,
@@ -213,10 +214,10 @@ impl RestartAttempt {
     }
 }
 
-/// Why an attempt to restart something has failed.
+/// Why an attempt to restart a workload or pods has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptFailure {
-    /// A pod is under more than one PodDisruptionBudget: it can never be evicted.
+    /// More than one PodDisruptionBudget covers a pod, which therefore can never be evicted.
     TooManyBudgets,
     /// The write has failed; the API server's message, without values.
     Write(WriteFault, String),

@@ -18,8 +18,8 @@ use crate::{
 /// The model of the cluster at one moment: the observed state, the process's memory of its own actions, and
 /// its settings.
 ///
-/// This file reads observations. Functions named after events change them (`changes.rs`, `objects.rs`,
-/// `answers.rs`), so that related facts change together.
+/// This file has the functions that read observations. Functions that are named after events change the
+/// observations (`changes.rs`, `objects.rs`, `answers.rs`), so that related facts change together.
 #[derive(Debug, Default)]
 pub struct World {
     pub(super) cluster: Cluster,
@@ -38,7 +38,7 @@ impl World {
         &self.settings
     }
 
-    /// The settings, to be changed.
+    /// The settings of this process, mutable.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
@@ -48,13 +48,14 @@ impl World {
         &self.memory
     }
 
-    /// The memory, to be changed.
+    /// The process's memory of its own actions, mutable.
     pub fn memory_mut(&mut self) -> &mut Memory {
         &mut self.memory
     }
 
-    /// Whether every store is listed, and every namespace was read or refused. A plan that reads the
-    /// ConfigMaps or Secrets of a namespace may still have to wait for their list ([`Self::is_listing`]).
+    /// Whether every store is listed, and every namespace of a limited scope was read or refused. A plan that
+    /// reads the ConfigMaps or Secrets of a namespace may still have to wait for their list
+    /// ([`Self::is_listing`]).
     pub fn is_complete(&self) -> bool {
         !self.settings.stores.is_empty()
             && self.is_listed()
@@ -82,7 +83,7 @@ impl World {
         self.cluster.namespace_scope.as_ref()
     }
 
-    /// Whether everything in a namespace was read. Always true if all namespaces are watched.
+    /// Whether all lists of a namespace were read. Always true if all namespaces are watched.
     pub fn sees(&self, namespace: &str) -> bool {
         self.cluster.namespace_scope.is_none() || self.cluster.namespaces.contains_key(namespace)
     }
@@ -142,7 +143,7 @@ impl World {
         self.cluster.instances.of(kind)
     }
 
-    /// The objects of such a kind in one namespace.
+    /// The objects of a kind that templates are rendered for, in one namespace.
     pub fn instances_in<'w>(
         &'w self,
         kind: &InstanceKind,
@@ -259,7 +260,7 @@ impl World {
         })
     }
 
-    /// The record of ours that somebody removed from a workload; its facts still have it.
+    /// The record of ours that somebody removed from a workload; the workload's facts still have the record.
     pub fn lost_record(&self, workload: &WorkloadKey) -> Option<LostRecord> {
         self.cluster.lost_records.get(workload).copied()
     }

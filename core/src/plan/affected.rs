@@ -24,18 +24,19 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// A request to look at something. It has no payload: its handler reads the world.
+/// A request to look at one thing, without a payload: the handler of the request reads the world.
 ///
-/// The variants are in the order in which they are best looked at. Authority comes before slots and
-/// workloads, so that none is looked at in vain, and no status says meanwhile that the API server has not
-/// been asked.
+/// The variants are in the order in which keys are best handled. Authority comes before slots and workloads:
+/// without an answer about the authority, planning a slot is in vain, and a status would report that the API
+/// server has not been asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// The authority of a rule or template; and all of its slots, when the authority has news.
+    /// The authority of a rule or template; if the authority changes, also all slots of the rule or template.
     Rule(NamespacedName),
     /// The objects that a template declares for one namespace or object, and their slots.
     Rendering(NamespacedName, InstanceName),
-    /// A monitor's authority, and its pods; and all of its workloads, when the authority has news.
+    /// A monitor's authority and the monitor's own pods; if the authority changes, also all workloads of the
+    /// monitor.
     Monitor(NamespacedName),
     /// One possible copy, by the place where it would be.
     Slot(ObjectKey),
@@ -43,7 +44,7 @@ pub enum Key {
     Workload(WorkloadKey),
     /// The status of a rule or template, or the Events of a rule that annotations declare.
     RuleStatus(NamespacedName),
-    /// The status of a monitor, or the Events of one that annotations declare.
+    /// The status of a monitor, or the Events of a monitor that annotations declare.
     MonitorStatus(NamespacedName),
     /// The status of a ConfigPolicy, by its name.
     Policy(Arc<str>),
@@ -73,8 +74,9 @@ impl Key {
         }
     }
 
-    /// The namespace that the work is charged to if nothing else has caused it: the key's own or, if a
-    /// template is rendered for a namespace, the template's. `None` if the key belongs to the whole cluster.
+    /// The namespace that pays for the work if no other object has caused the work: the key's own namespace
+    /// or, if a template is rendered for a namespace, the template's namespace. `None` if the key belongs to
+    /// the whole cluster.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         match self {
             Self::Rendering(template, InstanceName { object: None, .. }) => Some(&template.namespace),
@@ -88,7 +90,7 @@ impl Key {
         }
     }
 
-    /// Whether the key is looked at after this store was listed once more.
+    /// Whether the key must be handled again after this store was listed once more.
     fn is_of(&self, store: Store) -> bool {
         match self {
             Self::Slot(slot) => store == Store::of(slot.kind),
@@ -111,7 +113,8 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     match changed {
         Changed::Namespace(name) => namespace(world, name),
         Changed::Object(key) => object(world, key),
-        // Also its slots: when the rule releases a slot that it has not written, another rule may want it.
+        // The rule's slots are affected, too: another rule may want a slot that this rule releases without
+        // having written it.
         Changed::Rule(name) => {
             let slots = slots_to_check(world, name);
             slots.into_iter().chain([Key::Rule(name.clone())]).collect()
@@ -152,7 +155,7 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
         Changed::Workload(key) => workload(world, key),
         // The index serves warnings only.
         Changed::SourceIndex => BTreeSet::new(),
-        // Each status reports that it may be outdated.
+        // A failing list affects each status, which reports that it may be outdated.
         Changed::Lists => {
             let declared = world.rules().keys().chain(world.templates().keys()).cloned().map(Key::RuleStatus);
             declared.chain(world.monitors().keys().cloned().map(Key::MonitorStatus)).collect()
@@ -160,10 +163,10 @@ pub fn affected(world: &World, changed: &Changed) -> BTreeSet<Key> {
     }
 }
 
-/// Every slot of one rule, still wanted or not, and each of its sources that another rule would overwrite if
-/// it were no source. A rule that makes no copies has only its existing copies and the slots that another
-/// rule may get instead: the rule's own key asks for the rest once the rule may write. The same holds for a
-/// template.
+/// Every slot of one rule or template, still wanted or not, and each source of a rule that another rule would
+/// overwrite if the object were no source. A rule that makes no copies has only its existing copies and the
+/// slots that another rule may get instead: the rule's own key covers all other slots once the rule may
+/// write.
 pub fn slots_to_check(world: &World, rule: &NamespacedName) -> BTreeSet<Key> {
     if rule.template().is_some() {
         return template_keys(world, rule).into_iter().collect();
@@ -184,8 +187,8 @@ fn making<'w>(world: &'w World, rule: &NamespacedName) -> Option<&'w CompiledRul
     makes.then_some(compiled)
 }
 
-/// Every slot that a rule claims, whether the rule may write or not, and every copy: for people who want to
-/// know why a copy is not there. A rule with too many copies has only the existing ones.
+/// Every slot that a rule claims, whether the rule may write or not, and every copy, to explain why a copy is
+/// missing. For a rule with too many copies, only the existing copies.
 pub fn every_slot(world: &World) -> BTreeSet<ObjectKey> {
     let claimed = world.rules().iter().filter_map(|(rule, facts)| {
         let compiled = facts.compiled.as_deref().ok()?;
@@ -201,8 +204,8 @@ pub fn everything(world: &World) -> BTreeSet<Key> {
     each(world).collect()
 }
 
-/// The keys to look at after a store was listed once more, in one namespace or in all: those of objects that
-/// are in the store, or should be. A copy that somebody deleted while the watch was interrupted may be
+/// The keys to look at after a store was listed once more, in one namespace or in all: the keys of objects
+/// that are or should be in the store. A copy that somebody deleted while the watch was interrupted may be
 /// neither in the list nor known.
 pub fn listed_anew(world: &World, store: Store, place: Option<&str>) -> BTreeSet<Key> {
     let is_there = |key: &Key| place.is_none() || key.namespace().is_none() || key.namespace() == place;
@@ -211,7 +214,7 @@ pub fn listed_anew(world: &World, store: Store, place: Option<&str>) -> BTreeSet
 
 /// Iterates over every key; a key can come twice.
 fn each(world: &World) -> impl Iterator<Item = Key> {
-    // Slots that another rule shares, or would take over, come with that rule.
+    // Slots that another rule shares, or would take over, are among that rule's slots.
     let rules = world.rules().keys().flat_map(|rule| {
         let wanted = making(world, rule).map(|_| slots_of(world, rule)).unwrap_or_default();
         wanted.into_iter().map(Key::Slot).chain([Key::Rule(rule.clone())])
@@ -266,7 +269,7 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
             let touched = selected.filter(|instance| demand.has(world, template, instance)).chain(before);
             keys.extend(touched.map(|instance| Key::Rendering(template.clone(), instance)));
         }
-        // As for the rules above.
+        // The API server has not been asked yet about a new namespace.
         if compiled.names_namespace(name) && world.rule_authority(template).is_none() {
             keys.insert(Key::Rule(template.clone()));
         }
@@ -292,7 +295,8 @@ fn namespace(world: &World, name: &Arc<str>) -> BTreeSet<Key> {
     keys
 }
 
-/// The slots of sources in a namespace that is not known, or no longer known: they are copied once it is.
+/// The slots of sources in a namespace that is unknown, or no longer known: the sources are copied once the
+/// namespace is known.
 fn sources_waiting_in<'w>(world: &'w World, name: &'w str) -> impl Iterator<Item = ObjectKey> {
     let rules =
         world.rules().iter().filter_map(|(rule, facts)| Some((rule, facts.compiled.as_deref().ok()?)));
@@ -326,9 +330,11 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     }
     if key.kind == Kind::Secret && *key.namespace == *world.settings().own_namespace {
         match &*key.name {
-            // Webhooks issue certificates from whatever CA is there, and the hooks must trust that CA.
+            // The webhook issues its certificates from the CA in the Secret, and the hooks must trust that
+            // CA.
             CA_SECRET => drop(keys.insert(Key::Hooks)),
-            // With another key, no mark in the cluster could be verified.
+            // The key of digests must stay the same: with a different key, no mark in the cluster could be
+            // verified.
             KEY_SECRET => drop(keys.insert(Key::DigestKey)),
             _ => {}
         }
@@ -346,7 +352,8 @@ fn object(world: &World, key: &ObjectKey) -> BTreeSet<Key> {
     if facts.is_some_and(|facts| facts.marks.is_some()) || is_wanted(world, key) {
         keys.insert(Key::Slot(key.clone()));
     }
-    // The status of a rule that no longer wants the object says what delays its deletion.
+    // The status of a rule that no longer wants the object reports the finalizer that delays the object's
+    // deletion.
     let deleted = facts.filter(|facts| facts.deletion.is_some()).and_then(|facts| facts.marks.as_deref());
     if let Some(marks) = deleted.filter(|marks| world.declaration(&marks.rule).is_some()) {
         keys.insert(Key::RuleStatus(marks.rule.clone()));
@@ -374,15 +381,15 @@ fn statuses_naming(world: &World, key: &ObjectKey) -> Vec<Key> {
     naming.map(|(rule, _)| Key::RuleStatus(rule.clone())).collect()
 }
 
-/// Whether the API server has not been asked yet whether a rule may write: other rules wait for its slots
-/// meanwhile.
+/// Whether the API server has not been asked yet if this rule may write: until the answer, other rules wait
+/// for this rule's slots.
 fn is_waited_for(world: &World, rule: &NamespacedName) -> bool {
     world.rules().get(rule).is_some_and(|facts| authority(world, rule, facts).is_none())
 }
 
 fn workload(world: &World, key: &WorkloadKey) -> BTreeSet<Key> {
     let monitors = monitors_reaching(world, key).into_iter().map(Key::MonitorStatus);
-    // The workload may have left a place for another restart.
+    // The workload may have freed a place for another restart.
     let next = next_in_line(world, None).into_iter().map(Key::Workload);
     monitors.chain([Key::Workload(key.clone())]).chain(next).collect()
 }
@@ -397,8 +404,8 @@ fn of_kind<'w>(
     compiled.filter(move |(_, compiled)| compiled.instance_kind() == Some(kind))
 }
 
-/// The keys to look at after a change of an object that templates are rendered for: its renderings, and the
-/// objects made for it.
+/// The keys to look at after a change of an instance (an object that templates are rendered for): the
+/// instance's renderings, and the objects made for the instance.
 fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeSet<Key> {
     let instance = InstanceName::of_object(name);
     let mut keys = BTreeSet::new();
@@ -417,8 +424,8 @@ fn instance(world: &World, kind: &InstanceKind, name: &NamespacedName) -> BTreeS
     keys
 }
 
-/// The keys to look at after a change of a template: everything that it is, or was, rendered for, and each of
-/// its existing objects.
+/// The keys to look at after a change of a template: every instance that the template is or was rendered for,
+/// and each existing object of the template.
 fn template_keys(world: &World, template: &NamespacedName) -> Vec<Key> {
     let compiled = world.templates().get(template).and_then(|facts| facts.compiled.as_deref().ok());
     let demand = Demand::of(world, template);

@@ -10,35 +10,36 @@ use crate::{
 /// A change in the world, by name alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Changed {
-    /// A namespace appeared, was relabelled, or went.
+    /// A namespace was created, relabelled or deleted.
     Namespace(Arc<str>),
-    /// An object of a kind that can be a copy, such as a ConfigMap, appeared, was changed, or went.
+    /// An object of a kind that can be a copy, such as a ConfigMap, was created, changed or deleted.
     Object(ObjectKey),
-    /// A rule was written or went.
+    /// A rule was written or deleted.
     Rule(NamespacedName),
-    /// A template was written or went.
+    /// A template was written or deleted.
     Template(NamespacedName),
-    /// An object that templates are rendered for appeared, changed in a field that they read, or went.
+    /// An object that templates are rendered for was created, deleted, or changed in a field that a template
+    /// reads.
     Instance(InstanceKind, NamespacedName),
-    /// The objects of such a kind became known or unknown.
+    /// The objects of a kind that templates are rendered for became known or unknown.
     Instances(InstanceKind),
     /// The objects of a kind that templates declare became known or unknown.
     Granted(Kind),
-    /// A monitor was written or went.
+    /// A monitor was written or deleted.
     Monitor(NamespacedName),
-    /// A policy was written or went.
+    /// A policy was written or deleted.
     Policy(Arc<str>),
-    /// A workload was written, made progress, or went.
+    /// A workload was written, made progress, or was deleted.
     Workload(WorkloadKey),
-    /// The index of annotated sources changed, where it is read instead of the sources.
+    /// The index of annotated sources changed, for a process that reads the index instead of the sources.
     SourceIndex,
     /// A list or watch has failed for long, or works again.
     Lists,
 }
 
 impl Changed {
-    /// The changed object, as the world names an unreadable one. `None` if the world holds such an object as
-    /// invalid instead, or if the change is about no object.
+    /// The changed object, under the name that an unreadable object has in the world. `None` if the world
+    /// stores an unreadable object of the kind as invalid instead, or if the change is about no object.
     pub fn unread_object(&self) -> Option<UnreadObject> {
         match self {
             Self::Namespace(name) => Some(UnreadObject::Namespace(name.clone())),
@@ -56,7 +57,7 @@ impl Changed {
         }
     }
 
-    /// The namespace of the change; `None` if it is about the whole cluster.
+    /// The namespace of the change; `None` for a change of the whole cluster.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::Namespace(name) => Some(name),

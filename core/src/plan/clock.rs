@@ -10,7 +10,7 @@ pub fn at_after(time: Timestamp, span: Duration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// The time that lies before another one by a span; the earliest time if it would be out of range.
+/// The time that lies `span` before `time`; the earliest possible time if the result would be out of range.
 pub fn at_before(time: Timestamp, span: Duration) -> Timestamp {
     let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
     time.checked_sub(span).unwrap_or(Timestamp::MIN)

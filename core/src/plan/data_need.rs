@@ -1,6 +1,6 @@
-//! The namespaces in which plans read ConfigMaps and Secrets: those of sources, of monitored workloads, and
-//! those that policies reach. Elsewhere plans read only objects with a label of ours, and objects in the way
-//! of a copy.
+//! The namespaces in which plans read ConfigMaps and Secrets: the namespaces of sources, the namespaces of
+//! monitored workloads, and the namespaces that policies reach. Elsewhere plans read only objects with a
+//! label of ours, and objects in the way of a copy.
 //!
 //! The price: if an object is neither in such a namespace nor has a label of ours, its author gets no report
 //! that its annotations are misspelt or lack the label beside them.
@@ -24,7 +24,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The namespaces that all plans need. Our own is among them.
+/// The namespaces that all plans need. Our own namespace is always needed.
 pub fn needed(world: &World) -> DataNeed {
     let mut need = DataNeed::in_namespace(&world.settings().own_namespace);
     world.rules().keys().for_each(|rule| of_rule(world, rule, &mut need));
@@ -84,9 +84,9 @@ fn itself(key: &ObjectKey, need: &mut DataNeed) {
     }
 }
 
-/// Adds the namespaces of a rule's sources, whether the rule may write or not: no other rule may overwrite its
-/// sources. An invalid rule may have sources of either kind in its source namespaces. The watch by label shows
-/// a source that its own annotations declare.
+/// Adds the namespaces of a rule's sources, whether the rule may write or not: no other rule may overwrite
+/// its sources. An invalid rule may have ConfigMaps or Secrets as sources, so both kinds are needed. The
+/// watch by label shows annotated sources.
 fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     let Some(facts) = world.rules().get(rule).filter(|_| rule.annotated().is_none()) else { return };
     match &facts.compiled {
@@ -99,7 +99,7 @@ fn of_rule(world: &World, rule: &NamespacedName, need: &mut DataNeed) {
     }
 }
 
-/// Adds the namespaces that a policy reaches: each change of an object there is judged anew.
+/// Adds the namespaces that a policy reaches: the policy judges each change of an object in these namespaces.
 fn of_policy(world: &World, facts: &PolicyFacts, need: &mut DataNeed) {
     let Some(policy) = judging(facts) else { return };
     for kind in judged(facts) {
@@ -114,7 +114,7 @@ fn judged(facts: &PolicyFacts) -> impl Iterator<Item = DataKind> {
     DATA_KINDS.into_iter().filter(|kind| facts.spec.match_.kinds.contains(&PolicyKind::from(*kind)))
 }
 
-/// Adds what policies need in this namespace because they reach it.
+/// Adds the kinds that policies judge in this namespace, if policies reach the namespace.
 fn of_namespace(world: &World, name: &Arc<str>, need: &mut DataNeed) {
     let Some(facts) = world.namespaces().get(name) else { return };
     for policy in world.policies().values() {
@@ -125,13 +125,13 @@ fn of_namespace(world: &World, name: &Arc<str>, need: &mut DataNeed) {
     }
 }
 
-/// Whether a workload restarts by its own annotation, or has a record.
+/// Whether a workload's own annotation declares restarts, or the workload has an applied label.
 fn is_looked_at(facts: &WorkloadFacts) -> bool {
     facts.restarts.restart.is_some() || facts.restarts.applied.is_some()
 }
 
-/// Adds the object whose annotations declare the rule of a copy, if that object has lost its label: its copies
-/// stay while it has the annotations. Forged marks are ignored.
+/// Adds the annotated source of a copy, if the source has lost its label: the copies stay while the source
+/// has the annotations. Forged marks are ignored.
 fn of_copy(world: &World, copy: &ObjectKey, need: &mut DataNeed) {
     let marks = world.object(copy).filter(|facts| is_copy(world, copy, facts));
     let rule = marks.and_then(|facts| facts.marks.as_deref()).map(|marks| &marks.rule);
@@ -151,7 +151,7 @@ fn of_source(world: &World, source: &ObjectKey, need: &mut DataNeed) {
     world.copies_of_rule(&rule).for_each(|copy| of_copy(world, copy, need));
 }
 
-/// Adds namespaces until the need covers all of them.
+/// Adds namespaces, until all are in the need and no further one makes a difference.
 fn in_each(need: &mut DataNeed, kind: DataKind, namespaces: impl Iterator<Item = impl Borrow<Arc<str>>>) {
     for namespace in namespaces {
         if need.is_all(kind) {

@@ -1,9 +1,10 @@
-//! The planners: what to do about the known state of the cluster. Pure: no async, client, clock, environment,
-//! randomness or logging; the current time is an argument. Every function here answers for one key, reads the
-//! whole [`World`](crate::model::World), and gives the same answer for the same world.
+//! The planners, which decide the next actions from the known state of the cluster. Pure: no async, client,
+//! clock, environment, randomness or logging; the current time is an argument. Every function of a planner
+//! decides for one key, reads the whole [`World`](crate::model::World), and gives the same result for the
+//! same world.
 //!
-//! Three planners: [`copy`], [`restart`] and [`policy`]. The files here are shared: which keys a change
-//! affects, which facts a decision lacks, and which Events a status leads to.
+//! Three planners: [`copy`], [`restart`] and [`policy`]. The planners share the files of this folder: the
+//! keys that a change affects, the facts that a decision lacks, and the Events about a status.
 
 pub mod copy;
 pub mod policy;

@@ -14,7 +14,7 @@ pub enum Need {
     Fingerprint(ObjectKey),
     /// The list of the objects of this kind in this namespace, which a watch is about to complete.
     List(Kind, Arc<str>),
-    /// Whether an object is in this slot, which no watch shows, and its metadata.
+    /// Whether an object is in this slot that no watch shows, and the metadata of the object.
     Existing(ObjectKey),
     /// Whether this object, which somebody has changed, still has the fields that its template names.
     Drift(ObjectKey),

@@ -15,37 +15,37 @@ use crate::{
 pub enum Reason {
     /// Something is wrong with one copy.
     Problem(ProblemReason),
-    /// The identity that the object acts with may not do what the object declares.
+    /// The object's identity lacks a right that the object declares.
     Refused(RefusalReason),
-    /// The object is the canary: the webhook refuses it to show that the API server asks.
+    /// The object is the canary: the webhook's refusal shows that the API server calls the webhook.
     Canary,
-    /// The API server has not been asked yet what the identity may do.
+    /// The API server has not been asked yet about the identity's rights.
     AuthorityUnknown,
-    /// Its spec is not valid.
+    /// The spec is not valid.
     Invalid,
-    /// No object of its kind is written or read here.
+    /// Copyrator is not granted the kind: it neither reads nor writes objects of the kind.
     KindNotGranted,
-    /// The API server serves no such kind.
+    /// The API server does not serve the kind.
     KindNotServed,
     /// The objects of a kind are not known.
     KindUnread,
-    /// Its spec suspends it.
+    /// The spec has `suspend: true`.
     Suspended,
     /// The facts that the decision depends on could not be read.
     Unread,
-    /// The copy is missing, and is made.
+    /// The copy is missing, and will be created.
     Missing,
-    /// The copy is other than declared, and is changed.
+    /// The copy differs from its declaration, and will be changed.
     Differs,
-    /// No update can correct it: it is deleted and created again.
+    /// No update can correct the copy, so Copyrator deletes and recreates it.
     Replace,
-    /// An object that Copyrator did not make is taken over.
+    /// Copyrator takes over an object that it did not make.
     TakeOver,
-    /// It is wanted again: its removal mark goes.
+    /// A rule wants the copy again, so Copyrator removes the removal mark.
     WantedAgain,
-    /// Its rule is back under a new definition.
+    /// The copy's rule was created again under a new CustomResourceDefinition.
     RuleBack,
-    /// The copy is orphaned: no rule or template declares it any more.
+    /// The copy is orphaned: no rule or template declares the copy any more.
     Unwanted,
     /// The copy is orphaned, and marked for removal.
     Marked,
@@ -53,23 +53,23 @@ pub enum Reason {
     Retain,
     /// The copy is orphaned, and its marks were made with another key.
     UnknownKey,
-    /// It is being deleted, or its namespace is.
+    /// The object, or its namespace, is being deleted.
     Deleting,
-    /// Its source keeps changing.
+    /// The copy's source keeps changing.
     Braked,
-    /// The object is immutable, or the field is.
+    /// The object, or the field that would change, is immutable.
     Immutable,
     /// The object is a copy: change its source instead.
     Copy,
-    /// It is as it should be.
+    /// The object is as it should be.
     InOrder,
     /// The namespace or the object does not exist.
     NotFound,
     /// Copyrator's own objects are in the namespace.
     OwnNamespace,
-    /// It is a system namespace.
+    /// The namespace is a system namespace.
     SystemNamespace,
-    /// The namespace's label says that it takes no copies.
+    /// The namespace has the label `copyrator.dev/copies: refuse`.
     Refuses,
     /// The rule excludes the namespace.
     Excluded,
@@ -83,7 +83,7 @@ pub enum Reason {
     UnsupportedField,
     /// Annotations have no effect without the label beside them.
     LabelMissing,
-    /// The API server allows what it declares.
+    /// The identity has all rights that the object declares.
     Allowed,
     /// Copies are being written.
     Copying,

@@ -10,7 +10,7 @@ use crate::api::{ConfigMonitorStatus, CopyratorRuleStatus, Problem};
 pub struct StatusEvent<'s> {
     /// Whether the Event is a `Warning`.
     pub is_warning: bool,
-    /// One word: a reason of `Ready`, of `Authorized` or of a problem.
+    /// The reason in one word: a reason of `Ready`, of `Authorized` or of a problem.
     pub reason: &'s str,
     /// The message of the condition, or the size of a large spread.
     pub message: String,
@@ -35,8 +35,8 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
     }
 }
 
-/// Returns an Event for each fault that is new in `after`, or has changed since `before`, and one if a fault
-/// in `before` is gone and everything is in order. Without an earlier status, as after a start of the
+/// Returns an Event for each fault that is new in `after`, or has changed since `before`, and one Event if a
+/// fault in `before` is gone and everything is in order. Without an earlier status, as after a start of the
 /// reconciler, no Event says that everything is in order. `ready` is the reason of `Ready` in `after`;
 /// `large` is a source that is large for so many targets, if that is news.
 pub fn status_events<'s>(

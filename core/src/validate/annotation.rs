@@ -22,8 +22,8 @@ use crate::{
 /// The maximum number of names, as in a term of a rule.
 const MOST_NAMES: usize = 64;
 
-/// Compiles the rule that an object's annotations declare, or returns all their problems. The rule copies
-/// this object alone. `None` without such annotations.
+/// Compiles the rule that an object's annotations declare, or returns all problems of these annotations. The
+/// rule copies this object alone. `None` without such annotations.
 pub fn annotated_rule<'a>(
     kind: DataKind,
     name: &str,
@@ -73,8 +73,8 @@ pub fn annotated_rule<'a>(
     Some(CompiledRule::compile(&spec, &BTreeSet::new()).map(|compiled| (spec, compiled)))
 }
 
-/// Compiles the monitor that an object's annotation declares, or returns all its problems. The monitor
-/// watches this object alone and deletes the pods with these labels. `None` without the annotation.
+/// Compiles the monitor that an object's annotation declares, or returns all problems of the annotation. The
+/// monitor watches this object alone and deletes the pods with these labels. `None` without the annotation.
 pub fn annotated_monitor<'a>(
     kind: DataKind,
     name: &str,
@@ -127,7 +127,7 @@ pub fn labelling(object: &ObjectKey) -> String {
 }
 
 /// Returns a message for each annotation of a ConfigMap or Secret that has our prefix but no effect. The
-/// message suggests what the annotation was probably meant to be.
+/// message suggests the annotation that the author probably meant.
 pub fn misspelt_annotations<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let wrong = |(key, value): (&'a str, &'a str)| {
         let name = key.strip_prefix(PREFIX)?;
@@ -290,7 +290,7 @@ mod tests {
         assert!(compiled.watches(Kind::ConfigMap, "app").is_some());
         assert!(compiled.watches(Kind::Secret, "app").is_none());
         assert!(spec.workloads.unwrap().pod_selector.is_some());
-        // A typing error never selects every pod.
+        // An annotation with a typing error never selects every pod.
         for (text, expected) in [
             ("", "copyrator.dev/restart-pods: is empty"),
             ("app web", "copyrator.dev/restart-pods: \"app web\" is not a term"),

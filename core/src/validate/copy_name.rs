@@ -1,6 +1,6 @@
 //! The template of a copy's name, which works in both directions. From a source, the template gives the name
-//! of the copy; and from the name of a copy, the only source that can have it, without a search through all
-//! sources.
+//! of the copy. From the name of a copy, the template gives the only possible source, without a search
+//! through all sources.
 
 const NAME: &str = "{name}";
 const NAMESPACE: &str = "{namespace}";
@@ -26,7 +26,7 @@ pub enum Gives<'a> {
 }
 
 impl CopyName {
-    /// Reads a template; everything but the placeholders is literal.
+    /// Reads a template; all text except the placeholders is literal.
     pub fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;
@@ -94,7 +94,7 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Compared with computing the copy's name for every object.
+    /// The test compares the result with computing the copy's name for every object.
     #[test]
     fn the_one_source_is_found_from_the_name_of_its_copy() {
         let names = ["a", "b", "aa", "ab", "a-a", "aaa", "b-a-b", "home", "home-a"];

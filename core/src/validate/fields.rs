@@ -21,7 +21,7 @@ pub enum SpecFault {
     UnsupportedField,
     /// Annotations have no effect, since the object lacks the label that enables them.
     LabelMissing,
-    /// The administrator has not granted rules the kind that a rule names.
+    /// The administrator has not granted the kind for copying by rules.
     KindNotGranted,
 }
 

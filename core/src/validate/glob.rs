@@ -85,7 +85,7 @@ impl Entry {
 }
 
 impl EntryFault {
-    /// Returns the fault of the entry, and what to write instead.
+    /// Returns the fault of the entry, with the fix.
     fn said(&self, entry: &str, kind: NameKind) -> String {
         match self {
             Self::Empty => "is empty; write a name, or * for all".into(),
@@ -106,8 +106,8 @@ pub fn can_match(entry: &str, kind: NameKind) -> bool {
     Entry::read(entry, kind).is_ok()
 }
 
-/// Returns the problem of a text that must be one name, and what to write instead; `None` for a valid name.
-/// Globs are not accepted.
+/// Returns the problem, with the fix, of a text that must be one name; `None` for a valid name. Globs are not
+/// accepted.
 pub fn name_fault(text: &str, kind: NameKind) -> Option<String> {
     if kind.is_name(text) {
         return None;
@@ -137,7 +137,8 @@ fn is_plain(entry: &str) -> bool {
 
 impl Globs {
     /// Compiles a list of names and globs for names of this kind, and reports each bad entry at its index
-    /// below `field`. An entry that no name can match is bad: in an exclusion, it would exclude nothing.
+    /// below `field`. An entry that no name can match is bad: an exclusion with the entry would have no
+    /// effect.
     pub fn compile(field: &str, entries: &[String], kind: NameKind, problems: &mut Vec<Problem>) -> Self {
         let mut globs = Self::default();
         for (index, entry) in entries.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Globs {
             || self.matchers.iter().any(|matcher| matcher.is_match(name))
     }
 
-    /// The names, if no entry is a glob.
+    /// The names in the list, if no entry is a glob.
     pub fn literals(&self) -> Option<&[String]> {
         self.matchers.is_empty().then_some(self.literals.as_slice())
     }
@@ -210,7 +211,7 @@ fn shared_prefix<'e>(one: &'e str, other: &'e str) -> &'e str {
 /// A name or glob in terms of CEL functions, for a match condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameGlob<'e> {
-    /// Equal to this name.
+    /// Only this exact name.
     Literal,
     /// Any name; also for a text that is no valid glob.
     Any,

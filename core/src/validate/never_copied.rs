@@ -1,10 +1,11 @@
 //! Objects that Kubernetes keeps in every namespace and that Copyrator therefore never reads. A rule or
-//! monitor that names such an object could never do anything with it.
+//! monitor that names an unread object would have no effect on it.
 
 use super::invalid;
 use crate::{api::Problem, names::Kind};
 
-/// Reports each name of such an object in a list. `names` are the entries of `field` as the user wrote them.
+/// Reports each name of an object that Copyrator never reads. `names` are the entries of `field` as the user
+/// wrote them.
 pub(super) fn check(field: &str, kind: Kind, names: &[String], problems: &mut Vec<Problem>) {
     for (index, name) in names.iter().enumerate() {
         if is_never_copied(kind, name) {

@@ -1,6 +1,6 @@
 //! Converts a regular expression to names and globs that match exactly the same names, or returns the reason
-//! why that is impossible. The parser is that of our own patterns; it accepts only syntax that has the same
-//! meaning in Go, Python and .NET.
+//! why that is impossible. The parser is the parser of our own patterns; it accepts only syntax that has the
+//! same meaning in Go, Python and .NET.
 
 use regex_syntax::ast::{
     AssertionKind, Ast, ClassPerlKind, ClassSet, ClassSetItem, Literal, LiteralKind, RepetitionKind,
@@ -10,9 +10,9 @@ use regex_syntax::ast::{
 /// How a tool matches its pattern against a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchoring {
-    /// Anywhere in the name, unless the pattern itself has `^` or `$`.
+    /// The pattern matches anywhere in the name, unless the pattern itself has `^` or `$`.
     Nowhere,
-    /// At the beginning of the name (Python's `re.match`).
+    /// The pattern matches at the beginning of the name (Python's `re.match`).
     Start,
     /// The first match must be the whole name (reflector), unlike in an anchored pattern: `a|ab` does not
     /// match `ab`.
@@ -190,7 +190,7 @@ fn glob(mut branch: Branch, anchoring: Anchoring) -> Result<String, String> {
 }
 
 /// Refuses alternatives whose order matters. If the first match must be the whole name, an alternative that
-/// matches the beginning of a later alternative's match hides the later one.
+/// matches the beginning of a later alternative's match hides the later alternative.
 fn order_is_harmless(branches: &[Branch]) -> Result<(), String> {
     let start = |branch: &Branch| -> (String, bool) {
         let mut text = String::new();

@@ -44,7 +44,7 @@ pub struct CompiledRule {
     pub grace: Option<Duration>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether the rule is suspended: Copyrator writes and deletes nothing for it.
+    /// Whether the rule is suspended: Copyrator writes and deletes no object for the rule.
     pub suspend: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct CompiledMeta {
 }
 
 impl CompiledRule {
-    /// Compiles a spec. Rules can also copy custom resources that are `granted`.
+    /// Compiles a spec. Rules can also copy the `granted` custom resources.
     ///
     /// # Errors
     /// All problems, at least one; each names its field and the fix.
@@ -107,7 +107,7 @@ impl CompiledRule {
         if spec.targets.is_empty() {
             problems.push(invalid("spec.targets", "needs at least one entry"));
         }
-        // Continue after an error, to report all problems.
+        // Compilation continues after an error, to report all problems.
         let kind = source_kind(source, granted).map_err(|problem| problems.push(problem));
         let kind = kind.unwrap_or(Kind::ConfigMap);
         let names = source.names.as_ref();
@@ -248,7 +248,7 @@ fn compile_meta(
 }
 
 impl CompiledShape {
-    /// The name that a source's copy gets.
+    /// Returns the name that a source's copy gets.
     pub fn copy_name(&self, source: &ObjectKey) -> String {
         self.name.of(&source.namespace, &source.name)
     }

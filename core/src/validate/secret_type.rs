@@ -1,8 +1,8 @@
-//! Types of Secrets, and the keys without which the API server refuses a Secret of the type.
+//! Types of Secrets, and the keys that the API server requires of a Secret of each type.
 
 use super::CompiledKeys;
 
-/// The type of a Secret that may hold anything.
+/// The type of a Secret with arbitrary data.
 const OPAQUE: &str = "Opaque";
 
 struct SecretType {

@@ -10,7 +10,7 @@ use crate::{api::Problem, names::NameKind};
 /// The label that contains the name of a Namespace.
 const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
 
-/// A compiled LabelSelector. An empty one matches everything.
+/// A compiled LabelSelector. An empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
@@ -52,7 +52,7 @@ impl Selector {
     }
 
     /// Compiles a selector of namespaces. Also reports a value of `kubernetes.io/metadata.name` that no
-    /// namespace can have: the value would silently exclude nothing, or select nothing.
+    /// namespace can have: the value would silently select no namespace, and so exclude no namespace.
     pub fn of_namespaces(field: &str, selector: &LabelSelector, problems: &mut Vec<Problem>) -> Self {
         let compiled = Self::compile(field, selector, problems);
         let named = compiled.0.iter().filter(|requirement| requirement.key == NAME_OF_NAMESPACE);
@@ -87,7 +87,7 @@ impl Requirement {
     fn is_met(&self, value: Option<&str>) -> bool {
         match &self.operator {
             Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-            // As in Kubernetes: NotIn is true if the label is absent.
+            // NotIn is true if the label is absent, as in Kubernetes.
             Operator::NotIn(values) => !value.is_some_and(|value| values.iter().any(|one| one == value)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
@@ -121,7 +121,8 @@ fn operator(requirement: &LabelSelectorRequirement) -> Result<Operator, String> 
     }
 }
 
-/// Empty, or up to 63 characters of `[A-Za-z0-9_.-]` that begin and end with a letter or digit.
+/// Whether a text is a valid label value: empty, or up to 63 characters of `[A-Za-z0-9_.-]` that begin and
+/// end with a letter or digit.
 pub(crate) fn is_label_value(value: &str) -> bool {
     let edge = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
     value.len() <= 63

@@ -5,8 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 /// Reads `team=blue,tier!=db,env in (a,b),zone notin (c),old,!new`: the grammar of Kubernetes'
 /// `labels.Parse`, except for `<` and `>`, which a LabelSelector lacks. Keys and values are not validated.
 ///
-/// # Errors
-/// The text is not a selector; the message says what to write instead.
+/// # Errors The text is not a selector; the message has the fix.
 pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
         return Err("is empty; write labels such as team=blue".into());

@@ -16,7 +16,8 @@ const FIELD: &str = "spec.source.kind";
 /// Returns the kind of a rule's sources: a built-in [`Kind`], or a custom resource that is `granted` to
 /// rules.
 ///
-/// Rules do not copy objects of the kind, or not in this installation. The problem names the alternative.
+/// Rules never copy objects of the kind, or do not copy them in this installation. The problem names the
+/// alternative.
 pub(super) fn source_kind(source: &SourceSpec, granted: &BTreeSet<TemplateKind>) -> Result<Kind, Problem> {
     let (kind, version) = (&*source.kind, source.api_version.as_deref());
     let group = version.map(group);
@@ -134,7 +135,8 @@ mod tests {
         }
     }
 
-    /// As with `--namespaces` and `--rule-name`, whatever the chart's value templates.kinds has.
+    /// No kind is granted with `--namespaces` or `--rule-name`, whatever the chart's value `templates.kinds`
+    /// contains.
     #[test]
     fn where_no_kind_is_granted_the_message_names_the_modes_that_copy_none() {
         let version = Some("cert-manager.io/v1".into());

@@ -1,6 +1,6 @@
-//! Suggests what a misspelt word was meant to be.
+//! Suggests a correction for a misspelt word.
 
-/// The closest of these words, if it is close at all: different upper or lower case, a plural, or one or two
+/// Returns the closest of these words, if the difference is only upper or lower case, a plural, or one or two
 /// typing errors.
 pub fn meant<'w>(written: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     // The text is longer than any known word: skip the slow comparison.

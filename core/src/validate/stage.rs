@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Selector, invalid};
 use crate::api::{Pace, Problem, Span};
 
-/// The order of restarts, and how many run at once.
+/// The order of restarts, and how many restarts run at once.
 #[derive(Clone, Debug)]
 pub struct CompiledStage {
     /// The maximum number of concurrent restarts; `None`: no limit.

@@ -6,7 +6,7 @@ use crate::{
     names::NameKind,
 };
 
-/// One term: a set of namespaces.
+/// A term of a list of targets: a set of namespaces.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
     /// A selector of the namespaces' labels; `None`: any.

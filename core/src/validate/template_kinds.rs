@@ -1,4 +1,4 @@
-//! Kinds that templates never render, and kinds that they are never rendered for.
+//! Kinds that templates never render, and kinds that templates are never rendered for.
 
 use crate::{api::GROUP, names::TemplateKind};
 
@@ -74,7 +74,8 @@ pub(super) fn never_instances(api_version: &str, kind: &str) -> Option<&'static 
     }
 }
 
-/// Returns the reason why a kind must not be granted for one of its uses: no template could use it so.
+/// Returns the reason why a kind must not be granted for one of its uses: no template could use the kind in
+/// this way.
 pub fn grant_fault(granted: &TemplateKind) -> Option<String> {
     let (api_version, kind) = (&*granted.kind.api_version, &*granted.kind.kind);
     let secret = (api_version == "v1" && kind == "Secret").then_some(READ_BY_ALL);
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Helm refuses what the process would refuse.
+    /// The chart's schema refuses the same kinds as the process.
     #[test]
     fn the_charts_schema_has_the_same_kinds() {
         let text = include_str!("../../../charts/copyrator/values.schema.json");

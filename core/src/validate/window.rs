@@ -40,7 +40,7 @@ impl CompiledWindow {
             ));
         }
         let name = window.time_zone.as_deref().unwrap_or("UTC");
-        // Use the bundled zones: they are the same everywhere, also in an image without a time zone database.
+        // The bundled time zones are the same everywhere, also in an image without a time zone database.
         let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| {
             let what = format!(
                 "{name:?} is not a time zone: write a name of the IANA database, as in Europe/Berlin, or UTC"

@@ -1,6 +1,6 @@
-//! Decides writes of annotations that ask for copies of their object, or for restarts when the object
-//! changes. `validate` reads the annotations. Their author needs every right that the annotations use, since
-//! Copyrator acts with the author's rights from then on. Only the object's metadata is decoded.
+//! Decides writes of annotations that declare copies of their object, or restarts when the object changes.
+//! `validate` reads the annotations. The annotations' author needs every right that the annotations use,
+//! since Copyrator will act with the author's rights. Only the object's metadata is decoded.
 
 use std::collections::BTreeMap;
 

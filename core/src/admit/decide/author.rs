@@ -1,5 +1,5 @@
-//! Stamps the author on an object if the API server has no MutatingAdmissionPolicy of ours for that. The
-//! stamps equal those of `author.yaml` and `annotations.yaml` in `webhook-config/policies`.
+//! Stamps the author on an object if the API server has no MutatingAdmissionPolicy of ours that does so. The
+//! stamps equal the stamps by `author.yaml` and `annotations.yaml` in `webhook-config/policies`.
 //! `author-honest.yaml` and `annotations-honest.yaml` check either kind of stamp.
 
 use std::collections::BTreeMap;
@@ -86,8 +86,9 @@ fn unstamp(annotations: &Annotations, before: &Annotations) -> Vec<Edit> {
     extra.map(|key| Edit::Remove(MetaMap::Annotations, key.into())).collect()
 }
 
-/// Returns the edits that put the right stamp on an object with these annotations. If the stamped part is
-/// written `anew`, that is the writer's stamp; otherwise the stamp of the stored object, `before`.
+/// Returns the edits that put the right stamp on an object with these annotations. If the write changes the
+/// stamped part (`anew`), the right stamp is the writer's; otherwise the right stamp is that of the stored
+/// object, `before`.
 fn stamp(
     before: &Annotations,
     annotations: Option<&Annotations>,
@@ -118,8 +119,8 @@ fn is_written_anew(spec: &Map<String, Value>, old: &Map<String, Value>) -> bool 
     spec != old && !(suspended && spec.keys().chain(old.keys()).all(same))
 }
 
-/// Returns the writer's groups as a JSON list. It omits groups with control characters, which the policy
-/// cannot escape: omitting a group can only take rights away.
+/// Returns the writer's groups as a JSON list. The list omits groups with control characters, which the
+/// policy cannot escape: an omitted group can only reduce rights.
 fn groups(writer: &UserInfo) -> String {
     let plain = |group: &&String| !group.bytes().any(|byte| byte.is_ascii_control());
     Value::from(writer.groups.iter().filter(plain).map(String::as_str).collect::<Vec<_>>()).to_string()
@@ -143,7 +144,7 @@ mod tests {
         marks::{COPY_TO, DECLARES, RESTART_PODS},
     };
 
-    /// The same cases that tests try the policy with on a real API server.
+    /// The cases are those of the tests of the policy on a real API server.
     const CASES: &str = include_str!("../../../../tests/cases/author.yaml");
 
     #[derive(Deserialize)]
@@ -207,7 +208,7 @@ mod tests {
             annotations
         };
         let (first, second) = (|| stamp_of("first"), || stamp_of("second"));
-        // Before, as written by the second, as stamped.
+        // Each case has the object before the write, as the second user writes it, and as stamped.
         let cases = [
             (None, with(none(), Some("a")), with(second(), Some("a"))),
             (None, with(first(), Some("a")), with(second(), Some("a"))),
@@ -217,7 +218,7 @@ mod tests {
             (Some(with(first(), Some("a"))), with(first(), Some("b")), with(second(), Some("b"))),
             (Some(with(first(), Some("a"))), with(first(), None), none()),
             (Some(with(none(), Some("a"))), with(first(), Some("a")), with(none(), Some("a"))),
-            // The user who adds another request stands for all of them.
+            // The user who adds a further request becomes the author of all requests.
             (
                 Some(with(first(), Some("a"))),
                 restarting(with(none(), Some("a"))),
@@ -251,8 +252,8 @@ mod tests {
             (Some(&none), &label, asks("admin"), asks("second")),
             (Some(&other), &label, asks("admin"), asks("second")),
             (Some(&label), &label, asks("admin"), asks("first")),
-            // Stamps of annotations that do not count are ignored, except by the write that makes them stop
-            // counting.
+            // Stamps of annotations without effect are ignored, except in the write that ends the effect of
+            // the annotations.
             (Some(&none), &none, asks("admin"), asks("admin")),
             (None, &none, asks("admin"), asks("admin")),
             (None, &other, asks("admin"), asks("admin")),

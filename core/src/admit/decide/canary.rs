@@ -30,8 +30,8 @@ pub const UNSTAMPED: &str = ", unstamped";
 /// verdict.
 pub const UNJUDGED: &str = ", unjudged ";
 
-/// The answer to a canary: its token, and whether it came without an author's stamp. `None` for any other
-/// request. Any user may send a canary, but only as a dry run, which stores nothing.
+/// The answer to a canary: the canary's token, and whether the canary arrived without an author's stamp.
+/// `None` for any other request. Any user may send a canary, but only as a dry run, which stores nothing.
 pub fn canary_answer(review: &Review<'_>) -> Option<String> {
     if !review.is_dry_run() {
         return None;

@@ -19,11 +19,12 @@ use crate::{
 pub enum Purpose {
     /// Every part that applies, for calls by hand or from the command line.
     All,
-    /// Writes of our own kinds: the spec must be valid, and its author must have the rights that it uses.
+    /// Writes of our own kinds: the spec must be valid, and its author must have the rights that the spec
+    /// uses.
     OwnKinds,
     /// Like `OwnKinds`, for files, which may also use features that the operator does not support yet.
     Files,
-    /// Annotations on ConfigMaps and Secrets that ask for copies or restarts.
+    /// Annotations on ConfigMaps and Secrets that declare copies or restarts.
     Annotations,
     /// ConfigPolicies, on ConfigMaps, Secrets and Namespaces.
     Policies,
@@ -31,7 +32,7 @@ pub enum Purpose {
     Warnings,
     /// Labels and annotations that ConfigPolicies add when missing.
     Defaults,
-    /// The author annotations, where the API server does not add them itself.
+    /// The author annotations, if the API server does not add them itself.
     Author,
 }
 
@@ -47,7 +48,7 @@ pub struct Parties {
     pub template_kinds: BTreeSet<TemplateKind>,
     /// How long the objects of a rule or template without `deletionGrace` are kept once it is deleted.
     pub default_grace: Duration,
-    /// The namespaces that never take copies, beside those of Kubernetes.
+    /// The namespaces that never get copies, beside Kubernetes' own namespaces.
     pub system_namespaces: BTreeSet<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct WriteCase<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The object after and before the write; one of the two is missing on CREATE and DELETE.
+/// The object after and before the write; the old object is missing on CREATE, the new object on DELETE.
 pub(super) struct Versions<'a> {
     pub(super) new: Option<Candidate<'a>>,
     pub(super) old: Option<Candidate<'a>>,

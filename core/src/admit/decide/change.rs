@@ -1,6 +1,6 @@
 //! Messages about the objects that a new spec of a rule or template deletes and creates. The webhook watches
-//! no ConfigMaps, no Secrets and no objects that templates are rendered for. Where it cannot count, it uses
-//! the numbers in the status of the rule or template, or gives an upper bound.
+//! no ConfigMaps, no Secrets and no objects that templates are rendered for. If the webhook cannot count
+//! objects, it uses the numbers in the status of the rule or template, or gives an upper bound.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -46,7 +46,7 @@ pub(super) struct Told {
 struct Change {
     deleted: Amount,
     left: Amount,
-    /// The number of objects, and of the namespaces or instances that they are for; `None` if unknown.
+    /// The number of objects, and the number of their namespaces or instances; `None` if unknown.
     created: Option<(Amount, usize)>,
     /// How the objects are removed.
     word: Option<OnRemoval>,
@@ -74,7 +74,8 @@ impl From<&CopyratorRuleStatus> for Counted {
 }
 
 impl Counted {
-    /// Limits a number to the objects that can exist: the old spec wanted each of them (`desired`).
+    /// Limits a number to the number of objects that can exist: the number that the old spec declared
+    /// (`desired`).
     fn bound(counted: Option<Self>, most: usize, all: usize, is_sure: bool) -> Amount {
         let Some(Self { desired, current, .. }) = counted else { return Amount { most, is_exact: false } };
         Amount { most: most.min(desired), is_exact: is_sure && current == desired && desired == all }
@@ -129,8 +130,8 @@ pub(super) fn of_rule(
     Told { always: Vec::new(), of_namespaces: change.lost(&OF_RULE), created, instead }
 }
 
-/// Returns the messages for a rule whose sources are unknown and may differ from the old ones. The number of
-/// copies in the status is the upper bound of deletions.
+/// Returns the messages for a rule whose sources are unknown and may differ from the sources of the old spec.
+/// The number of copies in the status is the upper bound of deletions.
 fn of_unknown_sources(
     world: &World,
     name: &NamespacedName,
@@ -152,8 +153,8 @@ fn of_unknown_sources(
     Told { always: change.lost(&OF_RULE), created, ..Told::default() }
 }
 
-/// Returns the message about copies that new annotations of a source delete. `new` is `None` if the source no
-/// longer asks for copies.
+/// Returns the message about copies that new annotations of a source delete. `new` is `None` if the
+/// annotations no longer declare copies.
 pub(super) fn lost_by_source(
     world: &World,
     name: &NamespacedName,
@@ -204,7 +205,7 @@ pub(super) fn of_template(
     let same_or_new = |object: &CompiledObject, other: Option<&CompiledTemplate>| {
         let others = other.into_iter().flat_map(|template| &template.objects);
         let mut same = others.filter(|one| one.written_key() == object.written_key());
-        // An object with another condition may be left out.
+        // An object whose `includeWhen` has changed may be excluded.
         object.condition().is_none() || same.any(|one| one.condition() == object.condition())
     };
     let things = |template: Option<&CompiledTemplate>, keep: &dyn Fn(&CompiledObject) -> bool| -> Things {
@@ -258,7 +259,7 @@ enum Places {
         before: BTreeSet<InstanceName>,
         after: BTreeSet<InstanceName>,
     },
-    /// The number of instances before the write; all of them are instances after it, too.
+    /// The number of instances before the write; all of them stay instances after the write.
     Alike(usize),
     /// The number of instances before the write.
     Unknown(usize),
@@ -299,7 +300,7 @@ impl Places {
         }
     }
 
-    /// Returns the number of new objects, and of the places that they appear in.
+    /// Returns the number of new objects, and the number of places in which they appear.
     fn come(&self, before: &Things, things: Things) -> Option<(usize, usize)> {
         match self {
             Self::Known { before: places, after } => {
@@ -316,8 +317,8 @@ impl Places {
     }
 }
 
-/// Whether the new template is rendered for every object that the old one was rendered for, no matter which
-/// objects exist.
+/// Whether the new template is rendered for every possible object that the old template was rendered for, no
+/// matter which objects exist.
 fn is_wider(world: &World, name: &NamespacedName, old: &CompiledTemplate, new: &CompiledTemplate) -> bool {
     let (
         Instances::Objects { kind: was, names: old_names, selector: old_selector, .. },
@@ -348,8 +349,9 @@ fn has_all(old: Option<&Globs>, new: Option<&Globs>) -> bool {
     old.is_some_and(|old| old.entries().all(|entry| entries.contains(entry)))
 }
 
-/// Returns the copies that a rule declares, and whether they are certain. They are if this process sees the
-/// sources; otherwise sources that the spec names may be missing. `None` if the spec names none.
+/// Returns the copies that a rule declares, and whether the copies are certain. If this process sees the
+/// sources, the copies are certain; otherwise sources that the spec names may be missing. `None` if the spec
+/// names no sources.
 fn things_of_rule(world: &World, name: &NamespacedName, rule: &CompiledRule) -> Option<(Things, bool)> {
     let mut things = Things::new();
     let mut add = |source: &ObjectKey| {
@@ -391,7 +393,7 @@ fn has_wider_sources(name: &NamespacedName, old: &CompiledRule, new: &CompiledRu
         && source_namespaces(name, old).all(|namespace| namespaces.contains(namespace))
 }
 
-/// Whether both rules give copies the same kind and names.
+/// Whether copies of both rules have the same kind and names.
 fn has_same_shape(old: &CompiledRule, new: &CompiledRule) -> bool {
     old.kind == new.kind && old.shape.kind == new.shape.kind && old.shape.name == new.shape.name
 }
@@ -433,7 +435,8 @@ impl Change {
         deleted.into_iter().chain(left).collect()
     }
 
-    /// Returns the message about objects that appear. `place` is the noun for what they are declared for.
+    /// Returns the message about objects that appear. `place` is the noun for the place of an object:
+    /// namespace or instance.
     fn created(&self, nouns: &Nouns, place: &str) -> Option<String> {
         let (amount, places) = self.created.filter(|(amount, _)| amount.most > 0)?;
         let plural = if places == 1 { "" } else { "s" };

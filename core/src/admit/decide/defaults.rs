@@ -16,8 +16,8 @@ pub(super) fn edits(case: &WriteCase<'_>, world: &World) -> Result<Vec<Edit>, De
     let mut object = object.without_data();
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
     let mut edits = Vec::new();
-    // A label that one policy adds can bring the object under another policy. Repeat until no policy adds
-    // anything, so that a second call adds nothing either.
+    // A label that one policy adds can bring the object under another policy. The loop repeats until no
+    // policy adds a default, so that a second call has no effect.
     loop {
         let before = edits.len();
         for policy in world.policies().values() {

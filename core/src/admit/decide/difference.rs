@@ -1,4 +1,4 @@
-//! Counts the objects that a new spec deletes and creates. A spec declares each of its things in each of its
+//! Counts the objects that a new spec deletes and creates. A spec declares each of its objects in each of its
 //! places.
 
 use std::{
@@ -9,18 +9,18 @@ use std::{
 
 use crate::names::InstanceName;
 
-/// The things that a spec declares in each place, by a key that is unique there. The value is the namespaces
-/// of their sources: a source's own namespace gets no copy.
+/// The objects that a spec declares in each place, by a key that is unique in the place. The value is the set
+/// of source namespaces: a source's own namespace gets no copy.
 pub(super) type Things = BTreeMap<String, BTreeSet<Arc<str>>>;
 
-/// The objects that a spec declares: each thing in each place.
+/// The objects that a spec declares: each key in each place.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     pub(super) places: BTreeSet<InstanceName>,
     pub(super) things: Things,
 }
 
-/// A number of objects, and of the places that they are in.
+/// A number of objects, and the number of their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beyond {
     pub(super) objects: usize,
@@ -35,7 +35,7 @@ pub(super) struct Amount {
 }
 
 impl Declared {
-    /// The objects of this spec that are not among those of the other one.
+    /// The objects of this spec that the other spec does not declare.
     pub(super) fn beyond(&self, other: &Self) -> Beyond {
         let homes: BTreeSet<&Arc<str>> =
             self.things.values().chain(other.things.values()).flatten().collect();

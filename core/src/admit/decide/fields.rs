@@ -1,4 +1,4 @@
-//! Fields of a spec that the kind does not have, and the position of a field that cannot be read.
+//! Reports fields of a spec that the kind does not have, and the position of a field that cannot be read.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -50,7 +50,7 @@ fn compare(path: &str, given: &Value, schema: &JSONSchemaProps, problems: &mut V
     }
 }
 
-/// The problem with a spec that cannot be read; it names the field at the position that the parser gave.
+/// The problem of a spec that cannot be read, with the field at the position that the parser gave.
 pub(super) fn undecodable(raw: &str, error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);

@@ -1,6 +1,6 @@
 //! Warns the author of a rule, a template or annotations about objects that the write deletes and creates.
-//! Also warns if a rule will copy nothing for now, because no namespace matches its targets or its sources do
-//! not exist. The write is accepted anyway: both may appear later.
+//! Also warns if a rule will make no copies for now, because no namespace matches its targets or its sources
+//! do not exist. The write is accepted anyway: namespaces and sources may appear later.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -21,12 +21,12 @@ use crate::{
     validate::{CompiledRule, CompiledTemplate},
 };
 
-/// A spec that a write is about to store, and the stored one.
+/// A spec that a write is about to store, and the stored spec.
 #[derive(Debug)]
 pub(super) enum Written {
     Rule(Box<WrittenRule>),
     Template(Box<WrittenTemplate>),
-    /// The rule that annotations of a source declare, and the one that they declared before.
+    /// The rule that annotations of a source declare, and the rule that they declared before.
     Annotations {
         name: NamespacedName,
         new: Box<CompiledRule>,
@@ -39,8 +39,8 @@ pub(super) struct WrittenRule {
     name: NamespacedName,
     new: CompiledRule,
     old: Option<(CompiledRule, Option<Counted>)>,
-    /// The reason and message from the status of the rule's previous version, where they hold for this
-    /// version, too.
+    /// The reason and message from the status of the rule's previous version, if they hold for this version,
+    /// too.
     said: Option<(Reason, String)>,
 }
 
@@ -171,7 +171,8 @@ struct Metadata {
 }
 
 /// Returns the reason and message of the stored rule's `Ready` condition, if they hold for the new spec, too:
-/// missing sources, or rights that our own account lacks. The webhook checks the author's rights anew.
+/// missing sources, or rights that our own account lacks. The message does not cover the author's rights,
+/// which the webhook checks again.
 fn said_before(
     old: &Before<CopyratorRuleSpec, CopyratorRuleStatus>,
     spec: &CopyratorRuleSpec,

@@ -1,5 +1,5 @@
-//! Refuses a write that removes an object or key that workloads use, if a policy forbids that. The webhook
-//! knows workloads by their pod templates; it does not see bare pods.
+//! Refuses a write that removes an object or key that workloads use, if a policy forbids the removal. The
+//! webhook knows workloads by their pod templates; it does not see bare pods.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn used_keys<'k>(
     (pulls || !uses.is_empty()).then(|| keys.iter().filter(is_used).copied().collect())
 }
 
-/// The first few names, and how many more there are.
+/// The first few names, and the number of further names.
 fn named<S: AsRef<str>>(names: &[S]) -> String {
     let first: Vec<&str> = names.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
     let first = first.join(", ");

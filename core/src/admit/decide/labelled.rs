@@ -37,9 +37,9 @@ pub(super) struct Relabelled {
 #[derive(Debug, Default)]
 struct Share {
     objects: usize,
-    /// Whether there may be more objects than were counted.
+    /// Whether more objects may exist than were counted.
     at_least: bool,
-    /// Whether there may be fewer objects than were counted.
+    /// Whether fewer objects may exist than were counted.
     up_to: bool,
     rules: usize,
     templates: usize,
@@ -115,7 +115,7 @@ pub(super) fn of_namespace(world: &World, old: Option<&Candidate<'_>>, new: &Can
 }
 
 impl Relabelled {
-    /// Returns the warnings; `here` describes where the objects are.
+    /// Returns the warnings; `here` is the place of the objects, in words.
     pub(super) fn said(&self, here: &str) -> Vec<String> {
         let come =
             self.come.said().map(|come| format!("copyrator: {come} will appear {here}{}", self.come.of()));

@@ -37,9 +37,9 @@ use crate::{
     model::World,
 };
 
-/// A decoded review, by what its decision needs from the world.
+/// A decoded review, by the facts that its decision needs from the world.
 pub enum Case<'a> {
-    /// The decision needs nothing from the world.
+    /// The decision needs no facts from the world.
     Settled(Decision),
     /// A write of a ConfigMap, Secret or Namespace.
     Write(Box<WriteCase<'a>>),
@@ -55,8 +55,8 @@ pub struct Snapshot {
     edits: Vec<Edit>,
 }
 
-/// Reads a review: decodes its objects, and decides what needs no facts from the world. `now` is the time of
-/// judgement.
+/// Reads a review: decodes its objects, and decides the review if no facts from the world are needed. `now`
+/// is the time of judgement.
 ///
 /// # Errors
 /// The review is faulty, so the hook's `failurePolicy` decides.
@@ -113,7 +113,7 @@ impl Snapshot {
 }
 
 impl WriteCase<'_> {
-    /// Copies out of the world what the verdict needs.
+    /// Copies the facts that the verdict needs out of the world.
     ///
     /// # Errors
     /// The world lacks facts that the verdict needs, so the hook's `failurePolicy` decides.

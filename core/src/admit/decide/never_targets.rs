@@ -3,8 +3,8 @@
 use super::{Decision, Parties};
 use crate::{names::OF_KUBERNETES, validate::CompiledTarget};
 
-/// Adds the warnings to the verdict. `home` is the namespace of a rule's sources if they have only one: it
-/// gets no copies of them.
+/// Adds the warnings to the verdict. `home` is the namespace of a rule's sources if all sources are in one
+/// namespace, which gets no copies of them.
 pub(super) fn warn(decision: &mut Decision, terms: &[CompiledTarget], home: Option<&str>, parties: &Parties) {
     let Decision::Ask(inquiry) = decision else { return };
     let named = terms.iter().filter_map(|term| term.names.as_ref()).flat_map(|names| names.names());

@@ -1,4 +1,4 @@
-//! Decides writes of our own kinds: `validate` must accept the spec, and its author needs every right that
+//! Decides writes of our own kinds: `validate` must accept the spec, and the author needs every right that
 //! the spec uses.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -183,7 +183,7 @@ fn read<Spec: DeserializeOwned + serde::Serialize, Compiled>(
         let unknown = fields::unknown(raw.get(), &definition());
         unknown.into_iter().chain([fields::undecodable(raw.get(), &error)]).collect::<Vec<_>>()
     })?;
-    // The CRD is large: build it only if decoding has lost a field, which is rare.
+    // The CRD is large, so it is built only if decoding has lost a field, which is rare.
     let mut problems =
         if loses(raw.get(), &spec) { fields::unknown(raw.get(), &definition()) } else { Vec::new() };
     let compiled = compile(&spec).map_err(|more| problems.extend(more));
@@ -235,8 +235,8 @@ pub(super) fn authorized(
     }))
 }
 
-/// Accepts the write, with a warning that the object will do nothing. The reconciler explains the reason in
-/// the object's status.
+/// Accepts the write, with a warning that the object will have no effect. The reconciler explains the reason
+/// in the object's status.
 fn inert(required: &IdentityRequired) -> Verdict {
     let mut verdict = Verdict::allow();
     verdict.warn(format!("copyrator: {}", required.in_short()));

@@ -33,7 +33,8 @@ pub(super) struct Covering {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
     before: bool,
-    /// `None` for nearly every write, and boxed to be small: many policies may cover a write.
+    /// The consequences; `None` for nearly every write. The field is boxed to be small, since many policies
+    /// may cover a write.
     consequences: Option<Box<Consequences>>,
 }
 
@@ -59,10 +60,10 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
         return Ok(Vec::new());
     }
     let namespace = world.namespaces().get(&*object.namespace).map(|facts| &facts.labels);
-    // Reserve memory for all policies: most of them cover the object, and a growing vector would move its
-    // content four times for two dozen policies.
+    // The vector has room for all policies: most policies cover the object, and a growing vector would move
+    // its content four times for two dozen policies.
     let mut covering = Vec::with_capacity(world.policies().len().min(MOST_RESERVED));
-    // Compute the reach only once: it is the same for each policy, and the most expensive step under the
+    // The reach is computed only once: it is the same for each policy, and the most expensive step under the
     // world's lock.
     let mut reach = None;
     for (name, facts) in world.policies() {
@@ -75,7 +76,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Result<Vec<Covering>,
             continue;
         }
         let keeps = facts.spec.while_in_use == WhileInUse::Refuse;
-        // Not every hook can verify marks. Only Copyrator can set them, so the API server's policy on copies
+        // Not every hook can verify marks. Only Copyrator can set marks, so the API server's policy on copies
         // decides whether an account may delete a copy.
         let is_marked_deletion = new.is_none() && object.marks().is_some();
         let in_use = match (case.kind.content(), old.filter(|_| keeps && before && !is_marked_deletion)) {
@@ -99,10 +100,10 @@ pub(super) fn is_heavy(covering: &[Covering]) -> bool {
     covering.iter().any(|one| one.policy.is_heavy())
 }
 
-/// One way in which a write breaks a policy, and the effect of that.
+/// One way in which a write breaks a policy, and the effect of the violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Name of the policy.
+    /// The name of the broken policy.
     pub policy: Arc<str>,
     /// The fault, the rule of the policy and the key.
     pub violation: Violation,
@@ -117,13 +118,13 @@ pub struct Breach {
 pub enum Effect {
     /// The API server refuses the write.
     Refused,
-    /// The writer gets a warning, and the write goes on.
+    /// The API server allows the write, and the writer gets a warning.
     Warned,
-    /// The audit log gets an annotation, and the write goes on.
+    /// The API server allows the write, and the audit log gets an annotation.
     Noted,
 }
 
-/// Judges the write by each of these policies.
+/// Judges the write by each of the given policies.
 pub(super) fn breaches(case: &WriteCase<'_>, covering: &[Covering]) -> Vec<Breach> {
     judged(case, covering, Judgement::new).0
 }
@@ -217,8 +218,8 @@ fn is_our_write(object: &Candidate<'_>, case: &WriteCase<'_>) -> bool {
     case.parties.own.contains(&case.review.user_info.username) && object.marks().is_some()
 }
 
-/// Whether the object is a copy of ours, to which no defaults are added: its proof verifies, or one of our
-/// own accounts writes it. Marks alone prove nothing.
+/// Whether the object is a copy of ours, to which no defaults are added: the copy's proof verifies, or one of
+/// our own accounts writes the copy. Marks without a valid proof do not exempt an object.
 pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &World) -> bool {
     if is_our_write(object, case) {
         return true;
@@ -229,7 +230,7 @@ pub(super) fn is_copy(object: &Candidate<'_>, case: &WriteCase<'_>, world: &Worl
     world.key().is_some_and(|key| marks.proof(&slot, key) == Proof::Ours)
 }
 
-/// Joins as many refusals as fit into a message, ten at most, and the number of omitted ones.
+/// Joins as many refusals as fit into a message, ten at most, and the number of omitted refusals.
 fn listed(refusals: &[&str]) -> String {
     let mut text = String::new();
     for (index, refusal) in refusals.iter().enumerate() {

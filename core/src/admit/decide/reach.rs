@@ -1,5 +1,5 @@
-//! The reach of a change: the numbers of copies and restarts. The webhook watches no ConfigMaps and Secrets,
-//! so it derives the numbers from rules, monitors and workloads.
+//! The reach of a change: the numbers of copies and restarts. The webhook does not watch ConfigMaps and
+//! Secrets, so it derives the numbers from rules, monitors and workloads.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ pub(super) struct Reach {
 }
 
 /// Counts the copies of an object, and the workloads that restart, when these of its keys change. For a new
-/// object, its own annotations do not count: Copyrator has not checked their author's rights yet.
+/// object, the object's own annotations do not count: Copyrator has not checked the rights of their author
+/// yet.
 pub(super) fn of_change(
     world: &World,
     kind: Kind,
@@ -63,8 +64,8 @@ pub(super) fn of_change(
 /// Returns a rule's spec if the rule acts: the API server has confirmed the rights for the current spec.
 /// Rules of unchecked authors do not act here, since a warning about their sources would reveal which objects
 /// exist. A user who can write statuses could forge an `Authorized` condition, so a process that holds the
-/// key of digests verifies the proof as well. For annotations, only the reconciler's index counts, and no
-/// text on the object.
+/// key of digests verifies the proof as well. For annotations, only the reconciler's index counts, and not a
+/// proof on the object.
 pub(super) fn acting<'w>(
     world: &World,
     name: &NamespacedName,
@@ -76,7 +77,7 @@ pub(super) fn acting<'w>(
     may(conditions, rule.generation, name, world.key().map(is_proven)).then_some(compiled)
 }
 
-/// Returns a template's spec if the template acts. A process that does not watch templates knows them from
+/// Returns a template's spec if the template acts. A process that does not watch templates reads them from
 /// the reconciler's index, which lists only templates that act.
 pub(super) fn acting_template<'w>(
     world: &World,

@@ -1,5 +1,5 @@
-//! The verdict about a write whose review the webhook does not read completely. Its size must not let a write
-//! bypass policies that refuse.
+//! The verdict about a write whose review the webhook does not read completely. A large write must not bypass
+//! policies that would refuse it.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ pub fn unread(
     let Some(kind) = policy_kind(review).filter(|_| !is_ours) else { return Ok(Verdict::allow()) };
     let object = Candidate::of_metadata(kind, &review.namespace, &review.name, Default::default());
     let labels = world.namespaces().get(&*review.namespace).map(|facts| &facts.labels);
-    // The API server generates the name of such an object later.
+    // The API server generates the name of the object later.
     let is_unnamed = review.name.is_empty();
     let refuses = |facts: &PolicyFacts| {
         let Ok(policy) = &facts.compiled else { return false };

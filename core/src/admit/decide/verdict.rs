@@ -21,7 +21,7 @@ const MOST_WARNINGS: usize = 10;
 pub struct Verdict {
     /// The reason for a refusal; `None` if the write is allowed.
     pub denial: Option<Denial>,
-    /// The message of a refusal; empty where the write is allowed.
+    /// The message of a refusal; empty if the write is allowed.
     pub message: String,
     /// The warnings that kubectl prints to the writer.
     pub warnings: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Verdict {
 /// The reason for a refusal: the code and the `reason` of the Status that the API server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// The write is the canary. Its refusal shows that the API server calls the webhook.
+    /// The write is the canary, whose refusal shows that the API server calls the webhook.
     Canary,
     /// The user, or the account that would act, lacks a right, or a policy forbids the write.
     Forbidden,
@@ -66,7 +66,7 @@ impl Denial {
     }
 }
 
-/// The reason in a plan that predicts the webhook's refusal.
+/// The word for the reason in a plan that predicts the webhook's refusal.
 impl From<Denial> for Reason {
     fn from(denial: Denial) -> Self {
         match denial {
@@ -81,11 +81,11 @@ impl From<Denial> for Reason {
 /// One change of an object's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Creates the map, which must be there before an entry can be added.
+    /// Creates the map, which must exist before an entry can be added.
     CreateMap(MetaMap),
-    /// Adds an entry, key and value, or replaces the one with that key.
+    /// Adds an entry with key and value, or replaces the entry with the same key.
     Set(MetaMap, String, String),
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     Remove(MetaMap, String),
 }
 
@@ -111,24 +111,25 @@ impl MetaMap {
 /// A verdict, or the questions that the API server must answer first.
 #[derive(Debug)]
 pub enum Decision {
-    /// The verdict needs no question.
+    /// The verdict needs no answer of the API server.
     Now(Verdict),
-    /// The verdict is `allow`, unless one of the answers is no.
+    /// The verdict is `allow`, unless the API server answers one of the questions with no.
     Ask(Box<Inquiry>),
 }
 
 /// The questions to ask the API server before a verdict.
 #[derive(Debug)]
 pub struct Inquiry {
-    /// The object that is written; its name is empty where the API server will generate one.
+    /// The written object; its name is empty if the API server will generate the name.
     pub of: NamespacedName,
-    /// The user who writes it.
+    /// The user who writes the object.
     pub author: Subject,
     /// The identity whose rights the object would act with.
     pub identity: Identity,
-    /// The write is refused unless the answer to each of these is yes.
+    /// Questions about required rights: the write is refused unless the answer to each question is yes.
     pub required: Vec<Question>,
-    /// The object stays inert, and a warning says so, unless the answer to each of these is yes.
+    /// Questions about rights to act: unless the answer to each question is yes, the object stays inert, with
+    /// a warning.
     pub expected: Vec<Question>,
     /// The spec of a rule or template that is written.
     pub(super) written: Option<Written>,
@@ -151,7 +152,7 @@ pub enum DecideError {
     /// The first lists of the watches are not complete.
     #[error("the webhook does not know the cluster yet")]
     NotReady,
-    /// A policy selects by namespace labels, and the webhook has not seen that namespace yet.
+    /// A policy selects by namespace labels, and the webhook does not know the object's namespace yet.
     #[error("the webhook has not heard of the namespace yet")]
     UnknownNamespace,
     /// The object of the review cannot be read.
@@ -189,7 +190,7 @@ impl Verdict {
         self.denial.is_none()
     }
 
-    /// Adds a warning, unless the answer has it already or has the maximum number.
+    /// Adds a warning, unless the answer already has the same warning or the maximum number of warnings.
     pub fn warn(&mut self, warning: String) {
         if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);

@@ -1,5 +1,5 @@
-//! Warnings about the consequences of a write. They contain counts only, and never reveal whether a certain
-//! object exists.
+//! Warnings about the consequences of a write. The warnings contain counts only, and never reveal whether a
+//! certain object exists.
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub(super) fn look(case: &WriteCase<'_>, world: &World) -> Vec<String> {
     of_change(world, kind.into(), old, new).into_iter().chain(narrowed).collect()
 }
 
-/// Returns the warning about copies that are deleted when annotations ask for fewer copies, or for none.
+/// Returns the warning about copies that are deleted when annotations declare fewer copies, or no copies.
 fn of_annotations(world: &World, kind: DataKind, old: &Candidate<'_>, new: &Candidate<'_>) -> Option<String> {
     let declared = |object: &Candidate<'_>| {
         let annotations = object.annotations.as_ref().filter(|_| declares(|key| object.label(key)))?;

@@ -3,7 +3,8 @@
 use super::{read::GenerateRule, trigger::Trigger};
 use crate::import::finding::{Finding, differs};
 
-/// Returns the differences of an imported rule. `is_owned`: the trigger owns the objects that the rule makes.
+/// Returns the differences of an imported rule. `is_owned` is whether the trigger owns the objects that the
+/// rule makes.
 pub(super) fn behaviour(
     rule: &GenerateRule,
     trigger: &Trigger,

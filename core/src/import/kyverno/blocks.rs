@@ -80,7 +80,8 @@ pub(super) fn is_wild(value: &Value) -> bool {
     }
 }
 
-/// Reports the operations on `one` that trigger the rule. Here, an object stays while its trigger is chosen.
+/// Reports the operations on `one` that trigger the rule. A Copyrator template ignores operations: a rendered
+/// object stays as long as its trigger is selected.
 pub(super) fn operations(value: &Value, one: &str, lost: &mut Vec<Finding>) {
     let all: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     lost.push(match all.contains(&"CREATE") {

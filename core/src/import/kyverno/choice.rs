@@ -1,5 +1,5 @@
-//! Namespaces or objects that a Kyverno rule chooses: those of `match` without those that `exclude` and
-//! `preconditions` rule out.
+//! The namespaces or objects that a Kyverno rule chooses: `match` selects them, `exclude` and `preconditions`
+//! exclude some.
 
 use serde_json::Value;
 
@@ -31,7 +31,8 @@ struct Matched {
 }
 
 /// Returns the resources that a rule's `match`, `exclude` and preconditions select; `None`, with a finding,
-/// where they have no equivalent. `home` is the namespace of a Policy, which sees only the objects there.
+/// if the selection has no equivalent. `home` is the namespace of a Policy, which applies only to objects of
+/// its own namespace.
 pub(super) fn choice(
     rule: &Value,
     trigger: &Trigger,
@@ -96,7 +97,7 @@ fn one_term(terms: &[TargetTerm]) -> Option<TargetTerm> {
     Some(TargetTerm { names: Some(names), namespace_selector: None })
 }
 
-/// Appends an entry to a list, unless the list has it already.
+/// Appends an entry to a list, unless the list already has the entry.
 fn with<T: PartialEq>(mut list: Vec<T>, one: T) -> Vec<T> {
     if !list.contains(&one) {
         list.push(one);
@@ -104,7 +105,8 @@ fn with<T: PartialEq>(mut list: Vec<T>, one: T) -> Vec<T> {
     list
 }
 
-/// Merges blocks of which any must match, by names and labels; `None` where these cannot express the result.
+/// Merges blocks of which any must match, by names and labels; `None` if names and labels cannot express the
+/// result.
 fn either(all: &[Matched], trigger: &Trigger) -> Option<Matched> {
     let first = all.first()?;
     if all.len() == 1 {

@@ -20,7 +20,8 @@ pub(super) fn fields(block: &Value) -> Map<String, Value> {
     fields
 }
 
-/// Returns the CEL condition for a block of `of` to match; `None`, with a finding, if it has no equivalent.
+/// Returns the CEL condition that is true if a block of `of` matches; `None`, with a finding, if the block
+/// has no equivalent.
 pub(super) fn holds(of: &str, block: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<String> {
     if names_users(block) {
         lost.push(none(of, by_user(&trigger.several())));

@@ -1,4 +1,4 @@
-//! `exclude` of a Kyverno rule, which removes namespaces and objects from the rule's choice.
+//! Translation of `exclude` of a Kyverno rule, which removes namespaces and objects from the rule's choice.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use crate::import::{
     targets::{both, matches, requirements},
 };
 
-/// Kyverno's own namespace. Kyverno leaves it out by default, besides the system namespaces, which get no
-/// objects here either.
+/// Kyverno's own namespace. Kyverno excludes its own namespace by default, besides the system namespaces,
+/// which get no objects from Copyrator either.
 const OWN: &str = "kyverno";
 /// The label that the API server sets to each namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -25,7 +25,7 @@ pub(super) fn excluded(exclude: &Value, trigger: &Trigger, choice: &mut Choice, 
     let (is_all, blocks) = blocks(exclude);
     let meant: Vec<&Value> = blocks.iter().filter(|block| trigger.is_meant(block)).collect();
     match meant.as_slice() {
-        // Blocks that never match together exclude nothing.
+        // Blocks that never match together exclude no resource.
         several if is_all && several.len() < blocks.len() => {}
         several if is_all && several.len() > 1 => {
             let all: Option<Vec<String>> =
@@ -83,7 +83,7 @@ pub(super) fn left_out(trigger: &Trigger, choice: &mut Choice) {
 const NARROWED: &str =
     "so nothing is made: without this exclusion, more objects would be selected than today";
 
-/// Excludes the resources that one block matches: by names and labels where possible, else by a condition.
+/// Excludes the resources that one block matches: by names and labels if possible, else by a condition.
 fn without(block: &Value, trigger: &Trigger, choice: &mut Choice, lost: &mut Vec<Finding>) {
     let mut fields = fields(block);
     if let Some(operations) = fields.remove("operations") {
@@ -148,7 +148,7 @@ fn of(one: LabelSelectorRequirement) -> LabelSelector {
     LabelSelector { match_expressions: Some(vec![one]), match_labels: None }
 }
 
-/// Returns the opposite of a requirement; `None` where the operator is not known.
+/// Returns the opposite of a requirement; `None` if the operator is not known.
 fn negated(one: &LabelSelectorRequirement) -> Option<LabelSelectorRequirement> {
     let operator = match one.operator.as_str() {
         "In" => "NotIn",

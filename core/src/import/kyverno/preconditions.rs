@@ -13,9 +13,9 @@ use crate::import::{
 
 /// The translation of one precondition.
 enum Precondition {
-    /// The precondition allows CREATE, and so holds for every object that exists.
+    /// The precondition allows CREATE, and so is true for every existing object.
     Holds,
-    /// The precondition holds where this expression is true.
+    /// The precondition is true if this CEL expression is true.
     Cel(String),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn preconditions(
     conditions.extend(any_of(&alternatives));
 }
 
-/// Translates one precondition; `None`, with a finding, where it has no equivalent.
+/// Translates one precondition; `None`, with a finding, if the precondition has no equivalent.
 fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Precondition> {
     let (key, operator) =
         (one["key"].as_str().unwrap_or_default(), one["operator"].as_str().unwrap_or_default());
@@ -78,7 +78,7 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
         Value::String(text) => is_text || is_word(text),
         _ => false,
     };
-    // A field may contain a wildcard, and Kyverno's list operators match by it.
+    // A field may contain a wildcard, by which Kyverno's list operators match.
     let is_said = |values: &Vec<Value>| {
         values.iter().all(is_certain) && (is_text || wanted != Some(false) || !is_of_list)
     };
@@ -111,8 +111,9 @@ fn said(one: &Value, trigger: &Trigger, lost: &mut Vec<Finding>) -> Option<Preco
     }
 }
 
-/// Returns the values of a comparison; `None` where their meaning is not certain. `In` reads a text that does
-/// not begin with a letter as a JSON list or a range; `Equals` is never true of a list.
+/// Returns the values of a comparison; `None` if the meaning of the values is not certain. The operator `In`
+/// reads a text that does not begin with a letter as a JSON list or a range; `Equals` is never true for a
+/// list.
 fn values(value: &Value, is_of_list: bool) -> Option<Vec<Value>> {
     let is_one = |text: &str| !is_of_list || text.starts_with(|one: char| one.is_ascii_alphabetic());
     let values = match value {
@@ -124,8 +125,8 @@ fn values(value: &Value, is_of_list: bool) -> Option<Vec<Value>> {
     (!is_wild(value)).then_some(values)
 }
 
-/// Whether an expression always gives a text: all metadata and all text defaults do. Other fields may hold
-/// anything, and Kyverno compares a text like 3 as a number.
+/// Whether an expression always gives a text, as metadata and text defaults do. Other fields may have values
+/// of any type, and Kyverno compares a text like 3 as a number.
 fn is_text(expression: &str) -> bool {
     expression.split("||").map(str::trim).all(|one| {
         ["request.object.metadata.", "'", "`\""].iter().any(|start| one.starts_with(start))
@@ -134,7 +135,7 @@ fn is_text(expression: &str) -> bool {
 }
 
 /// Adjusts the values for an expression with a default. Kyverno also uses the default for an empty text, and
-/// CEL does not. So the empty text is never chosen; `None` where the values ask for it.
+/// CEL does not. Therefore an empty text must not be selected; `None` if the values select the empty text.
 fn with_default(expression: &str, is_wanted: bool, mut values: Vec<Value>) -> Option<Vec<Value>> {
     let empty = Value::from("");
     let default = expression.split_once("||").map(|(_, default)| default.trim());

@@ -1,4 +1,4 @@
-//! Parser of the generate rules in a ClusterPolicy or Policy. It drops the values of Secrets.
+//! Parser of the generate rules in a ClusterPolicy or Policy. The parser drops the values of Secrets.
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use crate::{
 pub struct GenerateRule {
     /// The name of the policy.
     pub(super) policy: String,
-    /// The namespace of a Policy, which sees only the objects there; `None` for a ClusterPolicy.
+    /// The namespace of a Policy, which applies only to objects of its own namespace; `None` for a
+    /// ClusterPolicy.
     pub(super) namespace: Option<String>,
     /// The name of the rule.
     pub(super) name: String,
@@ -20,7 +21,7 @@ pub struct GenerateRule {
     pub(super) existing: bool,
     /// Findings about settings of the policy that keep the rule from being imported.
     pub(super) lost: Vec<Finding>,
-    /// The rule: match, exclude, preconditions, generate.
+    /// The fields `match`, `exclude`, `preconditions` and `generate` of the rule.
     pub(super) body: Value,
 }
 
@@ -78,7 +79,8 @@ impl GenerateRule {
         format!("{}-{}", self.policy, name).trim_matches('-').to_owned()
     }
 
-    /// Returns the deletion policy for the rule's objects. `is_owned`: the trigger owns them.
+    /// Returns the deletion policy for the rule's objects. `is_owned` is whether the trigger owns the
+    /// objects.
     pub(super) fn kept(&self, is_owned: bool) -> DeletionPolicy {
         let generate = &self.body["generate"];
         let is_synchronized = generate["synchronize"] == true;
@@ -132,7 +134,7 @@ impl PolicyException {
         document["spec"]["exceptions"].as_array().into_iter().flatten().map(read).collect()
     }
 
-    /// Returns a finding if the exception names the rule. A glob counts as every name.
+    /// Returns a finding if the exception names the rule. A glob counts as if it matched every name.
     pub(super) fn lost(&self, rule: &GenerateRule) -> Option<Finding> {
         let means = |written: &String, name: &str| written == name || written.contains(['*', '?']);
         // A PolicyException names a Policy with its namespace.

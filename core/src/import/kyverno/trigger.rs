@@ -71,8 +71,8 @@ impl Trigger {
         kinds.is_none_or(|kinds| kinds.iter().any(is_meant))
     }
 
-    /// Whether a kind in Kyverno's notation may mean the trigger's kind, in whatever version: an object is
-    /// the same in each.
+    /// Whether a kind in Kyverno's notation may be the trigger's kind, in any version: an object is the same
+    /// in all versions.
     fn is_written_as(&self, written: &str) -> bool {
         let (of_group, of_kind) = match self {
             Self::Namespace => ("", "Namespace"),
@@ -100,15 +100,15 @@ pub(super) struct Choice {
     pub(super) conditions: Vec<String>,
 }
 
-/// The owner reference that a rule sets on its objects, if the owner is the trigger: it gives the group
-/// and version of the trigger's kind.
+/// The owner reference that a rule sets on its objects, if the owner is the trigger. The reference contains
+/// the group and version of the trigger's kind.
 pub(super) struct Owner {
     api_version: String,
     kind: String,
 }
 
 impl Owner {
-    /// Returns the owner in metadata, if it is the only one and is the object that triggers the rule.
+    /// Returns the owner in metadata, if the owner is the only one and is the object that triggers the rule.
     pub(super) fn of(metadata: &Value) -> Option<Self> {
         let [owner] = metadata["ownerReferences"].as_array()?.as_slice() else { return None };
         let is = |field: &str, path: &str| {

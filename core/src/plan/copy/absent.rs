@@ -7,7 +7,7 @@ use crate::{
     validate::CompiledRule,
 };
 
-/// How many are named; of the rest, only the number is given.
+/// The maximum number of names in a message; the message gives only the number of further names.
 const NAMED: usize = 3;
 
 /// The sources that a rule names literally, without a selector, and that do not exist.
@@ -58,8 +58,8 @@ pub(crate) fn lacking_targets(world: &World, rule: &NamespacedName, compiled: &C
     named.into_iter().chain(nowhere).collect()
 }
 
-/// Which of the literally named sources do not exist, in words; `None` if all exist, or if this process does
-/// not watch objects of the kind.
+/// The literally named sources that do not exist, in words; `None` if all exist, or if this process does not
+/// watch objects of the kind.
 pub(crate) fn lacking_sources(
     world: &World,
     rule: &NamespacedName,
@@ -68,8 +68,8 @@ pub(crate) fn lacking_sources(
     sees_sources(world, rule, compiled).then(|| sources_not_found(&absent_sources(world, rule, compiled)))?
 }
 
-/// Whether this process knows the objects among which a rule's sources are. Where a rule is about to be written, its sources may be in
-/// a namespace that nothing has needed so far.
+/// Whether this process knows the objects among which a rule's sources are. The sources of a rule that is
+/// about to be written may be in a namespace that no rule has needed so far.
 pub(crate) fn sees_sources(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> bool {
     world.settings().stores.contains(&Store::of(compiled.kind))
         && world.namespace_scope().is_none()

@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// The plan that replaces the write if a copy of a RoleBinding may not be written, or if the answer is not
-/// known yet. A template names its role literally, and the API server was asked about the role when the
-/// template was written.
+/// known yet. A template needs no such plan: it names its role literally, and the API server was asked about
+/// the role when the template was written.
 pub(super) fn unbound(
     world: &World,
     slot: &ObjectKey,

@@ -33,12 +33,12 @@ pub struct Claim<'w> {
     pub wants: Wants<'w>,
     /// The object that the rule wants to copy to the slot; for a template, the template's name among rules.
     pub source: ObjectKey,
-    /// Further objects that the rule would copy to the same slot, up to a limit; none if the rule says which
-    /// source it prefers.
+    /// Further objects that the rule would copy to the same slot, up to a limit; empty if the rule declares
+    /// which source it prefers.
     pub duplicates: Vec<ObjectKey>,
 }
 
-/// What is wanted in a slot.
+/// The object that a claim wants in a slot.
 #[derive(Clone, Debug)]
 pub enum Wants<'w> {
     /// A copy of the claim's source.
@@ -54,7 +54,7 @@ pub enum Wants<'w> {
         facts: &'w TemplateFacts,
         /// The compiled spec of the template.
         compiled: &'w CompiledTemplate,
-        /// What was rendered for the slot that is claimed.
+        /// The object that was rendered for the claimed slot.
         object: &'w RenderedObject,
         /// The owner that the object is to have.
         owner: Option<Arc<Owner>>,
@@ -62,7 +62,7 @@ pub enum Wants<'w> {
 }
 
 impl Claim<'_> {
-    /// Why the rule or template writes nothing at present; `None` for a rule or template that may write.
+    /// Why the rule or template may not write at present; `None` for a rule or template that may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
         match &self.wants {
             Wants::Copy { facts, .. } => inert(world, self.rule, facts),
@@ -94,8 +94,7 @@ impl Claim<'_> {
         }
     }
 
-    /// What happens to the object when it is no longer wanted, and whether this policy is for the one object
-    /// alone.
+    /// The removal policy of the object, and whether the policy is for this one object alone.
     pub(super) fn on_removal(&self, default_grace: Duration) -> (OnRemoval, bool) {
         let (deletion, own, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
@@ -115,7 +114,7 @@ impl Claim<'_> {
         }
     }
 
-    /// The fingerprint of what the object is made from; `None` if the content has to be fetched.
+    /// The fingerprint of the object's source; `None` if the content has to be fetched.
     pub(super) fn print<'w>(&'w self, world: &'w World) -> Option<&'w Fingerprint> {
         match &self.wants {
             Wants::Copy { .. } => world.fingerprint(&self.source),
@@ -180,7 +179,7 @@ fn of_templates<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item
             None => claims.push(claim),
         }
     }
-    // The place stays with the instance that has it while it is not known whether that still wants it.
+    // The slot stays with its current instance until it is known whether that instance still wants the slot.
     claims.retain(|claim| {
         let is_anothers =
             marks.is_some_and(|marks| marks.rule == *claim.rule && marks.source != claim.source.named());
@@ -196,7 +195,7 @@ fn of_rules<'w>(world: &'w World, slot: &'w ObjectKey) -> impl Iterator<Item = C
     let rules = namespace.map(|_| world.rules().copying_to(&slot.name)).into_iter().flatten();
     let marks = world.object(slot).and_then(|object| object.marks.as_deref());
     rules.filter_map(move |(rule, compiled)| {
-        // Cheap and selective conditions first: this runs for each slot of each rule.
+        // Cheap and selective conditions come first: this code runs for each slot of each rule.
         let gives = |other| names_given(compiled, other, &slot.name).is_some();
         if compiled.shape.kind != slot.kind
             || !source_namespaces(rule, compiled).any(gives)
@@ -273,7 +272,7 @@ fn sources_in<'w>(
     named.chain(any).filter(move |(key, facts)| is_shown_source(world, rule, compiled, key, facts))
 }
 
-/// The objects of one namespace that a rule may copy by what their names begin with.
+/// The objects of one namespace whose names begin with a prefix of the rule's source names.
 pub(super) fn objects_meant<'w>(
     world: &'w World,
     compiled: &'w CompiledRule,
@@ -328,8 +327,8 @@ pub fn is_source(
         && !is_secret_of_ours(world, key)
 }
 
-/// Whether a rule copies this object, and a watch shows it. Of the objects in the namespaces of sources, watches
-/// leave out only types that are never copied.
+/// Whether a rule copies this object, and a watch shows the object. Watches show all objects in the
+/// namespaces of sources, except types that are never copied.
 fn is_shown_source(
     world: &World,
     rule: &NamespacedName,

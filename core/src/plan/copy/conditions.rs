@@ -1,4 +1,5 @@
-//! What the statuses of rules and templates have in common: numbers, problems, the proof of a grant, and conditions.
+//! What the statuses of rules and templates have in common: numbers, problems, the proof of a grant, and
+//! conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,19 +16,19 @@ use crate::{
 /// Status, reason and message of a condition.
 pub(super) type Said = (bool, Reason, String);
 
-/// The conditions that a status is to have.
+/// The conditions to put into a status.
 pub(super) struct Conditions {
     pub(super) ready: Said,
     pub(super) authorized: Option<Said>,
     pub(super) is_stalled: bool,
     pub(super) reconciling: Option<Said>,
-    /// Reason and message; `None` if nothing is wrong.
+    /// Reason and message of `Degraded`; `None` without a problem.
     pub(super) degraded: Option<(String, String)>,
 }
 
-/// The status as last seen, with these numbers and problems; and reason and message of `Degraded`. Errors in
-/// the spec (`refused`) come first: while the spec has errors, nothing is written. `located` puts the place
-/// before a problem's message.
+/// Returns the last seen status with these numbers and problems, and the reason and message of `Degraded`.
+/// Errors in the spec (`refused`) come first: while the spec has errors, Copyrator writes no object.
+/// `located` puts the place before a problem's message.
 pub(super) fn begun<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     authority: Option<&Authority>,
@@ -74,14 +75,14 @@ pub(super) fn grant<S: BoundSpec, C>(
     status.authorized_generation = Some(facts.generation);
     if !facts.is_granted(key, bounds) {
         status.authorized_proof = Some(facts.grant(key, bounds));
-        // Without fractions of a second, as the time is stored: messages about the time must be the same
-        // after it is read back.
+        // The time has no fractions of a second, since the API server stores none: messages about the time
+        // must be the same after the status is read back.
         status.authorized_time = Some(Time(Timestamp::from_second(asked.as_second()).unwrap_or(asked)));
     }
 }
 
-/// What the API server answered about the identity; `allowed` gives the message for an identity with the
-/// rights.
+/// Returns the condition `Authorized` from the API server's answer about the identity; `allowed` gives the
+/// message for an identity with the rights.
 pub(super) fn authorized(
     authority: Option<&Authority>,
     allowed: impl FnOnce(&str) -> String,
@@ -118,7 +119,7 @@ pub(super) fn set_not_ready(
 }
 
 /// The work under way: copies or objects (`nouns`, one and more) that are being written, and copies or
-/// objects that wait until what they are made from stops changing.
+/// objects that wait until their sources stop changing.
 pub(super) fn being_written(count: &Count, one: &str, more: &str) -> String {
     let (copies, braked, until) = (count.pending() - count.braked, count.braked, count.until);
     let written = match copies {

@@ -50,7 +50,7 @@ pub fn plan_slots<'s>(
         .map(move |slot| (slot, plan_claimed(world, slot, &claims_on(world, slot), &mut alike, now)))
 }
 
-/// Plans one slot, given the claims on it and a cache of what its copies have in common.
+/// Plans one slot, given the claims on the slot and a cache of the common parts of copies.
 pub(super) fn plan_claimed(
     world: &World,
     slot: &ObjectKey,
@@ -61,8 +61,8 @@ pub(super) fn plan_claimed(
     plan_as(world, slot, world.object(slot), claims, alike, now)
 }
 
-/// The write that would be made if the object differed from its declaration, for a dry run. `None` if nothing
-/// would be written now.
+/// The write that would be made if the object differed from its declaration, for a dry run. `None` if the
+/// plan would not write now.
 pub fn as_declared(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Box<CopyWrite>> {
     let mut facts = world.object(slot)?.clone();
     facts.set_drift(Drift::Certain);
@@ -112,22 +112,23 @@ fn plan_as(
     asked_again(world, slot, existing, plan, now)
 }
 
-/// Notes the current definition on a copy that does not name it yet, whether or not its rule may write:
-/// otherwise the copy would be held once the rule is deleted.
+/// Notes the current CustomResourceDefinition on a copy that does not name it yet, whether or not the copy's
+/// rule may write: otherwise the copy would stay after the rule is deleted.
 fn vouch(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> Option<CopyAction> {
     let rule = &facts.marks.as_deref()?.rule;
     let is_there = world.declaration(rule).is_some() && !is_anothers(world, rule);
     let stays = facts.deletion.is_none()
         && world.namespaces().get(&slot.namespace).is_some_and(|namespace| !namespace.terminating);
-    // A missing rule may have been deleted with its definition, and the list that shows this may be under
-    // way. For rules of another namespace, the new definition may be known already.
+    // A missing rule may have been deleted together with its CustomResourceDefinition, and the list that
+    // shows this may be under way, although the new definition is known already from rules of another
+    // namespace.
     let is_sure = !world.is_in_doubt();
     let definition = unseen_under(world, rule, facts).filter(|_| is_there && stays && is_sure)?;
     Some(CopyAction::Vouch(Version::of(facts), definition.uid.clone()))
 }
 
-/// The definition under which the rule of a written copy was seen; in doubt, the definition that the copy
-/// already names.
+/// The CustomResourceDefinition under which the rule of a copy was seen; in doubt, the definition that the
+/// copy already names.
 fn seen_under(world: &World, rule: &NamespacedName, existing: Option<&ObjectFacts>) -> Option<Box<str>> {
     let before = existing.and_then(|facts| facts.marks.as_deref()?.definition.clone());
     let now = world.definition_of(rule).filter(|_| rule.annotated().is_none());
@@ -147,8 +148,8 @@ fn out_of_reach<'r>(world: &World, rule: &'r NamespacedName) -> Option<(&'r Name
 }
 
 /// An object stays with its template while the template's current version is not rendered in the slot: the
-/// template does not act at present, was changed a moment ago, or has an expression without a value.
-/// Otherwise a second claim would get the slot in between.
+/// template does not act at present, was changed a moment ago, or has an expression without a value. Without
+/// this rule, a second claim would get the slot meanwhile.
 fn unrendered<'r>(
     world: &World,
     rule: &'r NamespacedName,
@@ -225,7 +226,8 @@ fn plan_wanted(
         Verdict::Unknown(need) => SlotPlan { needs: vec![need], ..plan(SlotState::Outdated) },
         Verdict::InDoubt => plan(SlotState::Outdated),
         Verdict::InOrder => SlotPlan { action: unmark(existing), ..plan(SlotState::Current) },
-        // A mark from a moment in which nothing wanted the copy would delete it without a grace in the next such moment.
+        // Remove a removal mark from an earlier moment in which no rule wanted the copy: with it, the next
+        // such moment would delete the copy without a grace period.
         Verdict::Blocked(problem) => SlotPlan { action: unmark(ours), ..plan(SlotState::Blocked(problem)) },
         Verdict::Write { surplus, take_over, anew } => {
             let follows = follows(existing.filter(|_| take_over.is_none() && !disown), &intent.marks);
@@ -272,8 +274,8 @@ fn plan_wanted(
     }
 }
 
-/// Whether the copy is an object that existed before its rule, and was adopted or will be. With `Overwrite`,
-/// an object belongs to the rule from the first write on.
+/// Whether the copy is an object that existed before its rule, and that the rule has adopted or will adopt.
+/// With `Overwrite`, an object belongs to the rule from the first write on.
 fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> bool {
     let said = facts.marks.as_deref().and_then(|marks| marks.on_removal);
     match proof.filter(|proof| *proof != Proof::Forged) {
@@ -282,8 +284,8 @@ fn is_adopted(claim: &Claim<'_>, facts: &ObjectFacts, proof: Option<Proof>) -> b
     }
 }
 
-/// The version of what the object is made from; `None` if the source is gone, or if its namespace is not
-/// known: what was allowed in an earlier namespace of that name is not allowed in this one.
+/// The version of the object's source; `None` if the source is gone, or if the namespace is not known: rights
+/// in an earlier namespace of the same name do not hold in this namespace.
 fn source_version(world: &World, claim: &Claim<'_>) -> Option<Version> {
     match &claim.wants {
         Wants::Copy { .. } => {
@@ -310,16 +312,16 @@ enum Verdict {
     InDoubt,
 }
 
-/// Whether a copy names the object that it is. Copies of ConfigMaps and Secrets that an earlier version wrote
-/// do not, and may wait for the sweep, which reads each copy.
+/// Whether a copy's marks name the copy itself. Copies of ConfigMaps and Secrets by an earlier version lack
+/// this mark, and may wait for it until the sweep, which reads each copy.
 fn names_itself(world: &World, slot: &ObjectKey, facts: &ObjectFacts) -> bool {
     let Some(marks) = facts.marks.as_deref() else { return false };
     let may_wait = slot.kind.data().is_some() && marks.rule.template().is_none();
     marks.names_itself || (may_wait && world.fingerprint(slot).is_none())
 }
 
-/// Whether an existing object is the intended copy: judged by its metadata if possible, and by its content
-/// when in doubt, or if the content is known anyway.
+/// Whether an existing object is the intended copy: compared by metadata if possible, and by content in
+/// doubt, or if the content is known anyway.
 fn judge(
     world: &World,
     slot: &ObjectKey,
@@ -351,24 +353,25 @@ fn judge(
         };
     }
     let anew = print.is_some_and(|print| intent.needs_replacing(slot.kind, print));
-    // A tenant may edit managedFields, and an apply prunes only fields that managedFields call ours. For a
-    // kind without data everything is read before each write: a field that is left behind could keep a
-    // NetworkPolicy open.
+    // A tenant may edit managedFields, and an apply prunes only fields that managedFields call ours. So for a
+    // kind without `data`, the whole object is read before each write: a field that is left behind could keep
+    // a NetworkPolicy open.
     if untouched && !same_marks && slot.kind.data().is_some() {
         return Verdict::Write { surplus: Vec::new(), take_over: None, anew };
     }
     let seems_ours = untouched && covered && same_marks && facts.drift() != Drift::Certain;
     let is_traced = !facts.trace.is_untraced;
-    // A write is known to change nothing.
+    // A dry run has shown that a write changes nothing.
     let is_settled = same_marks && facts.examined.is_some() && facts.drift() == Drift::None;
     match print {
         None if (seems_ours && is_traced) || is_settled => Verdict::InOrder,
-        // Only the content can tell.
+        // Metadata does not decide the comparison, so the content must be read.
         None => Verdict::Unknown(Need::Fingerprint(slot.clone())),
         Some(print) if same_marks && intent.same_content(print) && intent.same_meta(facts, print) => {
             Verdict::InOrder
         }
-        // The API server may have made this of our write: a dry run tells whether it would again.
+        // The API server may have changed our write to this content: a dry run shows whether the same write
+        // would give the same content again.
         Some(_) if facts.examined.is_some() && (seems_ours || is_settled) => {
             Verdict::Unknown(Need::Drift(slot.clone()))
         }
@@ -410,8 +413,8 @@ fn judge_foreign(
              or set conflictPolicy; Copyrator looks again within a minute",
         );
     }
-    // If two sources overwrote each other, each would be a copy of nothing, and be deleted.
-    // A tenant must not protect another tenant's object by a rule that may not read it.
+    // If two sources overwrote each other, both would be copies without a source, and be deleted. A tenant
+    // must not protect another tenant's object by a rule that may not read it.
     let counts = |rule: &NamespacedName| rule.namespace == slot.namespace || !is_refused(world, rule);
     if let Some(rule) = copied_by(world, slot, facts, counts) {
         if world.rules().get(rule).is_some_and(|facts| facts.compiled.is_err()) {

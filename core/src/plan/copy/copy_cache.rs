@@ -1,7 +1,6 @@
-//! Everything that all copies of one source by one rule have in common. Only the copies' places, and the
-//! marks that are bound to the places, differ. The common part is computed once for many slots, and shows
-//! cheaply that a copy is as it should be. Objects of a template are left out: each can have content of its
-//! own.
+//! The common part of all copies of one source by one rule: the copies differ only in their places and in the
+//! marks that are bound to the places. The common part is computed once for many slots, and shows cheaply
+//! that a copy is as it should be. Objects of a template are left out: each can have content of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,8 +35,8 @@ impl CopyCache {
         self.0.entry((claim.rule.clone(), claim.source.clone())).or_insert_with(common);
     }
 
-    /// Whether a copy whose mark is verified, and of which only the metadata is known, is as it should be.
-    /// `false` means nothing: the copy may differ, or its intent is not in the cache.
+    /// Whether a copy with a verified mark, of which only the metadata is known, is as it should be. `false`
+    /// decides nothing: the copy may differ, or its intent is not in the cache.
     pub(super) fn is_in_order(&self, claim: &Claim<'_>, facts: &ObjectFacts) -> bool {
         let known = self.0.get(&(claim.rule.clone(), claim.source.clone()));
         let (Some(common), Some(marks), Some(owned)) =

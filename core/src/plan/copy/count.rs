@@ -1,4 +1,4 @@
-//! The objects of a rule or template, counted for its status.
+//! The number of objects of a rule or template in each state, for the status.
 
 use jiff::Timestamp;
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// The numbers of a rule's copies. All are zero for a rule that writes nothing at present (invalid,
-/// suspended, not authorized): its status gives the reason, and missing copies of the rule should alert
-/// nobody.
+/// suspended, not authorized): its status gives the reason, and missing copies of the rule should cause no
+/// alert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many copies should exist.
@@ -25,7 +25,8 @@ pub struct Tally {
     pub current: usize,
     /// How many copies are blocked by a foreign object, a different rule or source, or a foreign writer.
     pub conflicting: usize,
-    /// How many were refused, or could not be written; and how many an earlier spec has left that may not be deleted.
+    /// How many copies were refused or could not be written, and how many copies of an earlier spec may not
+    /// be deleted.
     pub failed: usize,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Count {
     pub(super) unreadable: Option<String>,
     /// Which literally named target namespaces do not exist, in words.
     pub(super) absent_targets: Option<String>,
-    /// Whether the rule names no targets except absent ones.
+    /// Whether all targets that the rule names are absent.
     pub(super) is_nowhere: bool,
     /// The first problems, up to the limit of a status.
     pub(super) problems: Vec<Problem>,
@@ -101,7 +102,7 @@ impl Count {
     pub(super) fn state(&mut self, state: SlotState) {
         match state {
             SlotState::Current => self.current += 1,
-            // The existing object works, and nothing is left to be done: no alert counts the slot.
+            // The existing object works and needs no write, so no alert counts the slot.
             SlotState::Altered(problem) => {
                 self.current += 1;
                 self.altered += 1;
@@ -130,7 +131,7 @@ impl Count {
     }
 
     /// The reason why the first object waits, if no object is in order and each object that is still to be
-    /// written waits: nothing works, and nothing is under way.
+    /// written waits.
     pub(super) fn only_waits(&self) -> Option<String> {
         let is_so = self.current == 0 && self.waiting_objects == self.pending();
         self.waiting.clone().filter(|_| is_so)

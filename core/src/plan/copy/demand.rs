@@ -1,6 +1,6 @@
 //! How many slots a rule claims, and which of these slots other rules claim, too: computed from the rule's
-//! sources and targets, without enumerating all pairs. And how much of a template is rendered: a template
-//! that may do nothing costs nothing.
+//! sources and targets, without enumerating all pairs. Also decides how much of a template is rendered: a
+//! template that may write nothing costs nothing.
 
 use std::collections::BTreeSet;
 
@@ -43,15 +43,15 @@ pub fn too_many(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -
     (copies > most).then_some(copies)
 }
 
-/// How much of what a template selects is rendered.
+/// The part of a template's selected instances that is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Nothing: the template may do nothing at present.
+    /// Render nothing: the template may write nothing at present.
     Nothing,
     /// Only the instances for which the template has made objects: all instances would need more objects than
     /// one template may have.
     Kept,
-    /// Everything.
+    /// Render all instances.
     All,
 }
 
@@ -67,7 +67,7 @@ impl Demand {
         }
     }
 
-    /// Whether the template is rendered for this, which it selects.
+    /// Whether the template is rendered for this instance, which the template selects.
     pub(crate) fn has(self, world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
         match self {
             Self::Nothing => false,
@@ -106,8 +106,8 @@ fn others<'w>(
     })
 }
 
-/// The slots that this rule and a second rule claim: which rule gets a slot depends on what is known of this
-/// rule. The cost grows with the second rule's claims, not with this rule's.
+/// The slots that both this rule and a second rule claim: which of the two gets a slot depends on the facts
+/// of this rule. The cost grows with the second rule's claims, not with this rule's.
 pub fn shared(world: &World, rule: &NamespacedName) -> BTreeSet<ObjectKey> {
     let Some(Ok(compiled)) = world.rules().get(rule).map(|facts| &facts.compiled) else {
         return BTreeSet::new();

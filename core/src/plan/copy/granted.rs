@@ -1,5 +1,5 @@
-//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a place
-//! for what a template writes.
+//! The messages about a kind that is not granted, whose objects are not known, or whose schema lacks a field
+//! that a template writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,10 @@ pub(super) fn entry(kind: &InstanceKind, plural: &str, uses: &[&str]) -> String 
 /// The rights that a template needs and that Copyrator is not granted.
 #[derive(Default)]
 struct Lacking {
-    /// Kinds of the chart's value `copies.kinds`.
+    /// Kinds that are missing in the chart's value `copies.kinds`.
     copied: BTreeSet<Kind>,
-    /// Kinds of the chart's value `templates.kinds`, and the uses that each kind is needed for and not
-    /// granted for.
+    /// Kinds of the chart's value `templates.kinds`, each with the uses that the template needs and that are
+    /// not granted.
     others: BTreeMap<InstanceKind, Vec<&'static str>>,
 }
 
@@ -59,8 +59,8 @@ impl Lacking {
         lacking
     }
 
-    /// The command that grants everything missing, beside what is granted: a list of the chart's values is
-    /// replaced as a whole.
+    /// The command that grants all missing rights. The command also repeats the granted rights, since Helm
+    /// replaces a list of values as a whole.
     fn command(&self, world: &World) -> String {
         let settings = world.settings();
         let mut command = format!(
@@ -139,7 +139,7 @@ pub(crate) fn not_listed(world: &World, compiled: &CompiledTemplate) -> Option<(
     unknown_kind(world, compiled).map(|(kind, read)| unknown(&kind, read))
 }
 
-/// Why the sources of a rule are not known: the same.
+/// Why the sources of a rule are not known: reason and message.
 pub(crate) fn not_listed_sources(world: &World, kind: Kind) -> (Reason, String) {
     let resource = kind.resource();
     unknown(&InstanceKind::new(resource.api_version, resource.kind), world.granted_read(kind))

@@ -1,7 +1,7 @@
 //! Judges a copy, or an object that a template declares, by the policies that cover the object, before the
 //! write. The object is judged as it will be after the write, with the labels and annotations of other
 //! writers, which our write leaves alone. The webhook exempts our own writes. Judging only the source is not
-//! enough: its name, kind or namespace may be one that the policies do not cover.
+//! enough: the policies may not cover the source's name, kind or namespace.
 
 use std::{
     collections::BTreeMap,
@@ -31,19 +31,20 @@ pub struct Guards {
     kind: PolicyKind,
     guards: Vec<Guard>,
     request: RequestFacts,
-    /// Whether a template declares the object, so that nothing is copied.
+    /// Whether a template declares the object, which is therefore no copy.
     is_declared: bool,
 }
 
 struct Guard {
     name: Arc<str>,
     policy: Arc<CompiledPolicy>,
-    /// Whether the policy also covers the object that exists now.
+    /// Whether the policy also covers the existing object.
     before: bool,
 }
 
 impl Guards {
-    /// The policies that cover what `account` is about to write; `None` if no policy does.
+    /// The policies that cover the object that `account` is about to write; `None` if no policy covers the
+    /// object.
     pub fn of(world: &World, slot: &ObjectKey, write: &CopyWrite, account: &str) -> Option<Self> {
         if world.policies().is_empty() || is_exempt(world, &slot.namespace) {
             return None;
@@ -71,8 +72,8 @@ impl Guards {
                 covers != Some(false)
             };
             let before = old.as_ref().is_some_and(covers);
-            // As for every writer: removing the label by which a policy finds the object does not avoid the
-            // policy.
+            // Removing the label by which a policy finds the object does not avoid the policy, for Copyrator
+            // as for every writer.
             (policy.actions().contains(&Action::Deny) && (before || covers(&new))).then(|| Guard {
                 name: name.clone(),
                 policy: policy.clone(),
@@ -132,8 +133,8 @@ impl Guards {
     }
 }
 
-/// Stands for everything that the judgement of a copy in this slot depends on, apart from the copy itself:
-/// while it stays the same, the judgement does.
+/// Returns a hash of everything except the copy that the judgement of a copy in this slot depends on: while
+/// the hash stays the same, so does the judgement.
 pub fn judged_by(world: &World, slot: &ObjectKey) -> u64 {
     let mut hasher = DefaultHasher::new();
     let namespace: Option<&BTreeMap<_, _>> =

@@ -18,7 +18,8 @@ use crate::{
     plan::at_after,
 };
 
-/// How often what may not be done is asked about again, and a refused write is tried again where many are.
+/// The longest time until the API server is asked again about a missing right, or a refused write is tried
+/// again.
 pub const AGAIN: Duration = Duration::from_secs(300);
 /// The first wait of a write that an admission policy, a webhook or a quota refused. The wait grows with the
 /// time since the first refusal.
@@ -28,7 +29,7 @@ const FIRST_TRY: Duration = Duration::from_secs(1);
 const FEW: Duration = Duration::from_secs(30);
 /// The time between two tries of all refused writes that one namespace's rules and templates declare.
 const APART: Duration = Duration::from_millis(500);
-/// With this many refused writes, each has the longest wait.
+/// With this many refused writes, each waits for the longest wait.
 const MANY: usize = 600;
 /// The longest wait of a write that succeeds only after a change of another object, text or definition: the
 /// interval of the sweep.
@@ -37,8 +38,8 @@ const LATER: Duration = Duration::from_secs(3600);
 const REPAIRS: u32 = 10;
 /// After this long without a repair, the count begins again.
 pub(super) const CALM: SignedDuration = SignedDuration::from_secs(60);
-/// Time between two creations of a copy that somebody keeps deleting. The time is short, since meanwhile
-/// anybody may create a foreign object in the slot.
+/// Time between two creations of a copy that somebody keeps deleting. The time is short, since anybody may
+/// create a foreign object in the empty slot.
 const MADE_AGAIN: Duration = Duration::from_secs(1);
 /// First wait for a slot that another writer changes, too; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
@@ -69,13 +70,13 @@ pub(super) fn held(
     Some((contested(slot, existing), until))
 }
 
-/// Until when the existing object is not changed again, if it was changed too often.
+/// Until when the reconciler does not change the existing object again, after too many changes.
 pub(super) fn contested_until(repairs: &Repairs, now: Timestamp) -> Option<Timestamp> {
     let until = repairs.not_before?;
     (now < until && until <= at_after(now, LONGEST_WAIT)).then_some(until)
 }
 
-/// Whether the existing object was changed too often.
+/// Whether the reconciler changed the existing object too often.
 pub(super) fn is_fought(repairs: &Repairs) -> bool {
     repairs.not_before.is_some()
 }
@@ -119,7 +120,8 @@ pub(super) fn attempted(
     }
 }
 
-/// How long a write waits after being refused for this long, if nothing changes before; and the longest wait.
+/// The wait of a write that was refused for this long, if no change makes it due earlier; and the longest
+/// wait.
 fn pace(
     world: &World,
     rule: &NamespacedName,
@@ -172,7 +174,7 @@ pub(super) fn last_attempt<'w>(
 pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -> CopyProblem {
     let said = &last.message;
     let message = match (last.reason, last.every) {
-        // Tried again soon.
+        // The reconciler tries the write again soon.
         (WriteFault::Failed | WriteFault::Forbidden, _) => said.clone(),
         (_, LATER) => {
             format!(
@@ -188,8 +190,8 @@ pub(super) fn refused_problem(world: &World, slot: &ObjectKey, last: &Attempt) -
     CopyProblem::fault(slot, last.reason, message + &predecessor)
 }
 
-/// Names the object that the same rule or template has left beside the refused object: the old object may
-/// hold what the refused object needs, such as a port or the room in a quota.
+/// Names the object that the same rule or template has left beside the refused object: the old object may use
+/// up a port or quota that the refused object needs.
 fn predecessor(world: &World, slot: &ObjectKey, last: &Attempt) -> Option<String> {
     let may_hold = last.reason.lacks_room() && last.version.is_none();
     let rule = last.rule.as_ref().filter(|_| may_hold)?;
@@ -221,8 +223,8 @@ pub(super) fn repaired(before: Option<Repairs>, digest: &str, made: bool, now: T
     Repairs { count, not_before, ..before }
 }
 
-/// The time from which the slot is calm if nothing is written: when counting began, or when a delayed write
-/// may be made.
+/// The time from which the slot is calm without a write: when counting began, or when a delayed write may be
+/// made.
 pub(super) fn calm_from(repairs: &Repairs) -> Timestamp {
     repairs.not_before.unwrap_or(repairs.since)
 }

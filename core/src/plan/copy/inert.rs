@@ -12,8 +12,7 @@ use crate::{
 pub enum Inert {
     /// The rule's spec is invalid.
     Invalid,
-    /// Objects of the rule's kind are not copied in this installation, or the template's instances are not
-    /// read.
+    /// The installation is not granted the rule's kind, or the kind of the template's instances.
     NotGranted,
     /// Objects that the template is rendered for, declares or copies are not known: their kind is not served,
     /// or the list failed.

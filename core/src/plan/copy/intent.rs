@@ -1,4 +1,5 @@
-//! What a copy should be, from its source's fingerprint and its rule's shape, without the content.
+//! The intended state of a copy, from the source's fingerprint and the rule's `spec.copy`, without the
+//! content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use crate::{
 /// The path of the role that a RoleBinding names. The API server refuses every change of this field.
 const ROLE_REF: &str = "/roleRef";
 
-/// What a copy should be.
+/// The intended state of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// The copy's key for each key of the source that is copied.
@@ -34,14 +35,14 @@ pub struct Intent {
     pub labels: BTreeMap<String, String>,
     /// The copy's annotations, including our marks.
     pub annotations: BTreeMap<String, String>,
-    /// The marks, which are among labels and annotations, too.
+    /// The marks, which `labels` and `annotations` contain, too.
     pub marks: CopyMarks,
-    /// The only owner that it is to have.
+    /// The only owner that the copy should have.
     pub owner: Option<Owner>,
 }
 
 impl Intent {
-    /// The copy that a claim makes of its source in this slot.
+    /// The intended copy of the claim's source in this slot.
     pub(super) fn new(
         world: &World,
         claim: &Claim<'_>,
@@ -117,14 +118,14 @@ impl Intent {
         OwnFields::Names(field_set(data.chain(labels).chain(annotations).chain(type_).chain(immutable)))
     }
 
-    /// Whether an existing object has exactly this content, key for key and each in the same map: the
-    /// environment of a pod reads nothing from `binaryData`.
+    /// Whether an existing object has exactly this content, with each key in the same map: a pod's
+    /// environment gets no value from `binaryData`.
     pub fn same_content(&self, print: &Fingerprint) -> bool {
         self.type_ == print.type_ && self.immutable == print.immutable && self.content == print.keys
     }
 
-    /// Whether no update can turn an existing object into this one: it is immutable, or its Secret type or the
-    /// role of a RoleBinding differs.
+    /// Whether no update can turn an existing object into the intended copy: the object is immutable, or its
+    /// Secret type or RoleBinding role differs.
     pub fn needs_replacing(&self, kind: Kind, print: &Fingerprint) -> bool {
         let is_of_role = |(leaf, _): &(&String, &KeyPrint)| is_within(leaf, ROLE_REF);
         let other_role = || !self.content.iter().filter(is_of_role).eq(print.keys.iter().filter(is_of_role));
@@ -133,18 +134,20 @@ impl Intent {
             || (kind == Kind::RoleBinding && other_role())
     }
 
-    /// Whether an existing object has every label of this one, no matter who wrote them.
+    /// Whether an existing object has every label of the intended copy, no matter which manager wrote the
+    /// labels.
     pub fn same_labels(&self, facts: &ObjectFacts) -> bool {
         facts.labels.may_have_all(&self.labels)
     }
 
-    /// Whether an existing object has every label and annotation of this one, no matter who wrote them.
+    /// Whether an existing object has every label and annotation of the intended copy, no matter which
+    /// manager wrote them.
     pub fn same_meta(&self, facts: &ObjectFacts, print: &Fingerprint) -> bool {
         let mut others = self.annotations.iter().filter(|(key, _)| !is_mark(key));
         self.same_labels(facts) && others.all(|(key, value)| print.annotations.get(key) == Some(value))
     }
 
-    /// The keys of an existing object that this intent lacks. These keys are nulled before the apply: the
+    /// The keys of an existing object that this intent lacks. Surplus keys are nulled before the apply: the
     /// apply alone would leave keys that another manager owns (server-side apply, KEP-555).
     pub fn surplus(&self, kind: Kind, print: &Fingerprint) -> Vec<ForeignField> {
         let Some(data) = kind.data() else {
@@ -160,8 +163,8 @@ impl Intent {
         surplus.map(|(key, print)| field(kind, key, print)).collect()
     }
 
-    /// The shortest path to a leaf of an existing object that leads to nothing wanted: a map that would be
-    /// left empty is removed as a whole, since an empty selector selects everything.
+    /// The shortest path to an unwanted leaf of an existing object below which there is no wanted leaf: a map
+    /// that would become empty is removed as a whole, since an empty selector selects everything.
     fn unwanted<'l>(&self, leaf: &'l str) -> Option<&'l str> {
         let ends = leaf.match_indices('/').map(|(at, _)| at).skip(1).chain([leaf.len()]);
         ends.map(|end| &leaf[..end]).find(|path| !self.content.keys().any(|wanted| is_within(wanted, path)))

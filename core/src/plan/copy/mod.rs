@@ -1,4 +1,4 @@
-//! Plans one slot, the place of one possible copy, and what a rule's status says about its slots.
+//! Plans one slot (the place of one possible copy), and computes a rule's status from its slots.
 
 pub mod absent;
 mod bound_role;

@@ -1,6 +1,6 @@
 //! The declared fields that the API server does not keep: a mutating webhook or policy changes the fields, or
-//! the stored version of the kind does not have them. A second write would end the same way, so the status
-//! names the fields, and nothing is written again.
+//! the stored version of the kind does not have them. A second write would have the same result, so the
+//! status names the fields, and the reconciler does not write again.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ use crate::{
 
 /// The beginning of the paths of labels.
 const LABELS: &str = "metadata.labels";
-/// How many fields are looked for. If all are found, a message leaves out the last and says that the list is
-/// not complete.
+/// The maximum number of fields to look for. If the search finds this many, a message leaves out the last
+/// field and says that the list is not complete.
 const MOST: usize = 9;
 /// Fields of an object's metadata that a write does not decide.
 const NOT_DECLARED: [&str; 7] =
@@ -84,8 +84,8 @@ fn compare_items(path: &str, declared: &[Value], stored: &[Value], found: &mut V
 }
 
 /// Whether the stored value may be the declared value in a form of the API server's own: quantities (`700m`
-/// for `0.7`), durations (`1h30m0s` for `1.5h`), times, numbers as text, and nothing for an empty value. Two
-/// texts that begin as numbers are treated as the same.
+/// for `0.7`), durations (`1h30m0s` for `1.5h`), times, numbers as text, and an absent field for an empty
+/// value. Two texts that both begin with a number are treated as equal.
 fn may_be_same(declared: &Value, stored: &Value) -> bool {
     let is_unset = declared.is_null() || declared == "";
     if is_unset || declared == stored || (stored.is_null() && is_empty(declared)) {
@@ -97,7 +97,7 @@ fn may_be_same(declared: &Value, stored: &Value) -> bool {
     (declared.is_string() || stored.is_string()) && are_numeric()
 }
 
-/// Whether the API server leaves the value out.
+/// Whether the API server leaves this value out when it stores an object.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -134,7 +134,7 @@ pub(super) fn altered(world: &World, slot: &ObjectKey, existing: &ObjectFacts) -
     Some(CopyProblem::new(slot, ProblemReason::NotKept, message))
 }
 
-/// Whether the API server is known to take labels off the object that are declared, or to change them.
+/// Whether the API server is known to remove or change declared labels of the object.
 pub(super) fn loses_labels(world: &World, slot: &ObjectKey, intent: &Intent) -> bool {
     let lost = world.memory().slot(slot).not_kept().filter(|lost| lost.digest == intent.marks.digest);
     lost.is_some_and(|lost| lost.fields.iter().any(|field| field.starts_with(LABELS)))

@@ -1,4 +1,5 @@
-//! Which objects a rule copies, now or once it may write: such objects are never overwritten.
+//! Finds the objects that a rule copies now or once it may write, and that Copyrator therefore never
+//! overwrites.
 
 use super::claims::{is_source, namespaces_meant, sources_of};
 use crate::{
@@ -7,9 +8,9 @@ use crate::{
 };
 
 /// The first rule that copies this object, now or once the rule may write. If a copy overwrote such a source
-/// while its rule is suspended or not yet authorized, the source would be lost. An invalid rule could mean
-/// anything, so it is treated as copying everything in the namespaces of its sources. A valid rule is
-/// considered only if `counts` allows it.
+/// while its rule is suspended or not yet authorized, the source would be lost. The sources of an invalid
+/// rule are unknown, so an invalid rule counts as copying all objects in the namespaces of its sources. A
+/// valid rule is considered only if `counts` allows it.
 pub(super) fn copied_by<'w>(
     world: &'w World,
     key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! Which of several sources is copied whose copies get one name.
+//! Decides which of several sources is copied if their copies have the same name.
 
 use std::cmp::Reverse;
 

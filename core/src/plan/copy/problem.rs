@@ -7,7 +7,7 @@ use crate::{
     names::{NamespacedName, ObjectKey},
 };
 
-/// What keeps one slot from having the copy that a rule declares.
+/// The reason why one slot does not have the copy that a rule declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyProblem {
     /// The place of the copy that the problem is about.
@@ -39,11 +39,11 @@ pub enum ProblemReason {
     RenderFailed,
     /// Expressions wait: the namespace that pays for them has used up its processor time.
     OverBudget,
-    /// A field of a status that a template writes is somebody else's.
+    /// Another field manager owns a status field that a template writes.
     FieldOwned,
-    /// Templates drive each other to ever new values of a status.
+    /// Templates read each other's status fields, so each write causes the next.
     Unstable,
-    /// The API server does not keep what was written: the object exists, and differs from its declaration.
+    /// The API server does not keep all written fields: the object exists, and differs from its declaration.
     NotKept,
     /// The namespace of the slot is not read.
     Unseen(Unseen),
@@ -170,7 +170,7 @@ impl CopyProblem {
     }
 }
 
-/// As a status lists it.
+/// The problem as an entry of a status.
 impl From<CopyProblem> for Problem {
     fn from(problem: CopyProblem) -> Self {
         Self {

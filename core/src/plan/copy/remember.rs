@@ -1,5 +1,5 @@
-//! What is remembered of a slot once its plan has been carried out, or its object examined. This file writes
-//! these results into [`crate::model::Memory`]; the effects of events are written in `model/`.
+//! Records the result of carrying out a slot's plan, or of examining its object. This file writes these
+//! results into [`crate::model::Memory`]; the effects of events are written in `model/`.
 
 use jiff::Timestamp;
 
@@ -17,8 +17,8 @@ use crate::{
 /// The outcome of the action of a slot's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// The write succeeded, or nothing is left to do; with the object that the API server has made, if it was
-    /// read back.
+    /// The write succeeded, or no write was necessary; contains the stored object, if the reconciler read it
+    /// back.
     Done(Option<Made>),
     /// An update is not possible, only deleting and recreating the object; with the API server's message,
     /// without values.
@@ -31,10 +31,10 @@ pub enum Acted {
     Outdated,
 }
 
-/// What the API server makes of an object that is written.
+/// The object that the API server stores for a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// The paths of the fields that it does not keep, in most cases none.
+    /// The paths of the fields that the API server does not keep; usually empty.
     pub not_kept: Vec<String>,
     /// Hash of the existing object, as in [`Compared::object`].
     pub object: u64,
@@ -77,7 +77,7 @@ pub fn settle_slot(
     !is_again
 }
 
-/// Forgets the last attempt to write to a slot, once nothing is to be written any more.
+/// Forgets the last attempt to write to a slot that needs no write any more.
 pub fn forget_attempt(world: &mut World, slot: &ObjectKey) -> Option<Box<Attempt>> {
     world.memory_mut().at_slot(slot, SlotMemory::forget_attempt)
 }
@@ -102,7 +102,7 @@ fn written(world: &mut World, slot: &ObjectKey, write: &CopyWrite, made: Option<
         slot.written(repairs, made.map(|made| (made.not_kept, made.object)));
         spread.into_iter().for_each(|spread| slot.followed(spread));
     });
-    // If the API server had nothing to change, no event follows.
+    // If the write changed nothing, no watch event follows.
     let known = world.object(slot).filter(|facts| {
         write.replaces.as_ref().is_some_and(|version| version.resource_version == facts.resource_version)
     });

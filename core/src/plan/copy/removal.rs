@@ -1,12 +1,12 @@
-//! Orphaned copies, which are deleted in two visible steps, only on complete knowledge, and only if the rule's identity may delete the
-//! copies.
+//! Plans orphaned copies: two visible steps delete a copy, if all needed facts are known and the rule's
+//! identity may delete the copy.
 //!
-//! The rule's current spec decides what happens to an orphaned copy, if the API server was asked whether the rule's identity may delete
-//! copies of this kind in this namespace. For a copy that an earlier spec has left elsewhere, the gentler of the spec and the copy's own
-//! mark decides, and the API server is asked whether the identity may delete in that namespace. Otherwise a user who may edit a rule
-//! could delete, or release from protection, copies that other users meant to stay (docs/decisions/removal.md).
+//! The rule's current spec decides about an orphaned copy, if the API server was asked whether the rule's
+//! identity may delete copies of the kind in the namespace. Elsewhere, the gentler of the spec and the copy's
+//! own mark decides, and the API server is asked about the deletion. Otherwise a user who may edit a rule
+//! could delete or release copies that other users meant to stay (docs/decisions/removal.md).
 //!
-//! An object that a rule adopted existed before the rule, and is released whatever the rule's current spec says
+//! An adopted object existed before its rule, and is always released
 //! (docs/decisions/conflicts-and-replacement.md).
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::{
     validate::keeps_data,
 };
 
-/// When to look again after a watch has failed of our own kinds, or of kinds that templates are granted.
+/// When to plan again while a watch fails, of our own kinds or of kinds that are granted to templates.
 const IN_DOUBT: Duration = Duration::from_secs(5);
 
 /// Plans a slot that no rule claims.
@@ -50,7 +50,7 @@ pub(super) fn plan_unwanted(
     };
     match proof(world, slot, facts) {
         Some(Proof::Forged) => return plan(SlotState::Nothing),
-        // A deletion needs proof. Where the key is lost, a person decides.
+        // A deletion needs verified marks. If the key of digests is lost, a person must decide.
         Some(Proof::UnknownKey) | None => return plan(SlotState::Kept),
         Some(Proof::Ours) => {}
     }
@@ -68,7 +68,7 @@ pub(super) fn plan_unwanted(
                 let then = format!("the {noun} does not want it any more");
                 plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
             }
-            // A deleted rule has no status, and a rule that does nothing may still want the copy.
+            // A deleted rule has no status, and an inert rule may still want the copy.
             false => plan(SlotState::Kept),
         };
     }
@@ -95,7 +95,7 @@ pub(super) fn plan_unwanted(
     };
     let DeclaredRemoval::Known { word, was_asked } = declared else { return plan(SlotState::Kept) };
     let word = if own_word == OnRemoval::Adopted { own_word } else { word };
-    // The object's own word is not mixed with the word of its template for all objects: only the template's grace is kept.
+    // The object's own removal policy overrides the template's policy, except for the grace period.
     let gentle = if was_asked || marks.own_removal { word } else { word.or_gentler(own_word) };
     let Some(way) = way_of(world, slot, facts, gentle) else { return plan(SlotState::Kept) };
     let left = leave(way, facts, &marks.rule, remove_after, now);
@@ -111,16 +111,15 @@ pub(super) fn plan_unwanted(
     if was_asked || left.action.is_none() { left } else { allowed(world, slot, &marks.rule, left, now) }
 }
 
-/// How an object that nothing wants any more is removed.
+/// How an orphaned object is removed.
 #[derive(Clone, Copy)]
 enum Way {
-    /// As the object's rule or template says, or its own mark.
+    /// The object is removed by the removal policy of its rule, template or mark.
     Said(OnRemoval),
-    /// The object stays, and keeps its marks for this long: the object is unchanged when a label comes back, an edit is undone, or an
-    /// instance is created again.
+    /// The object stays, and keeps its marks for this long, in case a label, an edit or an instance comes
+    /// back.
     Stays(Duration),
-    /// The object stays for good, and keeps its marks for this long, since its source is gone: a source that is created again finds its
-    /// own object, not a foreign one.
+    /// The object stays, since its source is gone, and keeps its marks for this long, for a recreated source.
     Waits(Duration),
 }
 
@@ -133,7 +132,7 @@ impl Way {
     }
 }
 
-/// How an unwanted object is removed, given what its rule or template says; `None` if Kubernetes deletes the object.
+/// How an unwanted object is removed under this declared policy; `None` if Kubernetes deletes the object.
 fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval) -> Option<Way> {
     let marks = facts.marks.as_deref()?;
     let of_object = own_word(slot.kind, marks);
@@ -149,12 +148,14 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     let template = world.templates().get(&marks.rule).and_then(|it| it.compiled.as_deref().ok());
     match template.map(|compiled| of_instance(world, compiled, slot, facts)) {
         Some(OfInstance::Orphaning) => Some(Way::Stays(grace)),
-        // Kubernetes deletes the object, even if the object would stay once its template no longer declared it.
+        // Kubernetes deletes the object, even if the object would stay once its template no longer declared
+        // it.
         Some(OfInstance::Gone) if of_object == Some(OnRemoval::Retain) => None,
         Some(OfInstance::Gone | OfInstance::There) | None => Some(way),
     }
     .map(|way| match way {
-        // With a different word on the copy, a removal mark would allow deleting the copy once its rule is gone.
+        // If the copy's own mark says `Delete`, a removal mark would allow deleting the copy once the rule is
+        // gone.
         Way::Said(OnRemoval::Retain | OnRemoval::Adopted)
             if marks.on_removal.is_none_or(stays_by) && lost_source(world, marks) =>
         {
@@ -164,8 +165,9 @@ fn way_of(world: &World, slot: &ObjectKey, facts: &ObjectFacts, word: OnRemoval)
     })
 }
 
-/// Whether the source of a copy is gone, and its rule is not. A rule that was deleted, or that no longer targets the namespace, is a
-/// decision; a source that is deleted and created again looks the same for a moment.
+/// Whether the source of a copy is gone, and the copy's rule still exists. A rule that was deleted, or that
+/// no longer targets the namespace, is a decision; a source that is deleted and created again looks the same
+/// for a moment.
 fn lost_source(world: &World, marks: &CopyMarks) -> bool {
     let compiled = world.rules().get(&marks.rule).and_then(|facts| facts.compiled.as_deref().ok());
     compiled.is_some_and(|compiled| {
@@ -178,7 +180,7 @@ fn stays_by(word: OnRemoval) -> bool {
     matches!(word, OnRemoval::Retain | OnRemoval::Adopted)
 }
 
-/// Whether an unwanted object stays, as an ordinary one, when its grace is over.
+/// Whether an unwanted object stays as an ordinary object after its grace period.
 pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     let facts = world.object(slot);
     let way = facts.and_then(|facts| {
@@ -188,19 +190,18 @@ pub fn stays(world: &World, slot: &ObjectKey) -> bool {
     matches!(way, Some(Way::Stays(_) | Way::Waits(_)))
 }
 
-/// The removal policy of this object alone, whatever its template says of all objects: a person wrote a `deletionPolicy` for the object,
-/// or the object holds data.
+/// The removal policy of this object alone, from its own `deletionPolicy`, or because the object holds data.
 fn own_word(kind: Kind, marks: &CopyMarks) -> Option<OnRemoval> {
     marks.rule.template()?;
     match marks.own_removal {
         true => marks.on_removal,
-        // Written by a version of ours that did not know.
+        // An earlier version of ours, which did not know such policies, may have written the mark.
         false => keeps_data(kind.resource().kind).then_some(OnRemoval::Retain),
     }
 }
 
-/// Whether the watch of objects of this kind, or of the template's instances, has failed: an object that the last events made superfluous
-/// may still be wanted.
+/// Whether the watch of this kind, or of the template's instances, has failed: an unwanted object may still
+/// be wanted.
 fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
     let template = world.templates().get(rule).and_then(|facts| facts.compiled.as_deref().ok());
     let instances = template.and_then(|compiled| compiled.instance_kind());
@@ -210,13 +211,13 @@ fn is_doubtful(world: &World, rule: &NamespacedName, kind: Kind) -> bool {
 
 /// The removal policy that the rule or template of an unwanted object declares.
 enum DeclaredRemoval {
-    /// What the template declares for the slot is not known yet.
+    /// The template's current objects for the slot's instance are not known yet.
     Unknown,
-    /// What happens to the object, and whether the API server was asked about deleting it when the spec was written.
+    /// The policy, and whether the API server was asked about the deletion when the spec was written.
     Known { word: OnRemoval, was_asked: bool },
 }
 
-/// `None` if the rule or template is gone.
+/// Returns the declared removal policy for a slot; `None` if the rule or template is gone.
 fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Option<DeclaredRemoval> {
     let default = world.settings().default_grace;
     match world.declaration(name)? {
@@ -236,7 +237,7 @@ fn declared_here(world: &World, name: &NamespacedName, slot: &ObjectKey) -> Opti
     }
 }
 
-/// Plans an orphaned copy as its mark or its rule says.
+/// Plans an orphaned copy by the removal policy of its mark or rule.
 fn leave(
     way: Way,
     facts: &ObjectFacts,
@@ -268,11 +269,12 @@ fn leave(
     }
 }
 
-/// What to remember if an orphaned object could not be marked; `None` if a later attempt may succeed.
+/// The attempt to remember after a failed mark of an orphaned object; `None` if a later attempt may succeed.
 ///
-/// RBAC refuses every change of a RoleBinding, even of its annotations, by an account that may not bind its role. The API server refuses
-/// a mark on any object whose annotations already have 256 KiB, which a user may bring about. A deletion needs only the verb. So the
-/// reconciler keeps the grace period in memory, from the first try on, and deletes the object without a mark.
+/// RBAC refuses every change of a RoleBinding by an account that may not bind its role, even of annotations.
+/// The API server refuses a mark on an object whose annotations already have 256 KiB. A deletion needs only
+/// the right to `delete`. So the reconciler keeps the grace period in memory, from the first try on, and
+/// deletes the object without a mark.
 pub(super) fn unmarked(
     world: &World,
     slot: &ObjectKey,
@@ -314,8 +316,8 @@ fn unmarked_until(world: &World, slot: &ObjectKey) -> Option<Timestamp> {
     last.digest.is_none().then_some(last.retry_at)
 }
 
-/// The same plan if the rule's identity may delete copies of this kind in the namespace; otherwise the copy stays as it is, with its
-/// marks: without the marks, everybody could edit the copy.
+/// Returns the same plan if the rule's identity may delete copies of this kind in the namespace. Otherwise
+/// the copy stays unchanged, with its marks: without the marks, everybody could edit the copy.
 fn allowed(
     world: &World,
     slot: &ObjectKey,
@@ -349,9 +351,9 @@ fn allowed(
     }
 }
 
-/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition: the copy was written before,
-/// and nobody has vouched for the copy since. The time of the write is used only for copies of an earlier version of ours, since a user
-/// who writes into a copy can move the time.
+/// The current CustomResourceDefinition of rules, if this copy's rule was never seen under that definition:
+/// the copy was written before the definition was created, and no user has confirmed the copy since. The time
+/// of the write counts only for copies of an earlier version of ours, since a user can change this time.
 pub(super) fn unseen_under<'w>(
     world: &'w World,
     rule: &NamespacedName,
@@ -360,7 +362,7 @@ pub(super) fn unseen_under<'w>(
     world.definition_of(rule).filter(|definition| is_unseen_under(definition, rule, copy))
 }
 
-/// As [`unseen_under`], for any definition.
+/// Like [`unseen_under`], for any definition.
 pub fn is_unseen_under(definition: &Definition, rule: &NamespacedName, copy: &ObjectFacts) -> bool {
     let is_of_it = match copy.marks.as_deref().and_then(|marks| marks.definition.as_deref()) {
         Some(uid) => *uid == *definition.uid,
@@ -386,7 +388,8 @@ fn held(world: &World, rule: &NamespacedName, definition: &Definition) -> String
     )
 }
 
-/// The kinds that Copyrator writes and that the API server knows: kubectl refuses a command that names an unknown kind.
+/// The kinds that Copyrator writes and that the API server serves: kubectl refuses a command with any other
+/// kind.
 pub fn served(world: &World) -> impl Iterator<Item = Kind> {
     let kinds = world.settings().copied_kinds();
     kinds.filter(|kind| world.granted_read(*kind) != InstancesRead::NotServed)
@@ -398,9 +401,9 @@ pub fn places(world: &World) -> Vec<&str> {
     scope.into_iter().flat_map(|scope| scope.names()).map(|name| &**name).collect()
 }
 
-/// The shell command with which a user who may override copies releases copies whose rules are missing, of one rule or of all: the
-/// command notes on each copy that its rule was seen under this definition. `places` are the namespaces that Copyrator reads, if it does
-/// not read all: namespaces outside the list may have copies of another installation.
+/// The shell command that releases copies of missing rules, of one rule or of all: the command notes on each
+/// copy that its rule was seen under this definition. `places` are the namespaces that Copyrator reads, if it
+/// does not read all: other namespaces may have copies of another installation.
 pub fn let_go(
     kinds: impl IntoIterator<Item = Kind>,
     places: &[&str],
@@ -428,8 +431,7 @@ pub fn let_go(
     }
 }
 
-/// Why a rule that writes nothing at present removes nothing either: `Authorized=False` touches no copy, and an invalid spec does not say
-/// which copies are orphaned.
+/// Why an inert rule removes no copies: an invalid spec does not determine which copies are orphaned.
 fn holds_back(world: &World, rule: &NamespacedName) -> Option<Inert> {
     match world.declaration(rule)? {
         Declaration::Rule(facts) => inert(world, rule, facts),
@@ -446,7 +448,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A copy that an earlier version of ours wrote, which noted no definition on it.
+    /// A copy by an earlier version of ours, without a noted definition.
     fn copy(written: Option<i64>) -> ObjectFacts {
         ObjectFacts {
             uid: "u".into(),
@@ -466,7 +468,7 @@ mod tests {
         }
     }
 
-    /// Another Copyrator may keep copies in other namespaces, which are not ours to let go.
+    /// Another Copyrator may have copies in other namespaces, which this one must not release.
     #[test]
     fn the_command_that_lets_copies_go_is_about_the_namespaces_that_are_looked_at() {
         let command = |places: &[&str]| let_go([Kind::ConfigMap, Kind::Secret], places, None, "two");
@@ -485,7 +487,7 @@ mod tests {
         let definition = Definition { uid: "two".into(), created: at(100) };
         for (written, is_unseen) in [
             (Some(99), true),
-            // Both times are in whole seconds: the copy may have been written first.
+            // Both times are in whole seconds, so at equal times the copy may be older than the definition.
             (Some(100), true),
             (Some(101), false),
             // Somebody has emptied managedFields.

@@ -14,7 +14,7 @@ use crate::{
 /// How old the API server's yes may be.
 const YES_FOR: Duration = Duration::from_secs(30);
 
-/// The answer, while it is valid.
+/// The API server's answer about a right, while the answer is valid.
 pub(super) enum Heard<'w> {
     /// The identity has the right.
     Yes,
@@ -40,9 +40,9 @@ pub(super) fn heard<'w>(
     }
 }
 
-/// Whether the API server has refused the identity of a rule or template the declared rights. A suspended or
-/// invalid rule can be refused, too: its author could otherwise keep a place, or protect an object, by
-/// writing `suspend: true`. A question that was not asked is no refusal.
+/// Whether the API server answered that the identity of a rule or template lacks a declared right. A
+/// suspended or invalid rule can be refused, too: its author could otherwise keep a place, or protect an
+/// object, by writing `suspend: true`. A question that was not asked is no refusal.
 pub(super) fn is_refused(world: &World, rule: &NamespacedName) -> bool {
     let authority = match world.declaration(rule) {
         Some(Declaration::Rule(facts)) => authority(world, rule, facts),

@@ -1,12 +1,14 @@
-//! A rule's status, from what is known.
+//! Computes a rule's status from the world.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`, `Suspended`,
-//! `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right), `TooManyQuestions`
-//! (nobody asked whether its identity may), `AuthorityUnknown`, `Copying`, `AllCopied`, `Incomplete`,
-//! `NoSource`, `NoTarget`, `Unreadable` (a source cannot be read), `Unread` (a list has failed for long), `LabelMissing` (annotations have no effect without the label beside them); where not all
-//! namespaces are looked at `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`, `OtherRule`, `DuplicateName`,
-//! `Contested`, `Terminating`, `RefusedByPolicy`, `Forbidden`, `TooLarge`, `TooMany`, `NotKept`, `Refused`, `Failed`,
-//! `NotServed`, `OutOfSight`, `Unreadable`; of the spec `Invalid`, `UnsupportedField`, `LabelMissing`.
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField` (a newer version wrote it), `KindNotGranted`,
+//! `Suspended`, `IdentityRequired`, `Forbidden` (its identity or our own account lacks a right),
+//! `TooManyQuestions` (checking its rights would take too many questions), `AuthorityUnknown`, `Copying`,
+//! `AllCopied`, `Incomplete`, `NoSource`, `NoTarget`, `Unreadable` (a source cannot be read), `Unread` (a
+//! list has failed for long), `LabelMissing` (annotations have no effect without the label beside them); and,
+//! if Copyrator reads only some namespaces, `NotServed`, `OutOfSight`. Reasons of problems: `Conflict`,
+//! `OtherRule`, `DuplicateName`, `Contested`, `Terminating`, `RefusedByPolicy`, `Forbidden`, `TooLarge`,
+//! `TooMany`, `NotKept`, `Refused`, `Failed`, `NotServed`, `OutOfSight`, `Unreadable`; of the spec `Invalid`,
+//! `UnsupportedField`, `LabelMissing`.
 
 use jiff::Timestamp;
 
@@ -52,9 +54,9 @@ pub fn rule_status(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     rule_report(world, rule, now).map(|report| report.status)
 }
 
-/// The report about a rule. `None` if the rule does not exist, or if the rule has a status and something must
-/// be asked or read again first: after a restart of ours nothing has changed for the rule's users. The task
-/// that asks or reads plans the status again afterwards. The same holds while needed objects are not listed.
+/// The report about a rule. `None` if the rule does not exist, while needed objects are not listed, or if the
+/// rule has a status and a right or an object must be checked again first: after a restart of ours, the old
+/// status is still right. The task that checks the right or the object plans the status again.
 pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Option<RuleReport> {
     let facts = world.rules().get(rule)?;
     let outdates = unread_lists_of(world, rule, facts);
@@ -75,7 +77,8 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a rule declares does not learn either what the rule would find.
+    // The status must not show the objects that a rule would find to an author without the rights that the
+    // rule declares.
     let may = authority(world, rule, facts).is_some_and(|authority| authority.answer.is_ok());
     if let (Ok(compiled), true, None) = (&facts.compiled, may, unseen_source) {
         let too_many = too_many(world, rule, compiled);
@@ -110,7 +113,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             if !left.needs.is_empty() && speaks_of(conditions, "Ready", facts.generation) {
                 return None;
             }
-            // A copy that an earlier spec has left, and that may not be deleted.
+            // The copy belongs to an earlier spec, and Copyrator may not delete it.
             if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(rule)) {
                 count.add(problem.reason, problem.into());
             }
@@ -139,7 +142,7 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
             }
         }
         if let Some(copies) = too_many {
-            // Nothing that is missing is being written.
+            // No write of a missing copy is under way.
             count.desired = copies.max(count.current);
             count.hindered = count.desired - count.current;
             count.braked = 0;
@@ -172,8 +175,8 @@ fn unread_lists_of(world: &World, rule: &NamespacedName, facts: &RuleFacts) -> O
     unread_lists(world, Store::CopyratorRules, kinds.into_iter().flatten(), None, reaches)
 }
 
-/// The report of a rule or template about which nothing is known now: the present status, with a note that it
-/// may be out of date.
+/// The report of a rule or template whose facts cannot be read now: the present status, with a note that the
+/// status may be out of date.
 pub(super) fn outdated<S, C>(
     facts: &Declared<S, C, CopyratorRuleStatus>,
     said: (Reason, String),
@@ -194,7 +197,7 @@ pub(super) fn unread<'w>(world: &'w World, need: &Need) -> Option<&'w (WriteFaul
     }
 }
 
-/// Whether a status says that its rule would have too many copies; such a status lists this problem first.
+/// Whether a status reports that its rule would have too many copies; such a status lists this problem first.
 pub fn says_too_many(status: &CopyratorRuleStatus) -> bool {
     status.problems.first().and_then(ProblemReason::of) == Some(ProblemReason::TooMany)
 }
@@ -248,7 +251,7 @@ fn status(
     let is_stalled = matches!(stopped, Some(Inert::Invalid | Inert::NotGranted | Inert::Unseen))
         || matches!(authorized, Some((false, ..)))
         || (stopped.is_none() && is_forbidden);
-    // Named objects that do not exist yet are waited for.
+    // The rule waits for literally named objects that do not exist yet.
     let reconciling = match stopped {
         None if pending > 0 => Some((true, Reason::Copying, copying())),
         None if !ready.0 && count.desired == 0 => Some((true, ready.1, ready.2.clone())),
@@ -271,7 +274,7 @@ fn located(facts: &RuleFacts, problem: &Problem) -> String {
     }
 }
 
-/// The message for a rule whose identity has the rights: which of them were checked, and when.
+/// The message for a rule whose identity has the rights: which rights were checked, and when.
 fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &CopyratorRuleStatus) -> String {
     if facts.spec.service_account_name.is_some() {
         return format!(
@@ -286,10 +289,10 @@ fn allowed(rule: &NamespacedName, facts: &RuleFacts, identity: &str, status: &Co
     }
 }
 
-/// Reason and message if nothing is under way. `AllCopied` only if the rule has a source and every copy
-/// exists. `Ready` is `False` if a rule copies nothing because its named sources do not exist, or because
-/// each copy has a problem. Sources that a glob or selector may match later are as declared, and so is a
-/// namespace that does not exist yet.
+/// Reason and message of `Ready` if no write is under way. `AllCopied` only if the rule has a source and
+/// every copy exists. `Ready` is `False` if a rule has no copies because its named sources do not exist, or
+/// because each copy has a problem. A glob or selector without a matching source is no fault, since a source
+/// may appear later; a target namespace that does not exist yet is no fault either.
 fn settled(
     facts: &RuleFacts,
     status: &CopyratorRuleStatus,
@@ -317,7 +320,7 @@ fn settled(
     (ready, reason, said.join("; "))
 }
 
-/// Why nothing is copied anywhere.
+/// Why the rule has no copy in any namespace.
 const NO_TARGET: &str = "spec.targets selects no namespace that takes copies: the source's own, excluded and system namespaces \
                          take none, and those that refuse copies neither";
 

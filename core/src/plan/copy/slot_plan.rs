@@ -16,18 +16,18 @@ use crate::{
 pub struct SlotPlan {
     /// The state of the slot before the action.
     pub state: SlotState,
-    /// The rule that the slot belongs to; `None` for a slot of no rule.
+    /// The rule that the slot belongs to; `None` if the slot belongs to no rule.
     pub rule: Option<NamespacedName>,
     /// The one write to make.
     pub action: Option<CopyAction>,
-    /// What must be fetched before the decision can be made.
+    /// The facts to fetch before the decision.
     pub needs: Vec<Need>,
-    /// When to plan again even if nothing happens.
+    /// When to plan again without an event.
     pub recheck: Option<Timestamp>,
 }
 
 impl SlotPlan {
-    /// The plan for a slot of this rule in this state, if nothing is to be done now.
+    /// Returns the plan for a slot of this rule in this state, without an action.
     pub(super) fn rest(rule: Option<&NamespacedName>, state: SlotState) -> Self {
         Self { state, rule: rule.cloned(), action: None, needs: Vec::new(), recheck: None }
     }
@@ -45,12 +45,12 @@ pub enum SlotState {
     Altered(CopyProblem),
     /// The copy is missing or outdated, and about to be written.
     Outdated,
-    /// The copy has an earlier content of its source, and gets the current one not before this time: a source
-    /// that keeps changing spreads more and more slowly.
+    /// The copy has an earlier content of its source, and gets the current content at this time at the
+    /// earliest: the content of a source that keeps changing spreads more and more slowly.
     Braked(Timestamp),
     /// A foreign object occupies the slot, or the last write was refused.
     Blocked(CopyProblem),
-    /// The rule that claims the slot writes nothing at present.
+    /// The rule that claims the slot may not write at present.
     Inert(Inert),
     /// An orphaned copy, and when it will be deleted.
     Leaving(Option<Timestamp>),
@@ -84,19 +84,19 @@ pub enum CopyAction {
     /// Note on an object when our marks will be removed, and that the object stays, even if its template is
     /// gone by that time.
     MarkStaying(Version, Timestamp),
-    /// Remove that note: a rule claims the copy again.
+    /// Remove the removal mark: a rule claims the copy again.
     Unmark(Version),
     /// Note on the copy the definition under which its rule exists; the copy names a different definition.
     Vouch(Version, Box<str>),
     /// Delete the orphaned copy.
     Delete(Version),
-    /// Remove our marks: the object stays as an ordinary one.
+    /// Remove our marks: the object stays as an ordinary object.
     Release(Version),
 }
 
 impl CopyAction {
-    /// Whether the action removes something. Such actions wait while a CRD of ours is being deleted, since
-    /// `kubectl delete crd` looks like the deletion of every rule.
+    /// Whether the action deletes, marks or releases a copy. Removals wait while a CRD of ours is being
+    /// deleted, since `kubectl delete crd` looks like the deletion of every rule.
     pub fn removes(&self) -> bool {
         matches!(self, Self::MarkRemoval(..) | Self::MarkStaying(..) | Self::Delete(_) | Self::Release(_))
     }
@@ -109,7 +109,7 @@ pub struct CopyWrite {
     pub source: ObjectKey,
     /// The version of the source that the intent was made from.
     pub source_version: Version,
-    /// The object itself, if a template declares it and nothing is copied.
+    /// The rendered object, if a template declares the object; `None` for a copy.
     pub rendered: Option<Body>,
     /// The keys, metadata and marks that the copy is to have.
     pub intent: Intent,
@@ -117,8 +117,9 @@ pub struct CopyWrite {
     pub replaces: Option<Version>,
     /// Whether the object has owners, which must be removed first: it would be deleted with them.
     pub disown: bool,
-    /// For an object that was refused for lack of room: the object that the declaration has left under its
-    /// previous name. A predecessor that holds the room is deleted first.
+    /// The predecessor of an object that was refused because a quota, port or address is used up: the
+    /// declaration's object under its previous name. A predecessor that uses up the quota, port or address is
+    /// deleted first.
     pub predecessor: Option<ObjectKey>,
     /// Fields to null before the apply.
     pub surplus: Vec<ForeignField>,
@@ -127,7 +128,8 @@ pub struct CopyWrite {
     pub take_over: Option<Vec<ForeignField>>,
     /// Whether to delete and recreate the object, because the API server refused the update as impossible.
     pub anew: bool,
-    /// Whether the write only follows the source. Such writes are braked ([`super::spread`]).
+    /// Whether the write only follows the source. [`super::spread`] delays writes that only follow the
+    /// source.
     pub follows: bool,
     /// UID of the definition under which the rule exists.
     pub definition: Option<Box<str>>,
@@ -135,9 +137,9 @@ pub struct CopyWrite {
 
 impl CopyWrite {
     /// Whether a label or annotation of the existing object, as `label/KEY` or `annotation/KEY`, survives
-    /// this write if the write does not set it. An object that is created again keeps nothing. An apply
-    /// removes keys that only Copyrator's apply owned and that the new apply leaves out; of a foreign object
-    /// Copyrator owned nothing.
+    /// this write if the write does not set it. A recreated object keeps no labels or annotations. An apply
+    /// removes keys that only Copyrator's apply owned and that the new apply leaves out. Copyrator owns no
+    /// key of a foreign object.
     pub fn keeps(&self, existing: &ObjectFacts, field: &str) -> bool {
         let is_ours_alone = existing
             .ownership

@@ -1,7 +1,7 @@
-//! The sources that annotations declare, and the objects that templates are rendered for: names only, without
-//! content, and what the authors declare, if they have the rights. The index is for the webhook, which
-//! watches neither ConfigMaps, Secrets nor templates. From the index, the webhook warns what will appear in a
-//! new namespace, what disappears with a label, and how far a change reaches.
+//! The index of the sources that annotations declare, and of the templates that act: names and declarations,
+//! without content, if the authors have the rights. The index is for the webhook, which watches neither
+//! ConfigMaps, Secrets nor templates. From the index, the webhook warns about objects that will appear in a
+//! new namespace or disappear with a label, and about the reach of a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Bytes of all entries together; entries beyond this limit are only counted.
 const MOST_BYTES: usize = 500 << 10;
-/// Bytes of one source's entry; a longer entry is listed without what the source's annotations declare.
+/// Bytes of one source's entry; a longer entry is listed without the values of the source's annotations.
 const LONGEST_SOURCE: usize = 2 << 10;
 /// Bytes of one template's entry; a longer entry is only counted, so that it does not displace other entries.
 const LONGEST_TEMPLATE: usize = 8 << 10;
@@ -29,12 +29,12 @@ const KEY: &str = "sources.json";
 /// The sources that annotations declare, as listed in a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceIndex {
-    /// The sources that fit.
+    /// The sources that fit into the index.
     pub sources: Vec<IndexedSource>,
-    /// The templates that fit.
+    /// The templates that fit into the index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub templates: Vec<IndexedTemplate>,
-    /// How many sources and templates do not fit.
+    /// How many sources and templates do not fit into the index.
     pub omitted: usize,
 }
 
@@ -46,8 +46,9 @@ pub struct IndexedTemplate {
     pub namespace: String,
     /// Name of the CopyratorTemplate.
     pub name: String,
-    /// The template's `forEach` and removal policy. Of each object, the entry keeps the id, the removal policy, and the condition and name
-    /// if they read labels of the namespace. The entry leaves out everything else.
+    /// The template's `forEach` and removal policy. For each object, the entry has the id, the removal
+    /// policy, and the condition and name if these read labels of the namespace; the entry leaves out all
+    /// other fields.
     pub spec: CopyratorTemplateSpec,
 }
 
@@ -79,17 +80,17 @@ pub struct IndexedSource {
 }
 
 impl IndexedSource {
-    /// Keeps the identity of the source, and removes what its annotations declare.
+    /// Keeps the identity of the source, and removes the values of its annotations.
     fn without_texts(&mut self) {
         (self.copy_to, self.copy_to_selector, self.restart_pods) = (None, None, None);
     }
 }
 
 impl SourceIndex {
-    /// The known sources whose author has the declared rights, and the templates that act. A leader that has
-    /// just begun does not know all rights: until it does, the leader lists what the index `before` lists.
+    /// The known sources whose author has the declared rights, and the templates that act. A new leader does
+    /// not know all rights yet, and until then lists the entries of the index `before`.
     ///
-    /// Namespaces have turns, so that the entries of one namespace cannot displace those of a second: a
+    /// Namespaces take turns, so that the entries of one namespace cannot displace the entries of another: a
     /// leader believes the proofs of listed sources only.
     pub fn of(world: &World, before: Option<&Self>) -> Self {
         let listed_before: BTreeSet<(&str, &str)> = before
@@ -144,7 +145,7 @@ impl SourceIndex {
         })
     }
 
-    /// Whether the index has neither source nor template, listed or left out.
+    /// Whether the index is empty: it neither lists nor leaves out a source or template.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty() && self.templates.is_empty() && self.omitted == 0
     }
@@ -229,7 +230,7 @@ fn source(world: &World, name: &NamespacedName) -> Option<IndexedSource> {
     })
 }
 
-/// Whether a template acts; `None` while that is not known.
+/// Whether a template acts; `None` while unknown.
 fn acts(world: &World, name: &NamespacedName, facts: &TemplateFacts) -> Option<bool> {
     match inert_template(world, name, facts) {
         None => Some(true),
@@ -276,14 +277,15 @@ fn template(name: &NamespacedName, facts: &TemplateFacts) -> IndexedTemplate {
     }
 }
 
-/// Whether the author has the rights of the rule; while that is unknown, whether the index listed this
+/// Whether the author has the rights that the rule needs; if unknown, whether the previous index listed this
 /// version of the rule.
 fn may_copy(world: &World, name: &NamespacedName, facts: &RuleFacts) -> bool {
     let known = authority(world, name, facts).map(|known| known.answer.is_ok());
     facts.compiled.is_ok() && known.unwrap_or_else(|| world.recalls(name, facts) == Some(true))
 }
 
-/// Whether the author has the rights of the monitor, likewise.
+/// Whether the author has the rights that the monitor needs; if unknown, whether the previous index listed
+/// this version of the monitor.
 fn may_restart(world: &World, name: &NamespacedName, facts: &MonitorFacts) -> bool {
     let known = world.monitor_authority(name);
     let known = known.filter(|it| it.uid == facts.uid && it.generation == facts.generation);
@@ -365,7 +367,7 @@ mod tests {
         assert_eq!(SourceIndex::from_data(|_| Some("[")), None);
     }
 
-    /// A template whose author may do what it declares.
+    /// A template whose author has all declared rights.
     fn template(world: &mut World, (namespace, name): (&str, &str), more: &serde_json::Value) {
         let object = |id: &str, kind: &str| {
             let metadata = json!({"name": "${namespaceObject.metadata.name}-Secret"});
@@ -398,7 +400,8 @@ mod tests {
         world.set_rule_authority(&NamespacedName::of_template(namespace, name), authority);
     }
 
-    /// The webhook compiles what it reads: an entry that it cannot read would be left out of its warnings.
+    /// The webhook compiles the entries of the index: its warnings would leave out an entry that the webhook
+    /// cannot read.
     #[test]
     fn a_template_is_indexed_without_its_texts_and_compiles() {
         let mut world = World::default();

@@ -1,7 +1,7 @@
-//! Delays a copy whose source keeps changing, and stops a source that is too large for its targets. Only
-//! copies that have exactly what we wrote are delayed: a copy that is missing, or that somebody changed, is
-//! corrected at once. Each copy has a brake of its own, so that changes in one namespace delay nothing in a
-//! second namespace.
+//! Delays the updates of a copy whose source keeps changing, and refuses to copy a source that is too large
+//! for its targets. Only copies with exactly the content that we wrote are delayed: a missing or changed copy
+//! is corrected at once. Each copy has its own delay, so that changes in one namespace do not delay copies in
+//! another namespace.
 
 use std::{fmt, time::Duration};
 
@@ -35,10 +35,10 @@ pub(super) fn follows(existing: Option<&ObjectFacts>, wanted: &CopyMarks) -> boo
     is_as_we_wrote_it && content(marks) != content(wanted)
 }
 
-/// Until when this copy does not follow its source.
+/// Until when updates of this copy from its source are delayed.
 pub(super) fn braked(world: &World, slot: &ObjectKey, now: Timestamp) -> Option<Timestamp> {
     let last = world.memory().slot(slot).spread()?;
-    // If the clock was set back, nothing waits.
+    // If the clock was set back, the copy does not wait.
     (last.at <= now && now < end(&last)).then(|| end(&last))
 }
 
@@ -68,7 +68,7 @@ pub struct LargeSpread {
     source: ObjectKey,
     /// The bytes that each copy carries.
     bytes: Bytes,
-    /// How many namespaces get one.
+    /// How many namespaces get a copy.
     targets: usize,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for LargeSpread {
     }
 }
 
-/// Why nothing of this source is copied: it is too large for so many targets.
+/// Why this source is not copied: the source is too large for so many targets.
 pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -> Option<String> {
     // Objects that templates declare have bounds of their own.
     let Wants::Copy { compiled, .. } = &claim.wants else { return None };
@@ -97,7 +97,7 @@ pub(super) fn too_large(world: &World, claim: &Claim<'_>, print: &Fingerprint) -
     ))
 }
 
-/// A source that is large for so many targets, and copied all the same.
+/// A source that is large for so many targets, and that is still copied.
 pub(super) fn is_large(
     world: &World,
     compiled: &CompiledRule,
@@ -109,7 +109,7 @@ pub(super) fn is_large(
     beyond(world, compiled, source, print, limits.warn_bytes).filter(|_| !is_refused)
 }
 
-/// A source of which all of a rule's targets together get more than `bound`.
+/// A source whose copies in all targets of a rule are together larger than `bound`.
 fn beyond(
     world: &World,
     compiled: &CompiledRule,

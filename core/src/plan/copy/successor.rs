@@ -1,6 +1,6 @@
-//! The successor of an object under a new name: after a change of the name, a rule or template wants the same
-//! content beside the object that it made before. The old object is deleted once the new one exists. An old
-//! object of the same name is deleted once the API server has accepted the new one.
+//! The successor of an object under a new name: after a change of the declared name, a rule or template wants
+//! the same content under the new name, beside the earlier object. The old object is deleted once the new one
+//! exists. The old object is deleted only after the API server has accepted the successor.
 
 use std::{iter, time::Duration};
 
@@ -19,31 +19,32 @@ use crate::{
 
 /// When to look again for a successor that is about to be written.
 const SOON: Duration = Duration::from_secs(5);
-/// When to look again for a successor that something keeps from being written.
+/// When to look again for a successor whose write is refused or delayed.
 const LATER: Duration = Duration::from_secs(30);
 
-/// An object of a template that was refused for so long was declared before the edit that is in question, so that it takes no place.
+/// Age of a refused write from which the refused object is no successor: the template declared this object
+/// before the edit that made the old object unwanted.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A successor that does not exist yet.
+/// A successor that does not exist yet, for which the old object waits.
 pub(super) struct Awaited {
     pub(super) slot: ObjectKey,
-    /// What keeps the successor from being written.
+    /// The reason why the successor is not written.
     pub(super) why: Option<String>,
     /// When to look again.
     pub(super) again: Duration,
 }
 
-/// The successor of an object that has been unwanted since this time, if the successor does not exist yet. A
-/// successor that fits only once the object is gone is not waited for.
+/// The successor of an object that has been unwanted since this time, if the successor does not exist yet.
+/// The old object does not wait for a successor that fits only once the old object is gone.
 pub(super) fn awaited(
     world: &World,
     slot: &ObjectKey,
     marks: &CopyMarks,
     unwanted_since: Option<Timestamp>,
 ) -> Option<Awaited> {
-    // Marks do not say which object of a template replaces which. A right that the template withdraws is
-    // removed at once.
+    // Marks do not show which object of a template replaces which other object. An RBAC object that the
+    // template no longer declares is removed at once.
     if marks.rule.template().is_some() && slot.kind == Kind::RoleBinding {
         return None;
     }
@@ -75,7 +76,8 @@ pub(super) fn awaited(
     Some(Awaited { slot: other, why, again })
 }
 
-/// The object of the same kind that the declaration of this claim has left in the slot's namespace, under a name that it no longer wants.
+/// The object of the same kind that the declaration of this claim has left in the slot's namespace, under a
+/// name that the declaration no longer wants.
 pub(super) fn predecessor_of(world: &World, slot: &ObjectKey, claim: &Claim<'_>) -> Option<ObjectKey> {
     let source = claim.source.named();
     let mut left = world.copies_of_source_in(&source, &slot.namespace);

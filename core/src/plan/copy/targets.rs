@@ -1,4 +1,4 @@
-//! Which namespaces get a rule's copies, and why the other namespaces do not.
+//! Decides which namespaces get a rule's copies, and why the other namespaces get none.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     validate::{CompiledRule, CompiledTarget},
 };
 
-/// Why a namespace gets no copies, whatever the rules say.
+/// Why a namespace gets no copies of any rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declines {
     /// The namespace is being deleted.
@@ -23,7 +23,7 @@ pub enum Declines {
     Refuses,
 }
 
-/// Why a namespace gets no copies; `None` for a namespace that may get some.
+/// Why a namespace gets no copies of any rule; `None` for a namespace that may get copies.
 pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Declines> {
     if facts.terminating {
         Some(Declines::Terminating)
@@ -32,7 +32,8 @@ pub fn declines(world: &World, name: &str, facts: &NamespaceFacts) -> Option<Dec
     } else if world.settings().system_namespaces.contains(name) {
         Some(Declines::System)
     } else {
-        // A user who writes `Refuse` or `no` means `refuse`. A typing error must not let a Secret in.
+        // Any value but `accept` counts as `refuse`: a user who writes `Refuse` or `no` means `refuse`, and a
+        // typing error must not let a Secret in.
         let refuses = facts.labels.get(COPIES).is_some_and(|value| value != "accept");
         refuses.then_some(Declines::Refuses)
     }
@@ -83,8 +84,8 @@ fn could_be_named(rule: &CompiledRule, name: &str) -> bool {
 
 /// The namespaces that a rule's copies can be written to, if Copyrator reads only some namespaces: all
 /// readable namespaces that the rule could select, whatever their labels are now. For the caller of a
-/// command: the namespaces that Copyrator supposedly reads, since Copyrator has asked about these, and its
-/// proof of the grant covers them. `None` if Copyrator reads all namespaces.
+/// command, the result has the namespaces that Copyrator presumably reads, since the proof of the grant
+/// covers these namespaces. `None` if Copyrator reads all namespaces.
 pub fn within(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Option<BTreeSet<String>> {
     let places = world.namespace_scope().filter(|places| places.is_all())?;
     let only_source = match compiled.source_namespaces.as_slice() {
@@ -121,7 +122,8 @@ pub(super) fn was_asked_about(
         }
 }
 
-/// The namespaces that a rule's identity is asked about one by one, as far as they exist.
+/// The existing namespaces for which the API server is asked one by one about the rights of a rule's
+/// identity.
 pub fn bounds(world: &World, rule: &NamespacedName, compiled: &CompiledRule) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let sources = compiled.source_namespaces.iter().filter(|name| ***name != *rule.namespace);
@@ -186,7 +188,7 @@ mod tests {
         names::Kind,
     };
 
-    /// A right that was not asked about is asked about before a deletion, so both functions must agree.
+    /// Copyrator asks about a missing right before a deletion, so both functions must agree.
     #[test]
     fn what_was_asked_about_deleting_is_what_the_spec_declares() {
         let rule = NamespacedName::new("home", "app");

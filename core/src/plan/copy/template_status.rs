@@ -1,9 +1,10 @@
-//! A template's status, from what is known, in the fields of a rule's status: `sources` are the namespaces or
-//! objects that the template is rendered for.
+//! Computes a template's status from the world, in the fields of a rule's status: `sources` counts the
+//! namespaces or objects that the template is rendered for.
 //!
-//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`, `TypeError`, `Suspended`, `IdentityRequired`,
-//! `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`, `Rendering`, `WaitingFor`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of problems: those of
-//! copies ([`super::rule_status`]), `RenderFailed` and `OverBudget`.
+//! Reasons of `Ready`: `Invalid`, `UnsupportedField`, `KindNotGranted`, `KindNotServed`, `KindUnread`,
+//! `TypeError`, `Suspended`, `IdentityRequired`, `Forbidden`, `TooManyQuestions`, `AuthorityUnknown`,
+//! `Rendering`, `WaitingFor`, `AllRendered`, `Incomplete`, `NoInstance`, `Unreadable`, `Unread`. Reasons of
+//! problems: the reasons for copies ([`super::rule_status`]), `RenderFailed` and `OverBudget`.
 
 use jiff::Timestamp;
 
@@ -45,12 +46,12 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
         return None;
     }
     let mut count = Count::default();
-    // An author without the rights that a template declares does not learn either what the template would
-    // find.
+    // The status must not show the objects that a template would find to an author without the rights that
+    // the template declares.
     if let (Ok(compiled), Some(Authority { answer: Ok(()), .. })) = (&facts.compiled, known) {
         let is_settled = counted(world, template, facts, compiled, &mut count, now);
         let waits = match inert_template(world, template, facts) {
-            // An instance that waits for its namespace's budget is reported meanwhile.
+            // The status reports an instance that waits for its namespace's budget.
             None => !is_settled && world.memory().over_budget_of(template).next().is_none(),
             Some(_) => false,
         };
@@ -98,7 +99,7 @@ pub fn status_of(world: &World, name: &NamespacedName, now: Timestamp) -> Option
     }
 }
 
-/// Counts the states of the template's objects; returns whether nothing has to be rendered or read first.
+/// Counts the states of the template's objects; returns `false` if an object must be rendered or read first.
 fn counted(
     world: &World,
     template: &NamespacedName,
@@ -181,7 +182,7 @@ fn counted(
         }
     }
     if let Some(objects) = too_many {
-        // Nothing that is missing is being written.
+        // No write of a missing object is under way.
         count.desired = objects.max(count.current);
         count.hindered = count.desired - count.current;
         count.braked = 0;
@@ -190,7 +191,7 @@ fn counted(
     for slot in world.copies_of_rule(template).filter(|slot| !is_declared(slot)) {
         let left = plan_slot(world, slot, now);
         is_settled &= left.needs.is_empty();
-        // An object that an earlier spec has left, and that may not be deleted.
+        // The object belongs to an earlier spec, and Copyrator may not delete it.
         if let (SlotState::Blocked(problem), true) = (left.state, left.rule.as_ref() == Some(template)) {
             count.add(problem.reason, problem.into());
         }
@@ -198,10 +199,11 @@ fn counted(
     is_settled
 }
 
-/// How many objects get an Event about one slot that they want; each Event costs a look at the other objects.
+/// The maximum number of instances that get an Event about one slot: each Event costs a look at the other
+/// instances.
 const MOST_HINDERED: usize = 20;
 
-/// The plan of a slot, and who wants it.
+/// The plan of a slot, and the claims on the slot.
 struct Planned<'p> {
     slot: &'p ObjectKey,
     claims: &'p [Claim<'p>],
@@ -221,9 +223,9 @@ impl Planned<'_> {
     }
 }
 
-/// What keeps the object of a slot from being in order, for each object that a template declares it for: the
-/// first [`MOST_HINDERED`] objects. Declarations of an earlier version of a template, a namespace or an
-/// object are left out; `None` while something must be read.
+/// The problem of the object in a slot, for each instance that a template declares the object for: the first
+/// [`MOST_HINDERED`] instances. Leaves out declarations of an earlier version of a template, a namespace or
+/// an instance. `None` while an object must be read.
 pub fn hindrances<'w>(
     world: &'w World,
     slot: &'w ObjectKey,
@@ -296,7 +298,7 @@ fn status(
     (status, ready)
 }
 
-/// A message about an instance: with the instance's name if it is an object.
+/// A message about an instance, with the instance's name if the instance is an object and no namespace.
 fn of_instance(compiled: &CompiledTemplate, instance: &InstanceName, message: &str) -> String {
     match (compiled.instance_kind(), &instance.object) {
         (Some(kind), Some(name)) => format!("for {} {name}: {message}", kind.kind),
@@ -316,8 +318,8 @@ fn located(problem: &Problem) -> String {
     }
 }
 
-/// Reason and message if nothing is under way. `Ready` is `False` if objects are declared and none is in
-/// order.
+/// Reason and message of `Ready` if no write is under way. `Ready` is `False` if the template declares
+/// objects and no object is in order.
 fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     let is_ready = status.current > 0 || status.desired == 0;
     let (reason, mut said) = match (status.sources, status.desired, kind) {
@@ -349,7 +351,7 @@ fn settled(status: &CopyratorRuleStatus, kind: Option<&str>) -> Said {
     (is_ready, reason, said)
 }
 
-/// Whether the template reads anything in namespaces other than its own.
+/// Whether the template reads objects in namespaces other than its own.
 fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFacts) -> bool {
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;
@@ -358,7 +360,7 @@ fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFac
     questions.iter().any(|question| question.reads_elsewhere(&template.namespace))
 }
 
-/// The message for a template whose identity has the rights: which of them were checked, and when.
+/// The message for a template whose identity has the rights: which rights were checked, and when.
 fn allowed(
     facts: &TemplateFacts,
     identity: &str,

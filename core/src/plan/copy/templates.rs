@@ -1,4 +1,4 @@
-//! Where templates declare objects, and whether it is known which.
+//! Finds the instances for which templates declare objects, and whether these objects are known.
 
 use super::targets::takes_copies;
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) fn is_rendered(
     is_known(world, template, &instance)
 }
 
-/// Whether everything is known that the current version of a template declares for this instance.
+/// Whether all objects are known that the current version of a template declares for this instance.
 pub fn is_known(world: &World, template: &NamespacedName, instance: &InstanceName) -> bool {
     let Some(facts) = world.templates().get(template) else { return false };
     let is_whole = |set: &RenderedSet| is_of(world, set, facts, instance) && set.faults.is_empty();
@@ -76,7 +76,7 @@ pub(super) fn of_instance(
     let known = compiled.instance_kind().zip(made_for(world, compiled, slot).object());
     let (Some((kind, name)), Some(marks)) = (known, facts.marks.as_deref()) else { return OfInstance::There };
     let is_it = |known: &InstanceFacts| *known.uid == *marks.source_uid;
-    // Objects that may have been somebody else's never have an owner.
+    // An object that the template may have taken over never has an owner.
     if compiled.conflict != ConflictPolicy::Refuse || world.instance(kind, &name).is_some_and(is_it) {
         return OfInstance::There;
     }
@@ -86,8 +86,8 @@ pub(super) fn of_instance(
     }
 }
 
-/// The objects that a template has made for this instance, as their marks say, even if the template no longer
-/// declares them.
+/// The objects that a template has made for this instance, by their marks, including objects that the
+/// template no longer declares.
 pub fn made_for_instance<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -101,7 +101,8 @@ pub fn made_for_instance<'w>(
     world.copies_of_source_in(&source, &instance.namespace).filter(is_its)
 }
 
-/// The facts of an object that a template made for this, as its marks prove: only such an object is read by its id.
+/// The facts of an object that a template made for this instance, as the object's marks prove: expressions
+/// read only such an object by its id.
 pub fn made<'w>(
     world: &'w World,
     template: &NamespacedName,
@@ -116,7 +117,7 @@ pub fn made<'w>(
     (is_its && is_proven).then_some(facts)
 }
 
-/// Whether a set was rendered from the template, the namespace and the object as they are now.
+/// Whether a set was rendered from the current versions of template, namespace and object.
 pub(super) fn is_of(
     world: &World,
     set: &RenderedSet,
@@ -176,7 +177,7 @@ pub fn instances<'w>(
     all.filter(|instance| selects(world, template, compiled, instance))
 }
 
-/// The same in one namespace.
+/// The instances of a template in one namespace.
 pub fn instances_in<'w>(
     world: &'w World,
     template: &'w NamespacedName,
@@ -191,7 +192,8 @@ pub fn instances_in<'w>(
     all.filter(|instance| selects(world, template, compiled, instance))
 }
 
-/// The owner of an object of an instance, with which Kubernetes deletes it. `own` is the object's own `deletionPolicy`.
+/// The instance as the owner of one of its objects: Kubernetes deletes the object together with its owner.
+/// `own` is the object's own `deletionPolicy`.
 pub(super) fn owner(
     compiled: &CompiledTemplate,
     instance: &InstanceName,
@@ -210,7 +212,7 @@ pub(super) fn owner(
     })
 }
 
-/// The objects that a template declares and that this installation does not write.
+/// The objects of a template whose kinds this installation does not write.
 pub(crate) fn not_granted_objects<'t>(
     world: &'t World,
     compiled: &'t CompiledTemplate,
@@ -222,8 +224,8 @@ pub(crate) fn not_granted_objects<'t>(
     compiled.objects.iter().filter(move |object| !is_granted(object))
 }
 
-/// The kind that a template is rendered for, if this installation does not read its objects, or does not
-/// write them as the template says.
+/// The kind that a template is rendered for, if this installation does not read objects of the kind, or does
+/// not write their status although the template does.
 pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Option<&'t InstanceKind> {
     compiled.instance_kind().filter(|kind| {
         let granted = world.settings().template_kind(kind);
@@ -231,8 +233,8 @@ pub fn not_read_kind<'t>(world: &World, compiled: &'t CompiledTemplate) -> Optio
     })
 }
 
-/// A kind whose objects a template is rendered for, or declares, and that are not known, though they may be read; and why. `None`
-/// where all are.
+/// The first kind that a template is rendered for or declares and whose objects are not known, with the
+/// reason. `None` if the objects of all these kinds are known.
 pub(crate) fn unknown_kind(
     world: &World,
     compiled: &CompiledTemplate,
@@ -263,15 +265,16 @@ pub fn too_many_objects(
     (objects > most).then_some(objects)
 }
 
-/// The bounds of a template's grant: the namespaces that the API server is asked about one by one, as far as
-/// they exist, and the kind that the template is rendered for.
+/// The bounds of a template's grant: the existing namespaces for which the API server is asked one by one,
+/// and the kind that the template is rendered for.
 pub fn template_bounds(world: &World, compiled: &CompiledTemplate) -> Bounds {
     let tag = |name: &String| Some(Bounds::tag(name, &world.namespaces().get(name.as_str())?.uid));
     let named = compiled.literal_namespaces();
     let can_grow = named.is_none();
     let targets = named.map(|names| names.iter().filter_map(tag).collect());
     let granted = compiled.instance_kind().and_then(|kind| world.settings().template_kind(kind));
-    // The author was asked about these names of it in the API; what the administrator grants may change.
+    // The API server was asked about the author's rights under these names of the kind; the administrator may
+    // change the grant of the kind.
     let asked = |granted: &TemplateKind| {
         let status = granted.status.filter(|_| compiled.writes_status());
         Bounds::tag(&format!("{} {} {status:?}", granted.kind, granted.plural), "")

@@ -1,4 +1,4 @@
-//! An object in a slot that was deleted and that a finalizer keeps, with the content that it had.
+//! Plans for an object in a slot that somebody has deleted and that a finalizer keeps with its content.
 
 use std::time::Duration;
 
@@ -17,9 +17,10 @@ use crate::{
 /// How long a deletion takes, unless a finalizer delays it.
 const GOES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Plans the slot of an object that is being deleted. Nothing is written: a write to the object would not
-/// last, and nothing can be created in its place. At first the slot has the state `meanwhile`. A deletion
-/// that takes longer is a problem, whose message ends with `then`, what happens next.
+/// Plans the slot of an object that is being deleted. The plan writes no object: a write to the terminating
+/// object would not last, and no object can be created in its place. At first the slot has the state
+/// `meanwhile`. A deletion that takes longer than a minute is a problem, whose message ends with `then`, the
+/// next step.
 pub(super) fn plan_terminating(
     rule: &NamespacedName,
     slot: &ObjectKey,

@@ -13,22 +13,22 @@ use crate::{
 /// The writes that a trial checks.
 #[derive(Debug)]
 pub struct Trial {
-    /// The template, by the name that it has among rules.
+    /// The template, by the name that the template has among rules.
     pub template: NamespacedName,
     /// UID and generation of the template.
     pub version: (Box<str>, i64),
-    /// The writes for one instance, with that of the planned slot.
+    /// The writes for one instance, including the write of the planned slot.
     pub writes: Vec<(ObjectKey, Box<CopyWrite>)>,
-    /// Whether the writes, and the objects that need no write, are all objects of the instance.
+    /// Whether the writes and the objects without a needed write are together all objects of the instance.
     pub is_whole: bool,
-    /// The object whose type error an earlier trial found, and the API server's words about that object.
+    /// The object whose type error an earlier trial found, and the API server's message.
     pub known: Option<(ObjectKey, String)>,
     /// The objects that an earlier type error of another object holds back.
     pub held_back: Vec<ObjectKey>,
 }
 
-/// Returns the trial that comes before the write of this plan; `None` if the plan writes no object of a template, or an instance of
-/// this version of the template has passed its trial.
+/// Returns the trial that comes before the write of this plan; `None` if the plan writes no object of a
+/// template, or an instance of this version of the template has passed its trial.
 pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -> Option<Trial> {
     let Some(CopyAction::Write(write)) = &plan.action else { return None };
     let template = plan.rule.as_ref()?;
@@ -55,7 +55,7 @@ pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -
         match (other.action, other.state) {
             (Some(CopyAction::Write(write)), _) if is_its => trial.writes.push((object.slot.clone(), write)),
             (_, SlotState::Blocked(problem)) if problem.reason == MISTYPED && object.slot != *slot => {
-                // The problem's message also says when the next try is.
+                // The problem's message also contains the time of the next try.
                 let last = world.memory().slot(&object.slot).attempt();
                 let message = last.map_or(problem.message, |last| last.message.clone());
                 trial.known.get_or_insert((object.slot.clone(), message));

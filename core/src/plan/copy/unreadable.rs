@@ -1,5 +1,6 @@
-//! Objects and lists that cannot be read: an object in a slot, what its copy is made from, or a list that has
-//! failed for long. Everything unreadable is left unchanged, and the status reports it.
+//! Problems of objects and lists that cannot be read: an object in a slot, the source of a copy, or a list
+//! that has failed for long. Copyrator leaves an unreadable object unchanged, and the status reports the
+//! object.
 
 use super::{
     claims::{Claim, Wants},
@@ -32,7 +33,7 @@ pub(super) fn unread_of_claim(
 }
 
 /// The reason why an unclaimed object of ours is not removed: the object, or its source, cannot be read and
-/// may be wanted. Once a template is gone, the object that it was rendered for does not matter.
+/// may be wanted. Once a template is gone, an unreadable instance of the template does not matter.
 pub(super) fn unread_of_copy(world: &World, slot: &ObjectKey, marks: &CopyMarks) -> Option<CopyProblem> {
     let declaration = world.declaration(&marks.rule);
     let is_rendered_for = |kind: &InstanceKind| match declaration {
@@ -54,7 +55,7 @@ fn problem(slot: &ObjectKey, object: impl std::fmt::Display, why: &str) -> CopyP
     CopyProblem::new(slot, ProblemReason::Unreadable, unreadable_said(object, why))
 }
 
-/// Says that an object cannot be read, and what to do.
+/// The message that an object cannot be read, with the fix.
 pub fn unreadable_said(object: impl std::fmt::Display, why: &str) -> String {
     format!(
         "{object} cannot be read ({why}): nothing is written or removed because of it until somebody writes it in a form that can, or \
@@ -117,8 +118,8 @@ pub(super) fn unread_lists(
     lists_said(world, is_of, reaches)
 }
 
-/// The first failing list for which `is_of` is true, if the list is of all namespaces, or of a namespace that
-/// the declaration `reaches`. While the first lists are incomplete, each failing list delays all decisions.
+/// The first failing list for which `is_of` is true, if the list covers all namespaces or a namespace that
+/// the declaration `reaches`. Until all first lists are complete, each failing list delays all decisions.
 pub(crate) fn lists_said(
     world: &World,
     is_of: impl Fn(&ListName) -> bool,

@@ -1,6 +1,6 @@
-//! Slots whose objects no watch shows. In namespaces where plans read nothing, watches show only objects with
-//! our labels, so the reconciler asks the API server about other objects: before the first write after a
-//! start, since a start writes nothing, and again and again about an object in the way of a copy.
+//! Slots whose objects no watch shows. In namespaces where plans need no ConfigMaps and Secrets, watches show
+//! only objects with our labels, so the reconciler asks the API server about other objects: once before the
+//! first write after a start, and repeatedly about an object in the way of a copy.
 
 use jiff::Timestamp;
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// Whether an object may be in the slot that this process has never looked for: the namespace, the rule and
-/// the source are older than the term of this leader. In all other cases the write itself asks, since it only
-/// creates.
+/// the source are older than the term of this leader. In all other cases the write itself reveals an object
+/// in the slot, since the write only creates.
 pub(super) fn is_unasked(world: &World, slot: &ObjectKey, claim: &Claim<'_>) -> bool {
     let memory = world.memory();
     let Some(began) = memory.term_began().filter(|_| slot.kind.data().is_some()) else { return false };
@@ -36,8 +36,9 @@ pub(super) fn is_unasked(world: &World, slot: &ObjectKey, claim: &Claim<'_>) -> 
         && memory.slot(slot).attempt().is_none()
 }
 
-/// A list that the plan of this slot reads, and that is not complete yet: a rule may claim the slot for a source
-/// that seems to be missing, or the object whose annotations declare the rule of the copy seems to be missing.
+/// A list that the plan of this slot needs and that is not complete yet: a rule may claim the slot for a
+/// source that seems to be missing, or the object whose annotations declare the rule of the copy seems to be
+/// missing.
 pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&NamespacedName>) -> Option<Need> {
     if !world.is_listing_any() {
         return None;
@@ -60,8 +61,8 @@ pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&Namespac
     of_holder.or_else(|| of_sources.next())
 }
 
-/// Whether a leader has worked on this version of the rule or template before. Rules that annotations declare
-/// have no status, and are as old as their source.
+/// Whether a leader has worked on this version of the rule or template before. A rule that annotations
+/// declare has no status, and counts as old as its source.
 fn is_reported(world: &World, claim: &Claim<'_>) -> bool {
     let Some(declared) = world.declaration(claim.rule) else { return false };
     let (_, generation) = declared.version();

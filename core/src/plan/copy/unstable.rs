@@ -1,6 +1,7 @@
-//! Statuses that templates drive in circles: each template writes what the next one reads, and the last
-//! writes what the first reads. Most such circles come to rest. A circle that does not would be written for
-//! ever, so its writes are braked like the writes of copies that somebody keeps changing ([`super::hold`]).
+//! Statuses that templates drive in circles: each template writes a field that the next template reads, and
+//! the last template writes a field that the first template reads. Most circles come to rest. A circle that
+//! does not come to rest would be written for ever, so its writes are delayed like the writes of copies that
+//! somebody keeps changing ([`super::hold`]).
 
 use std::{
     collections::BTreeSet,
@@ -30,8 +31,8 @@ const MOST_FIELDS: usize = 64;
 /// How many templates and fields a message names.
 const MOST_NAMED: usize = 4;
 
-/// One look at a status that a template writes, and whose values depend, through other templates, on what the
-/// template wrote before.
+/// One look at a status that a template writes, and whose values depend, through other templates, on the
+/// template's earlier values.
 #[derive(Debug)]
 pub struct StatusTurn {
     template: NamespacedName,
@@ -48,8 +49,8 @@ pub struct StatusTurn {
 }
 
 impl StatusTurn {
-    /// A look at this status; `seen` is the part of the object that expressions can read. `None` for a
-    /// template in no circle.
+    /// Returns a look at this status; `seen` is the part of the object that expressions can read. `None` if
+    /// the template is in no circle.
     pub fn of(
         world: &World,
         template: &NamespacedName,
@@ -88,13 +89,13 @@ impl StatusTurn {
         })
     }
 
-    /// Until when nothing is to be written.
+    /// Until when the reconciler does not write the status.
     pub fn braked(&self, world: &World, now: Timestamp) -> Option<Timestamp> {
         self.known(world, now).and_then(|repairs| contested_until(repairs, now))
     }
 
-    /// Remembers this look, at which the status was written or was as it should be. A write is counted if the
-    /// other templates have written something else since the last look.
+    /// Remembers this look, at which the status was written or was as it should be. Counts the write if the
+    /// other templates have written new values since the last look.
     pub fn remember(&self, world: &mut World, is_written: bool, now: Timestamp) {
         let memory = world.memory();
         let before = memory.status(&self.template, &self.instance);
@@ -108,8 +109,8 @@ impl StatusTurn {
         world.memory_mut().status_seen(&self.template, &self.instance, self.written, repairs);
     }
 
-    /// The fault to report while the circle does not come to rest, and when the fault is over if the circle
-    /// comes to rest.
+    /// The fault to report while the circle does not come to rest, and the time at which the fault ends if
+    /// the circle comes to rest.
     pub fn fault(&self, world: &World, now: Timestamp) -> Option<(StatusFault, Timestamp)> {
         let repairs = self.known(world, now).filter(|repairs| is_fought(repairs))?;
         let named = |words: Vec<String>| {
@@ -136,7 +137,7 @@ impl StatusTurn {
     }
 }
 
-/// A field of a status that a template writes, and the fields of it that its value comes from.
+/// A status field that a template writes, and the status fields that its value comes from.
 struct Flow<'w> {
     template: &'w NamespacedName,
     to: &'w str,
@@ -148,8 +149,8 @@ fn flows_of<'w>(template: &'w NamespacedName, compiled: &'w CompiledTemplate) ->
     flows.take(MOST_FIELDS).map(|(to, from)| Flow { template, to, from }).collect()
 }
 
-/// The fields that other templates have written into the status of an object, judging by the status. A field
-/// that somebody else owns is never written.
+/// The fields that other templates have written into the status of an object, judging by the status. A
+/// template never writes a field of another owner.
 fn beside<'w>(world: &'w World, template: &NamespacedName, instance: &InstanceName) -> Vec<Flow<'w>> {
     let of =
         |name: &NamespacedName| world.templates().get(name).and_then(|facts| facts.compiled.as_deref().ok());

@@ -1,4 +1,4 @@
-//! The sentence about a rule or template that writes nothing at present, as statuses and commands show it.
+//! The message about a rule or template that writes nothing at present, for statuses and commands.
 
 use super::{
     granted::{not_granted, not_granted_to, not_listed, not_listed_sources},

@@ -1,4 +1,4 @@
-//! Which of several claims gets a slot.
+//! Decides which of several claims gets a slot.
 
 use super::{claims::Claim, demand::too_many_claimed, inert::Inert, rights::is_refused};
 use crate::{model::World, names::NamespacedName};
@@ -8,9 +8,9 @@ use crate::{model::World, names::NamespacedName};
 /// loses its copies to a rule that writes. An inert rule does not get a free slot before a rule that writes.
 /// An inert rule does not keep an orphaned copy of a different rule either: a user without permission in that
 /// namespace could keep the copy for good by writing such a rule. The reconciler waits for a rule about whose
-/// rights the API server has not answered yet; otherwise the response times of the API server would decide. A
-/// rule whose question is put off, since the API server refused so much to its namespace, is not waited for:
-/// a user with many such rules would keep the slot free for good.
+/// rights the API server has not answered yet; otherwise the response times of the API server would decide.
+/// The reconciler does not wait for a rule whose question is put off (the API server refused too many
+/// questions of its namespace): a user with many refused rules would keep the slot free for good.
 pub(super) fn winner<'c, 'w>(
     world: &World,
     claims: &'c [Claim<'w>],

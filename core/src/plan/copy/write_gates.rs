@@ -1,5 +1,5 @@
-//! The gates before a write, in their order: the first gate that is shut decides the plan of the slot. docs/copy-model.md has all gates as
-//! one table, and a test compares it with [`write_gates`].
+//! The gates before a write, in their order: the first gate that is shut decides the plan of the slot.
+//! docs/copy-model.md has all gates as one table, and a test compares it with [`write_gates`].
 
 use jiff::Timestamp;
 
@@ -29,7 +29,7 @@ pub(super) struct DueWrite<'w> {
     pub(super) claim: &'w Claim<'w>,
     /// The object in the slot.
     pub(super) existing: Option<&'w ObjectFacts>,
-    /// The object in the slot, if our marks on it are valid.
+    /// The object in the slot, if the object has valid marks of ours.
     pub(super) ours: Option<&'w ObjectFacts>,
     /// The content to write.
     pub(super) print: &'w Fingerprint,
@@ -38,7 +38,7 @@ pub(super) struct DueWrite<'w> {
     pub(super) takes_over: bool,
     /// Whether no update can make the change.
     pub(super) anew: bool,
-    /// Whether the write does nothing but follow the source.
+    /// Whether the write only follows the source.
     pub(super) follows: bool,
     pub(super) now: Timestamp,
 }
@@ -61,8 +61,8 @@ impl<'w> DueWrite<'w> {
         SlotPlan::rest(Some(self.claim.rule), state)
     }
 
-    /// A blocked slot. A removal mark comes off `marked`: a mark from a moment in which no rule wanted the copy would delete the copy
-    /// without a grace in the next such moment.
+    /// A blocked slot. A removal mark comes off `marked`: a mark from a moment in which no rule wanted the
+    /// copy would delete the copy without a grace in the next such moment.
     fn blocked(
         &self,
         problem: CopyProblem,
@@ -83,7 +83,7 @@ pub(super) fn unmark(existing: Option<&ObjectFacts>) -> Option<CopyAction> {
 /// A condition that may delay a write.
 struct Gate {
     name: &'static str,
-    /// The reasons that the gate may report while it is shut.
+    /// The reasons that the gate may report while the gate is shut.
     says: &'static [&'static str],
     /// Returns the plan of the slot while the gate is shut.
     shut: fn(&DueWrite<'_>) -> Option<SlotPlan>,
@@ -118,7 +118,7 @@ pub(super) fn first_shut(write: &DueWrite<'_>) -> Option<SlotPlan> {
     })
 }
 
-/// The name of each gate before a write, with the reasons that it may report, in their order.
+/// The name of each gate before a write, with the gate's possible reasons, in the order of the gates.
 pub fn write_gates() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     GATES.iter().map(|gate| (gate.name, gate.says))
 }
@@ -132,7 +132,8 @@ fn room_for_copies(write: &DueWrite<'_>) -> Option<SlotPlan> {
     Some(write.plan(SlotState::Blocked(problem)))
 }
 
-/// Shut if no update turns the object into what its template declares, and the template does not allow to delete and recreate it.
+/// Shut if no update turns the object into what its template declares, and the template does not allow to
+/// delete and recreate it.
 fn replaceable(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let Wants::Object { object, .. } = &write.claim.wants else { return None };
     let refused = write.last_attempt().filter(|last| last.replace);
@@ -151,11 +152,12 @@ fn replaceable(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let why = refused.map(|last| format!(" ({})", last.message)).unwrap_or_default();
     let message = format!("no update turns the {kind} into what the template declares{why}: {way_out}");
     let problem = CopyProblem::fault(write.slot, WriteFault::Refused, message);
-    // The memory keeps the attempt for as long as the slot has a time of its next look.
+    // The memory keeps the attempt as long as the slot has a time for planning again.
     Some(write.blocked(problem, write.ours, Some(at_after(write.now, AGAIN))))
 }
 
-/// Shut if the identity of the rule may not bind the ClusterRole that a RoleBinding names, or that is not known yet.
+/// Shut if the identity of the rule may not bind the ClusterRole of a RoleBinding, or if the answer about
+/// this right is not known yet.
 fn bindable(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let DueWrite { world, slot, claim, print, now, .. } = write;
     let plan = unbound(world, slot, claim, print, *now)?;
@@ -178,7 +180,8 @@ fn unmarked_after_refusal(write: &DueWrite<'_>) -> Option<SlotPlan> {
     Some(SlotPlan { action: Some(action), ..write.plan(write.state()) })
 }
 
-/// Shut until the next try after a refusal, and while another writer changes or deletes the copy again and again.
+/// Shut until the next try after a refusal, and while another writer changes or deletes the copy again and
+/// again.
 fn next_try(write: &DueWrite<'_>) -> Option<SlotPlan> {
     let DueWrite { world, slot, existing, intent, now, .. } = write;
     let (problem, until) = held(world, slot, *existing, intent, *now)?;

@@ -1,4 +1,4 @@
-//! What ConfigPolicies say of existing objects.
+//! Plans for ConfigPolicies: their statuses, and the scan of existing objects.
 
 mod policy_status;
 pub mod scan;

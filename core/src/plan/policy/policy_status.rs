@@ -1,8 +1,8 @@
-//! A policy's status, from what is known.
+//! Computes a policy's status from the world.
 //!
 //! Reasons of `Ready`: `InForce`, `HooksOff` (the API server does not ask us about writes), `Invalid`,
-//! `UnsupportedField` (a newer version wrote it). Reasons of `Stalled`: the last two. Reason of `Degraded`:
-//! `Violations`, by existing objects.
+//! `UnsupportedField` (a newer version wrote it). Reasons of `Stalled`: `Invalid` and `UnsupportedField`.
+//! Reason of `Degraded`: `Violations`, if existing objects violate the policy.
 
 use std::fmt;
 
@@ -17,8 +17,7 @@ use crate::{
     validate::SpecFault,
 };
 
-/// The status that a policy should have; `None` where the policy is gone, or it was not checked yet whether
-/// it is in force.
+/// The status that a policy should have; `None` if the policy is gone, or if its hooks were not checked yet.
 pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<ConfigPolicyStatus> {
     let facts = world.policies().get(name)?;
     let (mut status, generation, now) =
@@ -39,7 +38,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
             status.violation_count = Some(standing.count);
             status.violations = standing.first.iter().cloned().collect();
         }
-        // An earlier leader's result counts until we have scanned ourselves.
+        // The result of an earlier leader is valid until our own first scan.
         None if of_this => {}
         None => forget(&mut status),
     }
@@ -53,7 +52,7 @@ pub fn policy_status(world: &World, name: &str, now: Timestamp) -> Option<Config
     set_condition(&mut status.conditions, "Ready", Some(ready), generation, &now);
     set_condition(&mut status.conditions, "Stalled", stalled, generation, &now);
     set_condition(&mut status.conditions, "Degraded", degraded, generation, &now);
-    // With one more than the schema allows, the API server would refuse the whole status.
+    // With more entries than the schema allows, the API server would refuse the whole status.
     status.problems.truncate(WORST_PROBLEMS);
     status.observed_generation = Some(generation);
     Some(status)
@@ -69,13 +68,14 @@ fn forget(status: &mut ConfigPolicyStatus) {
     status.violations.clear();
 }
 
-/// Whether writes are judged by a policy; also where that was not checked yet, which takes a moment.
+/// Whether the webhook judges writes by a policy. Also true while the hooks were not checked yet, which takes
+/// a moment.
 pub fn is_in_force(world: &World, name: &str, facts: &PolicyFacts) -> bool {
     facts.compiled.is_ok() && in_force(world, name, facts).is_none_or(|(is, ..)| is)
 }
 
-/// Whether the API server asks about the writes that the policy covers, with reason and message; `None` where
-/// that was not checked.
+/// Whether the API server calls the webhook for the writes that the policy covers, with reason and message;
+/// `None` if the hooks were not checked yet.
 fn in_force(world: &World, name: &str, facts: &PolicyFacts) -> Option<(bool, &'static str, String)> {
     let hooked = world.hooked(name);
     let hooked = hooked.filter(|it| it.uid == facts.uid && it.generation == facts.generation)?;
@@ -153,7 +153,7 @@ mod tests {
         });
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((&*status.kinds, &*status.actions), ("ConfigMap,Secret", "Deny,Audit"));
-        // With its own status, there is nothing new to write.
+        // If the policy already has this status, no write is necessary.
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));
     }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(conditions(&world), ["Ready True InForce", "Degraded True Violations"]);
         let status = policy_status(&world, "p", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!((status.violation_count, status.violations.len()), (Some(1), 1));
-        // A new leader has not scanned yet, and keeps what the status says.
+        // A new leader has not scanned yet, and keeps the results in the status.
         world.set_scan_results(Default::default());
         world.edit_policy("p", |facts| facts.status = Some(status.clone()));
         assert_eq!(policy_status(&world, "p", Timestamp::UNIX_EPOCH), Some(status));

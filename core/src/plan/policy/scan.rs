@@ -1,4 +1,5 @@
-//! Judges existing objects by the policies in the cluster: object by object, so that only one is in memory.
+//! Judges existing objects by the policies in the cluster, object by object, so that only one object is in
+//! memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,8 +60,8 @@ impl Scan {
         self.judges.iter().flat_map(|judge| judge.kinds.iter().copied()).collect()
     }
 
-    /// The policies that cover an object: none if the hooks exempt it or it is being deleted, fewer if it is
-    /// a copy.
+    /// The policies that cover an object: none if the hooks exempt the object or the object is being deleted,
+    /// and fewer policies for a copy.
     pub fn judges_of(&self, world: &World, object: &Candidate<'_>) -> Judges {
         if object.deleting || object.is_kubernetes_own() || is_exempt(world, &object.namespace) {
             return Judges(Vec::new());
@@ -97,25 +98,26 @@ impl Scan {
         }
     }
 
-    /// The violations that were found, by policy.
+    /// The violations that the scan found, by policy.
     pub fn end(self) -> BTreeMap<Arc<str>, ScanResult> {
         self.judges.into_iter().map(|judge| (judge.name, judge.standing)).collect()
     }
 }
 
-/// Whether a policy was never part of a scan. Later generations do not count, so that editing a policy again
-/// and again makes nothing urgent.
+/// Whether a policy was never part of a scan. Later generations of a policy do not count, so editing a policy
+/// again and again makes no scan urgent.
 pub fn is_unscanned(world: &World) -> bool {
     let never = |name| world.scan_result(name).is_none();
     world.policies().iter().any(|(name, facts)| judging(facts).is_some() && never(name))
 }
 
-/// Whether a result is about this very policy.
+/// Whether a scan's result is about the current version of this policy.
 pub(super) fn is_of(standing: &ScanResult, facts: &PolicyFacts) -> bool {
     standing.uid == facts.uid && standing.generation == facts.generation
 }
 
-/// Whether some policy covers an object, according to its metadata; yes where not all of its labels are known.
+/// Whether some policy covers an object, according to the object's metadata; true if not all labels of the
+/// object are known.
 pub fn is_judged(world: &World, key: &ObjectKey) -> bool {
     let (Some(facts), Some(kind)) = (world.object(key), key.kind.data()) else { return false };
     let kind = PolicyKind::from(kind);
@@ -142,7 +144,7 @@ pub(crate) fn hangs_on_namespaces(world: &World) -> bool {
     })
 }
 
-/// The policy, if it says anything about existing objects.
+/// The compiled policy, if the policy judges existing objects.
 pub(crate) fn judging(facts: &PolicyFacts) -> Option<&Arc<CompiledPolicy>> {
     let ConfigPolicySpec { data, labels, limits, validations, .. } = &facts.spec;
     let says = !data.is_empty() || labels.is_some() || limits.is_some() || !validations.is_empty();
@@ -298,7 +300,7 @@ mod tests {
         }
         assert!(scans(&world, Changed::Namespace("red".into())), "its labels bring objects under the policy");
         assert!(scans(&world, Changed::Policy("p".into())));
-        // A policy with nothing but whileInUse says nothing about existing objects.
+        // A policy that only has `whileInUse` does not judge existing objects.
         let mut world = self::world(json!({"match": {"kinds": ["ConfigMap"]}, "whileInUse": "Refuse"}));
         let changed = object(&mut world, "shop", "app-1");
         assert!(!scans(&world, changed) && !scans(&world, Changed::Namespace("red".into())));

@@ -1,14 +1,14 @@
-//! The record of the content that something runs with, in a workload's label or in a monitor's status, and
-//! how it differs from the current content.
+//! The record of the content that a workload or selected pods run, in a workload's label or in a monitor's
+//! status, and how the record differs from the current content.
 
 use jiff::Timestamp;
 
 use super::{inputs::InputDigest, pods::Before};
 use crate::{digest::DigestKey, model::digest_of};
 
-/// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>` while pods that began before that time are
-/// still to be replaced one by one. A new leader continues by that time. Because of that time, content that
-/// changes back half-way is not mistaken for content that all pods run.
+/// A record: `<key id>.<digest>.<scope>`, followed by `.<seconds>`, a Unix time, while pods that began before
+/// this time are still to be replaced one by one. A new leader continues by the time in the record. The time
+/// also shows, after content has changed back half-way through a restart, that some pods run other content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applied<'a> {
     digest: &'a str,
@@ -25,16 +25,16 @@ pub(super) enum RecordDiff {
     /// The record matches the current content.
     Nothing,
     /// The scope differs: other objects or keys are inputs now. Content may have changed too, but no
-    /// timestamp shows that. The record is written again without a restart: editing a monitor must not
-    /// restart workloads.
+    /// timestamp shows a change. The reconciler writes the record again without a restart: editing a monitor
+    /// must not restart workloads.
     Scope,
-    /// The content differs; pods that began before this time may run other content.
+    /// The content differs; pods that began before this time may run older content.
     Content(Timestamp),
 }
 
 impl<'a> Applied<'a> {
-    /// Reads a record that was made with our key. A record of a different key says nothing about the content:
-    /// its workload is adopted again, never restarted (a lost key must not cause a restart storm).
+    /// Reads a record that was made with our key. A record of a different key cannot be compared, so its
+    /// workload is adopted again and never restarted (a lost key must not cause a restart storm).
     pub(super) fn read(text: Option<&'a str>, at: Option<Timestamp>, key: &DigestKey) -> Option<Self> {
         let text = text.filter(|text| key.is_named_in(text))?;
         let digest = digest_of(text);
@@ -75,12 +75,12 @@ mod tests {
         for (record, recorded, changed, touched, expected) in [
             ("new.scope", Some(100), Some(200), Some(200), RecordDiff::Nothing),
             ("new.other", Some(100), Some(200), Some(200), RecordDiff::Scope),
-            // As long as labels had two parts.
+            // Labels of an earlier version had two parts.
             ("new", Some(100), Some(200), Some(200), RecordDiff::Scope),
             ("old.scope", Some(100), Some(200), Some(200), RecordDiff::Content(at(200))),
-            // The last key that counted has gone.
+            // The last input key was removed.
             ("old.scope", Some(100), None, Some(200), RecordDiff::Content(at(200))),
-            // A key went, and no time tells of it.
+            // A key was removed, which no timestamp shows.
             ("old.scope", Some(100), Some(50), Some(50), RecordDiff::Content(at(100))),
             ("old.scope", None, Some(50), Some(50), RecordDiff::Content(at(50))),
             ("old.scope", None, None, None, RecordDiff::Scope),

@@ -16,7 +16,7 @@ use crate::{
 const LONGEST: Duration = Duration::from_secs(3600);
 /// The circuit opens after this many restarts in a row that did not become ready.
 const FAILURES: u32 = 3;
-/// How often one restart is tried while the circuit is open.
+/// The time between two tries of a restart while the circuit is open.
 const HALF_OPEN: Duration = Duration::from_secs(3600);
 
 /// The track record with the result of the last restart: ready, or stuck. A restart under way is not judged

@@ -11,9 +11,9 @@ use crate::{
     validate::{CompiledMonitor, MIN_INTERVAL, QUIET_PERIOD},
 };
 
-/// How long a decision waits for an object that pods cannot start without: long enough for
-/// `kubectl replace --force` and for an operator that deletes and creates. The wait must end: a
-/// service-account token is not watched, and so looks missing.
+/// How long a decision waits for an object that pods cannot start without: long enough for `kubectl replace
+/// --force` and for an operator that deletes and creates. The wait must end: the watches leave out
+/// service-account tokens, so an existing token looks missing.
 pub(super) const MISSING_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The resolution of the API server's timestamps.
@@ -22,7 +22,7 @@ const RESOLUTION: Duration = Duration::from_secs(1);
 /// The waits before a restart, and its strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How long content must stay unchanged first.
+    /// How long content must stay unchanged before a restart.
     pub quiet_period: Duration,
     /// The least time between two restarts of one workload.
     pub min_interval: Duration,
@@ -63,12 +63,12 @@ impl Pace {
     }
 }
 
-/// A reason to wait, and when it ends by itself; `None`: an event ends it.
+/// A reason to wait, and when the wait ends by itself; `None`: an event ends the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The reason for the wait.
     pub reason: WaitReason,
-    /// When the wait ends by time, or when to plan again.
+    /// When the wait ends by time, or when to plan the workload again.
     pub until: Option<Timestamp>,
 }
 
@@ -94,13 +94,14 @@ impl Wait {
     }
 }
 
-/// How many quiet periods a restart waits for content that never rests: frequent writes must not keep new
-/// content from its users for ever.
+/// The maximum wait for content that keeps changing, in quiet periods: frequent writes must not delay a
+/// restart for ever.
 const QUIET_PERIODS: u32 = 10;
 
-/// Waits while the content may still be changing; `unsettled` is when this wait began. A change is dated by
-/// its second, so the quiet period begins when that second is over. A quiet period from the beginning of the
-/// second would be up to a second too short, and a workload applied within that second would roll twice.
+/// Waits while the content may still be changing; `unsettled` is when this wait began. The time of a change
+/// has a resolution of a second, so the quiet period begins when the second of the change is over. A quiet
+/// period from the beginning of the second would be up to a second too short, and a workload that is applied
+/// within the second of the change would roll twice.
 pub(super) fn quiet(
     pace: &Pace,
     changed_at: Timestamp,
@@ -126,8 +127,8 @@ pub(super) fn interval(pace: &Pace, last_restart: Option<Timestamp>, now: Timest
     not_before(WaitReason::MinInterval, last_restart, pace.min_interval, now)
 }
 
-/// Waits for a missing object that may still come back. Only the process that restarts remembers since when
-/// the object has been missing (from its first look on), so no other process knows when the wait ends.
+/// Waits for a missing object that may still come back. Only the leader remembers since when the object has
+/// been missing (from the leader's first look on), so no other process knows when the wait ends.
 pub(super) fn patience(
     reason: WaitReason,
     missing_since: Option<Timestamp>,
@@ -144,7 +145,8 @@ pub(super) fn not_before(
     span: Duration,
     now: Timestamp,
 ) -> Result<(), Wait> {
-    // An end too far ahead for a timestamp means never: a monitor with an interval of a million years.
+    // An end that is too far ahead for a timestamp means that the wait never ends, as with an interval of a
+    // million years.
     let until = since.map(|since| since.checked_add(span).unwrap_or(Timestamp::MAX));
     match until {
         Some(until) if until > now => Err(Wait::until(reason, until)),
@@ -182,7 +184,7 @@ mod tests {
     fn waits_end_when_they_say() {
         let pace = Pace { quiet_period: Duration::from_secs(2), ..Pace::default() };
         let until = |second| Err(Wait::until(WaitReason::QuietPeriod, at(second)));
-        // Changed at 100.9, say.
+        // The content may have changed at second 100.9.
         assert_eq!(quiet(&pace, at(100), None, at(102)), until(103));
         assert_eq!(quiet(&pace, at(100), None, at(103)), Ok(()));
         assert_eq!(quiet(&pace, at(100), Some(at(90)), at(101)), until(103));

@@ -31,7 +31,7 @@ struct RolloutBudget<'w> {
 }
 
 impl<'w> RolloutBudget<'w> {
-    /// Without a time no restart is considered stuck, so perhaps no place is free.
+    /// Without a current time, no restart is considered stuck, so perhaps no place is free.
     fn of(world: &'w World, now: Option<Timestamp>) -> Self {
         let share = world.settings().max_rollouts.div_ceil(2);
         let holders = world.memory().under_way().at(now, world.key());
@@ -65,7 +65,7 @@ pub(super) fn has_place(world: &World, key: &WorkloadKey, now: Timestamp) -> boo
 }
 
 /// Whether fewer than `places` workloads of the same namespace have waited longer. This cheap check comes
-/// first, since a status asks about thousands of workloads.
+/// first, since a status checks thousands of workloads.
 fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Timestamp) -> bool {
     let reason = WaitReason::Budget;
     let since = world.memory().workload(key).waits_since(reason).unwrap_or(now);
@@ -76,8 +76,8 @@ fn is_near_the_front(world: &World, key: &WorkloadKey, places: usize, now: Times
     before.take(places).count() < places
 }
 
-/// The waiting workloads that get a place now. Without a time no restart is considered stuck, so perhaps no
-/// workload gets a place.
+/// The waiting workloads that get a place now. Without a current time, no restart is considered stuck, so
+/// perhaps no workload gets a place.
 pub fn next_in_line(world: &World, now: Option<Timestamp>) -> Vec<WorkloadKey> {
     let time = now.unwrap_or(Timestamp::MIN);
     if world.memory().waiting_for(WaitReason::Budget, time).next().is_none() {
@@ -173,7 +173,8 @@ mod tests {
     fn a_namespace_holds_half_of_the_places_at_most_whatever_it_has_under_way() {
         let mut world = World::default();
         world.settings_mut().max_rollouts = 4;
-        // More than there are places: anybody who may write a workload can write what it says of itself.
+        // More workloads are under way than places exist: any user who may write a workload can write its
+        // record.
         for name in ["1", "2", "3", "4", "5"] {
             world.memory_mut().reserve(&key("hog", name), "x", at(100));
             waits(&mut world, &key("hog", &format!("next {name}")), 1);

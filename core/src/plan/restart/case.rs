@@ -1,5 +1,5 @@
-//! One workload with the facts that decide whether it restarts, and the questions that these facts answer.
-//! `restarts.rs` and the gates decide by the answers.
+//! One workload with the facts for the decision about its restart, and functions for the conditions of this
+//! decision. `restarts.rs` and the gates decide by these conditions.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     names::{Kind, WorkloadKey},
 };
 
-/// One workload with the facts that decide whether it restarts.
+/// One workload with the facts for the decision about its restart.
 pub(super) struct Case<'w> {
     pub(super) world: &'w World,
     pub(super) lines: &'w Lines,
@@ -41,8 +41,8 @@ pub(super) struct Case<'w> {
 }
 
 impl<'w> Case<'w> {
-    /// Collects the facts for a decision. `Err` is the plan if a fact is missing, or if nothing has to be
-    /// decided.
+    /// Collects the facts for a decision. `Err` is the plan if a fact is missing, or if no decision is
+    /// necessary.
     pub(super) fn of(
         world: &'w World,
         lines: &'w Lines,
@@ -60,7 +60,7 @@ impl<'w> Case<'w> {
         let Some(facts) = facts else { return rest(RestartState::Unwatched) };
         let inputs = Inputs::of(world, key, facts);
         if inputs.pending {
-            // Deciding without this monitor's objects would write one label now and a different label in a
+            // A decision without this monitor's objects would write one label now and a different label in a
             // moment.
             return wait(WaitReason::Authority);
         }
@@ -76,7 +76,8 @@ impl<'w> Case<'w> {
     }
 
     /// How the record differs from the current content; `None` without a record. If somebody removed the
-    /// record, it is to be written again, and our rollout that was removed with it is to be repeated.
+    /// record, the reconciler writes the record again, and repeats the rollout that was removed with the
+    /// record.
     pub(super) fn difference(&self) -> Option<RecordDiff> {
         let difference = self.applied.map(|applied| applied.differs(&self.content))?;
         Some(match (difference, self.world.lost_record(self.key), self.content.changed_at) {
@@ -102,14 +103,14 @@ impl<'w> Case<'w> {
         Some(WorkloadPlan { recheck: Some(attempt.retry_at), ..WorkloadPlan::rest(state) })
     }
 
-    /// Since when an object has been missing, if that is remembered.
+    /// Since when an object has been missing, if this process remembers the time.
     pub(super) fn missing_since(&self) -> Option<Timestamp> {
         self.world.memory().workload(self.key).missing_since()
     }
 
     /// Whether an object that new pods need to start is missing, even if the record was written without that
-    /// object long ago. Service-account tokens are not watched and look missing: an available pod shows that
-    /// its Secrets existed.
+    /// object long ago. The watches leave out service-account tokens, so an existing token looks missing: an
+    /// available pod shows that its Secrets existed.
     pub(super) fn lacks_object(&self) -> bool {
         let serves = self.facts.available > 0 || self.facts.desired <= 0;
         self.inputs.missing.iter().any(|object| object.kind == Kind::ConfigMap || !serves)
@@ -124,7 +125,7 @@ impl<'w> Case<'w> {
     }
 
     /// How long the workload must stay ready before other workloads follow; `None` if no workload waits for
-    /// it.
+    /// this one.
     pub(super) fn soak(&self) -> Option<Duration> {
         staged(self.world, &self.inputs.monitors).map(|(_, _, stage)| stage.soak).max()
     }
@@ -187,7 +188,7 @@ impl<'w> Case<'w> {
 
 /// The pods of a workload, and which of them run old content.
 pub(super) struct OldPods<'p> {
-    /// All pods, as last listed.
+    /// All pods of the workload, as last listed.
     pub(super) seen: &'p PodsSeen,
     /// The pods that run old content and are not being deleted.
     pub(super) stale: Vec<&'p PodFacts>,

@@ -115,7 +115,8 @@ mod tests {
     fn a_restart_names_what_has_changed_since_the_record() {
         for (changes, recorded, expected) in [
             (&[("a", 10), ("b", 60), ("c", 50)][..], Some(20), "ConfigMap b and ConfigMap c have changed"),
-            // Adopted in the second in which they were made: the one that has changed since is meant.
+            // The objects were adopted in the second of their creation: the cause is the object that has
+            // changed since.
             (&[("a", 20), ("b", 60)], Some(20), "ConfigMap b has changed"),
             (&[("a", 20), ("b", 10)], Some(20), "ConfigMap a has changed"),
             (&[("a", 10), ("b", 60)], None, "ConfigMap b has changed"),
@@ -180,7 +181,7 @@ mod tests {
         world.set_fingerprint(&object, third);
         assert_eq!(said(&world, whole, 15), "ConfigMap app (keys a, b, c and more) has changed");
         assert_eq!(said(&world, &["b", "d"], 25), "ConfigMap app (keys b, d) has changed");
-        // What was recorded since then is no cause any more.
+        // A change that the record already includes is no cause.
         assert_eq!(said(&world, &["a", "b"], 25), "ConfigMap app (key b) has changed");
     }
 }

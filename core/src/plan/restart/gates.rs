@@ -21,13 +21,13 @@ use crate::{
     plan::at_after,
 };
 
-/// A gate that examines the pods that run old content.
+/// A gate that examines pods with old content.
 pub(super) type PodGate = Gate<fn(&Case<'_>, &OldPods<'_>) -> Verdict>;
 
-/// Gates for old pods although the record says that none is to be replaced; after [`BEGUN`].
+/// Gates for old pods that the record does not show as pods to replace; after [`BEGUN`].
 pub(super) const UNDONE: &[PodGate] = &[gate!(undone: Held, Restarting, RolloutUnfinished, TakenBack)];
-/// Gates for the order of workloads, after [`DUE`]. These gates come before pods are listed: of hundreds of
-/// due workloads, few have their turn.
+/// Gates for the order of workloads, after [`DUE`]. These gates come before the list of pods: among hundreds
+/// of due workloads, few have their turn.
 pub(super) const TURN: &[OwnGate] = &[gate!(turn: StageStopped, Stage), gate!(line: Budget)];
 /// Gates for the pods that run old content, after [`TURN`].
 pub(super) const BEGINNING: &[PodGate] = &[
@@ -68,7 +68,7 @@ pub(super) fn pass_pods(gates: &[PodGate], case: &Case<'_>, pods: &OldPods<'_>) 
 /// A row of the restart model: the phase, the function, and the reasons that the function may report.
 pub(super) type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The restart model: everything that may delay a restart, in order.
+/// The restart model: all gates that may delay a restart, in order.
 pub fn model() -> Vec<Row> {
     fn rows<F>(when: &'static str, gates: &[Gate<F>]) -> impl Iterator<Item = Row> {
         gates.iter().map(move |gate| (when, gate.name, gate.says))
@@ -100,14 +100,15 @@ fn turn(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(turn.map_err(Wait::for_event)?)
 }
 
-/// Shut while the workload waits for a place: its pods are listed again when it has its turn.
+/// Shut while the workload waits for a place: the reconciler lists the pods again when the workload has its
+/// turn.
 fn line(case: &Case<'_>, _: Timestamp) -> Verdict {
     let waits = case.world.memory().workload(case.key).waits_since(WaitReason::Budget).is_some();
     if waits && !has_place(case.world, case.key, case.now) { wait(WaitReason::Budget) } else { Ok(()) }
 }
 
-/// Shut if all old pods are below the partition. The controller leaves these alone; with a new template it
-/// would replace pods that run the content already.
+/// Shut if all old pods are below the partition. The controller keeps pods below the partition; with a new
+/// template, it would replace pods that run the content already.
 fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let Rollout::Partitioned(partition) = case.facts.rollout else { return Ok(()) };
     match case.pace.strategy == StrategyType::Rollout && is_held(&pods.stale, partition) {
@@ -116,7 +117,7 @@ fn held(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     }
 }
 
-/// Shut while the window of one of its monitors is closed.
+/// Shut while the window of one of the workload's monitors is closed.
 fn window(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = case.facts.restarts.last_restart;
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
@@ -161,20 +162,21 @@ fn still_missing(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     missing(case, pods.since)
 }
 
-/// Shut if a different workload has failed meanwhile. This workload has its turn already.
+/// Shut if a different workload has failed meanwhile. The gate does not check the turn, which this workload
+/// has already.
 fn stage_stopped(case: &Case<'_>, _: &OldPods<'_>) -> Verdict {
     let goes_on = stage::goes_on(case.world, case.lines, case.key, &case.inputs.monitors, case.now);
     Ok(goes_on.map_err(Wait::for_event)?)
 }
 
-/// Shut if the window of one of its monitors has closed since the last pod went.
+/// Shut if the window of one of the workload's monitors has closed since the last pod was removed.
 fn window_of_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let last = Some(case.next(pods)?.created);
     Ok(window::opens(case.world, &case.inputs.monitors, pods.since, last, case.now)?)
 }
 
-/// Shut while a rolling update that is not ours replaces pods. A pod that is not ready can be removed at
-/// once.
+/// Shut while a rolling update that is not ours replaces pods. A pod that is not ready need not wait for the
+/// rolling update.
 fn rolling_pod(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     let is_rolling = case.facts.rollout == Rollout::Unfinished;
     if is_rolling && case.next(pods)?.ready { wait(WaitReason::RolloutUnfinished) } else { Ok(()) }

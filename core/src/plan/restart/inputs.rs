@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// The ConfigMap that Kubernetes itself publishes into every namespace and that we do not watch: no workload
-/// restarts for it, and its absence from the world means nothing.
+/// restarts for this ConfigMap, which is never in the world.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// The content that a workload is to be restarted for.
 #[derive(Debug, Default)]
 pub struct Inputs<'w> {
-    /// The existing objects that are inputs, and why each object is one.
+    /// The existing objects that are inputs, and why each object is an input.
     pub objects: BTreeMap<ObjectKey, Vec<Use<'w>>>,
     /// Missing objects that pods cannot start without.
     pub missing: BTreeSet<ObjectKey>,
@@ -65,19 +65,19 @@ impl Use<'_> {
         kind != Kind::Secret || self.referenced.is_some()
     }
 
-    /// The filters, as declared.
+    /// The filters of keys, as the monitor and the pod template declare them.
     fn filters(&self) -> [Option<BTreeSet<&str>>; 2] {
         let referenced = self.referenced.map(|keys| keys.iter().map(String::as_str).collect());
         [self.watched.map(|globs| globs.entries().collect()), referenced]
     }
 }
 
-/// The content of inputs, once all of it is known.
+/// The digest of the content of all inputs, once all content is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputDigest {
     /// The keyed digest of all input content: `<key id>.<digest>`.
     pub digest: String,
-    /// Short digest of the objects and filters that count, independent of their content.
+    /// Short digest of the input objects and the filters, independent of the content.
     pub scope: String,
     /// An upper bound of the last change (1 s resolution) of an object with an input key; `None` without such
     /// an object.
@@ -127,14 +127,14 @@ impl<'w> Inputs<'w> {
         inputs
     }
 
-    /// The inputs of pods without a workload: everything that the monitor watches.
+    /// The inputs of pods without a workload: all objects that the monitor watches.
     pub fn of_monitor(world: &'w World, name: &'w NamespacedName, compiled: &'w CompiledMonitor) -> Self {
         let mut inputs = Self { pace: Some(Pace::of(compiled)), ..Self::default() };
         inputs.watch_existing(world, &name.namespace, compiled);
         inputs
     }
 
-    /// Whether no object is an input, neither an existing nor a missing one.
+    /// Whether no existing or missing object is an input.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.missing.is_empty() && self.absent.is_empty()
     }
@@ -145,7 +145,7 @@ impl<'w> Inputs<'w> {
         unknown.map(|key| Need::Fingerprint(key.clone())).collect()
     }
 
-    /// The digest of the content; `None` while some of it is not known.
+    /// The digest of the content; `None` while some content is not known.
     pub fn content(&self, world: &World, key: &DigestKey) -> Option<InputDigest> {
         let (mut changed_at, mut touched_at) = (None, None);
         let mut parts = Vec::with_capacity(self.objects.len());
@@ -168,7 +168,7 @@ impl<'w> Inputs<'w> {
         })
     }
 
-    /// The scope, in words: the existing objects, and the filters of their keys.
+    /// The scope as text: the existing objects, and the filters of their keys.
     fn scope(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (object, uses) in &self.objects {
@@ -278,7 +278,7 @@ fn is_exempt(world: &World, object: &ObjectKey) -> bool {
     &*object.name == ROOT_CA || is_left_out || (world.settings().annotations && says_no)
 }
 
-/// Names the missing objects, and says what to do about them.
+/// Returns a sentence about the missing objects, with the fix.
 pub fn missing(objects: &BTreeSet<ObjectKey>) -> String {
     match objects.first() {
         None => "a ConfigMap or Secret that does not exist: create it, or correct the name".into(),

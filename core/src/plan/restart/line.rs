@@ -1,5 +1,5 @@
-//! The workloads of a monitor in their order, and what is known of each workload. The line is cached for one
-//! look at a world, since every workload asks about the workloads before it.
+//! The workloads of a monitor in their order, with the facts of each workload. The line is cached for one
+//! look at a world, since the decision about a workload depends on all earlier workloads.
 
 use std::{
     cell::RefCell,
@@ -21,7 +21,7 @@ pub(super) enum Readiness {
     Unknown,
     /// The workload is due, and its replaced pods already fail with the new content.
     Failed,
-    /// The workload is due, and something other than its turn delays it.
+    /// The workload is due, and a different reason than its turn delays the restart.
     Held,
     /// The workload is due, and its owner keeps old pods by a partition: no workload waits for these pods.
     Left,
@@ -57,12 +57,13 @@ pub(super) struct Line {
     pub(super) front: RefCell<Front>,
 }
 
-/// Which workloads are due, from the front of a line as far as computed.
+/// The due workloads at the front of a line, as far as computed.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// For each workload: how many workloads up to it are due and delayed only by their turn.
+    /// For each workload: how many workloads, from the first up to this one, are due and delayed only by
+    /// their turn.
     pub(super) ready: Vec<usize>,
-    /// The index and the group of the first workload that is due, or may be, whatever delays the workload.
+    /// The index and the group of the first workload that is due or may be due, whatever delays the workload.
     pub(super) first_due: Option<(usize, usize)>,
 }
 

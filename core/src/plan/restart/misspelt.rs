@@ -1,5 +1,5 @@
-//! Problems to report to a workload's author: the annotation declares nothing, or the pod template is only
-//! partly kept.
+//! Problems to report to a workload's author: an annotation has no effect, or the model keeps only a part of
+//! the pod template.
 
 use super::reach::restart_word;
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
     validate::can_match,
 };
 
-/// The problem to report to a workload's author. The annotation is checked only if `annotations` is set.
+/// The problem to report to a workload's author. The annotation is checked only if annotations are enabled
+/// (`annotations`).
 pub fn remark(facts: &WorkloadFacts, annotations: bool) -> Option<Remark> {
     let malformed = malformed(facts).filter(|_| annotations);
     let malformed = malformed.map(|text| Remark { reason: Remark::MALFORMED_ANNOTATION, text });

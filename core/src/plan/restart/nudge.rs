@@ -1,12 +1,13 @@
-//! `copyrator.dev/restart-now` on a monitor: it lets restarts pass the window and the minimum interval, once.
+//! The annotation `copyrator.dev/restart-now` on a monitor: restarts skip the window and the minimum
+//! interval, once.
 
 use jiff::Timestamp;
 
 use crate::{model::World, names::NamespacedName};
 
-/// Whether a workload may pass: its content already existed when the annotation was set, and the workload has
-/// not restarted since. So the annotation works once, without any record. All times are the API server's, in
-/// whole seconds.
+/// Whether a workload may skip the window and the interval: the content already existed when the annotation
+/// was set, and the workload has not restarted since. So the annotation works once, without any record. All
+/// times are the API server's, in whole seconds.
 pub(super) fn is_nudged(
     world: &World,
     monitor: &NamespacedName,

@@ -33,7 +33,7 @@ impl<F> Gate<F> {
     }
 }
 
-/// A gate that is checked before pods are listed; the time is that of the change.
+/// A gate that needs no list of pods; the time argument is the time of the change.
 pub(super) type OwnGate = Gate<fn(&Case<'_>, Timestamp) -> Verdict>;
 
 macro_rules! gate {
@@ -86,7 +86,7 @@ fn quiet(case: &Case<'_>, since: Timestamp) -> Verdict {
 
 /// Shut while a required object is missing and may come back: the digest lacks its content. If the content
 /// were recorded now, the object's return would look like a change, and `kubectl replace --force` would
-/// restart every workload for nothing.
+/// restart every workload unnecessarily.
 pub(super) fn missing(case: &Case<'_>, _: Timestamp) -> Verdict {
     if case.inputs.missing.is_empty() {
         return Ok(());
@@ -103,9 +103,9 @@ fn absent(case: &Case<'_>, _: Timestamp) -> Verdict {
     Ok(brake::patience(WaitReason::AbsentObject, case.missing_since(), case.now)?)
 }
 
-/// Shut while pods still wait for a missing object: the pods will start with the object. If the workload were
-/// adopted without the object, its pods would restart as soon as the object appears (External Secrets, sealed
-/// Secrets).
+/// Shut while pods still wait for a missing object: when the object appears, the pods start with its content.
+/// If the workload were adopted without the object, its pods would restart as soon as the object appears
+/// (External Secrets, sealed Secrets).
 fn starting_without(case: &Case<'_>, _: Timestamp) -> Verdict {
     let is_rolling = matches!(case.facts.rollout, Rollout::Unfinished | Rollout::Stuck);
     let is_starting = is_rolling || (case.facts.available == 0 && case.facts.desired > 0);
@@ -120,7 +120,8 @@ fn nothing_there(case: &Case<'_>, since: Timestamp) -> Verdict {
     if case.inputs.objects.is_empty() { missing(case, since) } else { Ok(()) }
 }
 
-/// Shut while a rollout is under way, unless it is known to fail: the new content may mend it.
+/// Shut while a rollout is under way, unless the rollout is known to fail: the new content may fix a failing
+/// rollout.
 fn rolling(case: &Case<'_>, _: Timestamp) -> Verdict {
     let is_rolling =
         case.pace.strategy == StrategyType::Rollout && case.facts.rollout_at(case.now) == Rollout::Unfinished;

@@ -1,4 +1,4 @@
-//! Which pods run old content, and which old pod is removed next.
+//! Decides which pods run old content, and which old pod is removed next.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::{
     model::{PodFacts, PodsSeen, WaitReason, WorkloadFacts},
 };
 
-/// If our label was written this shortly before a change, we knew the old content while pods of the change's
-/// second existed.
+/// Maximum time between the write of our label and a later change from which we conclude that we read the old
+/// content while pods of the change's second existed.
 const JUST_RECORDED: SignedDuration = SignedDuration::from_secs(1);
 
-/// How old a list of pods may be to decide by it.
+/// The maximum age of a list of pods for a decision.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 
 /// When to look again at pods that we wait for and do not watch.
@@ -55,8 +55,8 @@ impl From<&PodFacts> for RemovePod {
     }
 }
 
-/// Whether a list of pods is recent enough to decide by. The list must be later than the change, or made just
-/// now in case our clock is behind the API server's.
+/// Whether a list of pods is recent enough to decide by. The list must be later than the change. A list of
+/// this moment is accepted, too, in case our clock is behind the API server's.
 pub(super) fn is_fresh(seen: &PodsSeen, changed_at: Timestamp, now: Timestamp) -> bool {
     let age = now.duration_since(seen.at).abs();
     age <= FRESH && (seen.at >= changed_at || age <= SignedDuration::from_secs(1))
@@ -78,7 +78,7 @@ impl Before {
     }
 
     /// Waits until new pods are considered new. In the second of the change, new pods would be considered
-    /// old, and be replaced again and again until the second is over.
+    /// old, and would be replaced again and again until the second is over.
     ///
     /// # Errors
     /// The wait until the second of the change is over.
@@ -99,13 +99,13 @@ impl fmt::Display for Before {
     }
 }
 
-/// Returns the time before which a pod must have begun to run older content than that of `changed_at`.
+/// Returns the time such that pods that began earlier run content older than the change at `changed_at`.
 ///
 /// The time of a change and the start of a pod have a resolution of a second. A pod of the same second is
 /// considered younger: `helm upgrade`, and `kubectl apply` of a folder, write configuration and workload
-/// within a second. In this case the workload's own rollout brings the new content, and a restart of ours
-/// would be for nothing (Reloader rolls two or three times). A pod needs most of a second to start, and reads
-/// its content afterwards.
+/// within a second. The workload's own rollout then already brings the new content, and our restart would be
+/// unnecessary (Reloader rolls two or three times). A pod needs most of a second to start, and reads its
+/// content afterwards.
 ///
 /// A pod of the same second is considered older if our own label was written within a second of the change,
 /// or after the change: we saw the old content while such pods were starting (a rollout of ours, or an
@@ -117,8 +117,8 @@ pub(super) fn before(changed_at: Timestamp, recorded: Option<Timestamp>) -> Befo
 }
 
 /// The one pod of a workload to remove next, if any may be removed: first a pod that is not ready, else any
-/// pod while as many are ready as the workload wants. A StatefulSet's highest ordinal is removed first, as by
-/// its own controller; otherwise the oldest pod.
+/// pod while as many pods are ready as the workload wants. A StatefulSet's highest ordinal is removed first,
+/// as by its own controller; otherwise the oldest pod.
 pub(super) fn next_of_workload<'a>(
     facts: &WorkloadFacts,
     kind: WorkloadKind,
@@ -169,9 +169,10 @@ mod tests {
             (99, None, true),
             (101, Some(101), false),
             (100, None, false),
-            // Helm: the label is from long ago.
+            // A Helm upgrade finds a label from long ago.
             (100, Some(50), false),
-            // We wrote the label for the old content in that very second, the second before, or even later.
+            // We wrote the label for the old content in the second of the change, the second before, or even
+            // later.
             (100, Some(100), true),
             (100, Some(99), true),
             (100, Some(98), false),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::{Rollout, WorkloadFacts};
 
-/// The state of a workload whose label says that it runs the current content: is its rollout complete, too?
+/// The state of a workload whose label shows the current content: whether its rollout is complete, too.
 pub(super) fn progress(facts: &WorkloadFacts, now: Timestamp) -> RestartState {
     if !facts.restarted_by_us() {
         return RestartState::Current;

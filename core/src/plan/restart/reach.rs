@@ -1,5 +1,5 @@
-//! Which workloads a monitor or an annotation reaches, determined from the workload, and from the object that
-//! changed.
+//! Finds the monitors and annotations that reach a workload, and the workloads that restart for a changed
+//! object.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub fn standing<'w>(
 /// The request in a workload's own annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish<'w> {
-    /// `true`: everything that the workload's pod template uses.
+    /// The annotation is `true`: every object that the workload's pod template uses.
     Everything,
     /// The objects that the annotation names: `configmap/a,secret/b`.
     Listed(Vec<(Kind, &'w str)>),
@@ -74,8 +74,8 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// The request in the workload's annotation, where annotations count. Words that name no object are skipped:
-/// one slip must not make the rest ineffective.
+/// The request in the workload's annotation, if annotations are enabled. Words that name no object are
+/// skipped: one typing error must not make the other words ineffective.
 pub fn annotated<'w>(world: &World, facts: &'w WorkloadFacts) -> Option<Wish<'w>> {
     let text = facts.restarts.restart.as_deref().filter(|_| world.settings().annotations)?.trim();
     if text == "true" {
@@ -92,8 +92,8 @@ pub(super) fn restart_word(word: &str) -> Option<(Kind, &str)> {
     NameKind::Object.is_name(name).then_some((kind, name))
 }
 
-/// The workloads that restart, or might, when this object changes. Suspended and unauthorized monitors count,
-/// too: their statuses about the workload change.
+/// The workloads that restart, or might restart, when this object changes. Includes workloads of suspended
+/// and unauthorized monitors, whose statuses about the workload change.
 pub fn workloads_using(world: &World, object: &ObjectKey) -> BTreeSet<WorkloadKey> {
     let monitors: Vec<&CompiledMonitor> = world
         .monitors_in(&object.namespace)
@@ -147,7 +147,7 @@ pub fn workloads_of(world: &World, monitor: &NamespacedName) -> BTreeSet<Workloa
     reached.map(|(key, _)| key.clone()).collect()
 }
 
-/// The monitors that reach a workload: their statuses report on it.
+/// The monitors that reach a workload and report it in their statuses.
 pub fn monitors_reaching(world: &World, key: &WorkloadKey) -> BTreeSet<NamespacedName> {
     let Some(facts) = world.workloads().get(key) else { return BTreeSet::new() };
     let reaching = world.monitors_in(&key.namespace).filter(|(_, monitor)| {

@@ -1,4 +1,4 @@
-//! Whether a workload is due. The workloads that come after it in line ask this.
+//! Whether a workload is due, for the workloads that come after this one in line.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use crate::{
     names::WorkloadKey,
 };
 
-/// Whether a workload is due, and whether only its turn and windows hold it back.
+/// Whether a workload is due, and whether only its turn and windows delay it.
 pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Readiness {
     let lines = Lines::default();
     let case = match Case::of(world, &lines, key, now) {
@@ -36,7 +36,7 @@ pub(super) fn readiness(world: &World, key: &WorkloadKey, now: Timestamp) -> Rea
     if case.is_seen_held(since) {
         return Readiness::Left;
     }
-    // Waits that follow after its turn has come, as last seen.
+    // Waits that begin only after the workload's turn has come, as last seen.
     let waits = [WaitReason::PodsNotReady, WaitReason::MinInterval, WaitReason::Backoff, WaitReason::Budget];
     if case.tried().is_some()
         || waits.iter().any(|reason| world.memory().workload(key).waits_since(*reason).is_some())

@@ -1,6 +1,6 @@
 //! Remembers the outcome of a plan for a workload, or for the pods that a monitor itself selects, and finds
-//! whose turn is next. The results of plans are written here into [`crate::model::Memory`]; the effects of
-//! events are written in `model/`.
+//! the workloads whose turn is next. This file writes the results of plans into [`crate::model::Memory`]; the
+//! files in `model/` write the effects of events.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use crate::{
     plan::at_after,
 };
 
-/// How long a rollout is considered under way before the watch shows the rollout: the write may have been
+/// How long a decided rollout counts as under way before the watch shows the rollout: the write may have been
 /// lost.
 const UNTIL_SEEN: Duration = Duration::from_secs(10);
-/// How long a workload is considered under way after each removed pod, beside its record: a slow replacement
-/// takes longer than a record is valid.
+/// How long a workload counts as under way after each removed pod: a slow replacement takes longer than a
+/// record is valid.
 const UNTIL_NEXT_POD: Duration = Duration::from_secs(60);
 
 /// The outcome of a plan's action.
@@ -35,9 +35,9 @@ pub enum Acted {
     Nothing,
     /// The action was carried out.
     Done,
-    /// The action failed, and this says when it is tried again.
+    /// The action failed; the attempt has the time of the next try.
     Failed(RestartAttempt),
-    /// The action was not carried out: the facts that it was decided on have changed.
+    /// The action was not carried out: the facts behind the decision have changed.
     Outdated,
 }
 
@@ -47,7 +47,8 @@ pub enum Acted {
 pub struct Turn {
     /// A place for restarts is free: the workloads [`next in line`](super::next_in_line) have their turn.
     pub in_line: bool,
-    /// The workload is through: the workloads [that waited for it](super::whose_turn) have their turn.
+    /// The workload's restart is complete: the workloads [that waited for it](super::whose_turn) have their
+    /// turn.
     pub in_order: bool,
     /// The workload's circuit has opened, and no Event has reported that.
     pub circuit_opened: bool,
@@ -56,7 +57,7 @@ pub struct Turn {
 }
 
 /// Plans once more, and reserves a place for a planned restart. Planning and reserving in one call ensures
-/// that of two plans made at one time only one gets the last place.
+/// that only one of two simultaneous plans gets the last place.
 pub fn reserve(world: &mut World, workload: &WorkloadKey, now: Timestamp) -> (WorkloadPlan, Turn) {
     let plan = plan_workload(world, workload, now);
     let (label, span) = match &plan.action {
@@ -119,7 +120,7 @@ pub fn settle_workload(
             memory.restart_seen(restarted.clone());
         }
         match (acted, &plan.action) {
-            // The workload has no time of the removal.
+            // The workload's metadata does not record the time of a removal, so the memory does.
             (Acted::Done, Some(RestartAction::RemovePods { .. })) => memory.pods_removed(now),
             (Acted::Done, _) => memory.forget_attempt(),
             (Acted::Failed(attempt), _) => memory.failed(attempt),
@@ -153,8 +154,8 @@ pub fn settle_stage_failures(
     failed.into_iter().filter(|(workload, problem)| !is_told(workload, problem)).collect()
 }
 
-/// Handles a workload whose plan lacks facts that could not be fetched. Whether the workload waits is
-/// unknown, so no other workload waits behind it.
+/// Handles a workload whose plan lacks facts that could not be fetched. It is unknown whether the workload
+/// waits, so no other workload waits for this one.
 pub fn settle_unplanned(world: &mut World, workload: &WorkloadKey) -> Turn {
     let ended = world.memory_mut().at_workload(workload, RestartMemory::waits_no_more);
     Turn { in_line: ended.is_some(), ..Turn::default() }
@@ -191,8 +192,8 @@ pub fn settle_pods(
     });
 }
 
-/// Whether an object that the workload uses, optional or not, is missing: from the first decision that waits
-/// for the object until no restart is due, or the object exists.
+/// Whether an object that the workload uses, optional or not, is missing: true from the first decision that
+/// waits for the object until no restart is due, or until the object exists.
 fn is_missing(world: &World, workload: &WorkloadKey, state: &RestartState) -> bool {
     let is_missing = |reason| matches!(reason, WaitReason::MissingObject | WaitReason::AbsentObject);
     match state {
@@ -253,7 +254,7 @@ mod tests {
         WorkloadPlan::act(state, RestartAction::RemovePods { label, pods: Vec::new(), how })
     }
 
-    /// What is remembered, and whose turn it is, after what was remembered before.
+    /// The new memory, and the workloads whose turn it is, given the memory before.
     fn settled(before: RestartMemory, plan: &WorkloadPlan, acted: Acted) -> (RestartMemory, Turn) {
         let mut world = World::default();
         world.memory_mut().at_workload(&key(), |memory| *memory = before);
@@ -308,8 +309,8 @@ mod tests {
         assert_eq!(turn, Turn::default());
     }
 
-    /// A leader that has just begun takes a restart of a moment ago for one that soaks until it has looked: those that
-    /// were looked at before would wait for minutes.
+    /// A new leader treats a recent restart as soaking until it has examined the workload: the first look
+    /// must wake workloads that were examined earlier, which would otherwise wait for minutes.
     #[test]
     fn the_first_look_at_a_workload_wakes_those_that_wait_for_it() {
         let through = LastRestart { content: "c".into(), result: RestartResult::Through };

@@ -1,7 +1,7 @@
 //! The plan of one workload: whether it restarts, and how its old pods are replaced until none is left, for
 //! every kind and strategy. docs/restarting.md has the table, and a test compares it with this code. The
-//! applied label on the workload records the content that it runs with. The reconciler needs no memory of
-//! that: a leader change or a week of downtime loses no restart and repeats none.
+//! applied label on the workload records the content that the workload runs. The reconciler needs no other
+//! record: a leader change or a week of downtime loses no restart and repeats no restart.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -31,7 +31,7 @@ use crate::{
     plan::{Need, at_after},
 };
 
-/// When to plan again though an event should come: no decision depends on a single event.
+/// When to plan again even if an event should come earlier: no decision depends on a single event.
 const LOOK_AGAIN_ANYWAY: SignedDuration = SignedDuration::from_secs(60);
 /// When to plan workloads again that wait for other workloads: thousands may wait, and each look examines all
 /// waiting workloads.
@@ -63,7 +63,8 @@ impl Case<'_> {
             (Some(RecordDiff::Content(since)), _) => {
                 self.due_since(since, self.facts.restarts.recorded, plan)
             }
-            // Nothing has changed since the record said that pods are to be replaced.
+            // The content has not changed since the write of the record, by which pods are still to be
+            // replaced.
             (_, Some(before)) => self.due_since(before.time(), None, plan),
             (_, None) => plan,
         };
@@ -131,8 +132,8 @@ impl Case<'_> {
         WorkloadPlan::act(state, RestartAction::Adopt { label, track })
     }
 
-    /// Plans a workload that runs the current content: is the rollout complete, too? If other workloads wait
-    /// for it: have its pods become ready, and stayed ready?
+    /// Plans a workload that runs the current content: checks whether the rollout is complete and, if other
+    /// workloads wait for this one, whether its pods have become ready and stayed ready.
     fn current(&self) -> WorkloadPlan {
         if self.lacks_object() {
             let waits = self.hold(Wait::for_event(WaitReason::MissingObject).into());
@@ -154,7 +155,8 @@ impl Case<'_> {
         self.went(checked.result, WorkloadPlan { needs, recheck, ..WorkloadPlan::rest(state) })
     }
 
-    /// Plans a workload whose label says that it runs other content, or that its pods from before `since` do.
+    /// Plans a workload whose label says that the workload, or its pods from before `since`, run other
+    /// content.
     fn begin_for(&self, since: Timestamp, pending: Option<Before>) -> WorkloadPlan {
         let before = pods::before(since, self.facts.restarts.recorded);
         let before = pending.map_or(before, |pending| pending.max(before));
@@ -169,7 +171,7 @@ impl Case<'_> {
         if pods::is_fresh(pods.seen, since, self.now) {
             return plan;
         }
-        // A list that is too old to act by still shows the state.
+        // A list that is too old for an action still shows the state.
         let state = plan.map_or_else(|state| state, |_| Wait::for_event(WaitReason::Facts).into());
         let needs = vec![Need::Pods(self.key.clone())];
         Ok(WorkloadPlan { needs, ..self.hold(state) })
@@ -196,8 +198,8 @@ impl Case<'_> {
         Ok(self.went(RestartResult::UnderWay, WorkloadPlan::act(RestartState::Due, action)))
     }
 
-    /// The next step, until no pod is left that began before `before`. A list of pods that is too old to act
-    /// by still shows the state.
+    /// The next step, until no pod is left that began before `before`. A list of pods that is too old for an
+    /// action still shows the state.
     fn go_on(&self, before: Before) -> WorkloadPlan {
         if let Err(state) = own_gates::pass(own_gates::BEGUN, self, before.time()) {
             return self.hold_begun(state);
@@ -224,7 +226,7 @@ impl Case<'_> {
             return Ok(self.remove(self.next(pods)?));
         }
         gates::pass_pods(gates::ROLLING, self, pods)?;
-        // The restart began by removal, under an earlier strategy.
+        // The restart began under an earlier strategy, by removal of pods.
         self.begin(pods)
     }
 
@@ -279,7 +281,7 @@ impl Case<'_> {
     fn hold(&self, state: RestartState) -> WorkloadPlan {
         let again = |span| Some(pods::add(self.now, span));
         let recheck = match &state {
-            // An event of other workloads ends the wait, but we do not depend on that event alone.
+            // An event of another workload ends the wait, but we also plan again by time.
             RestartState::Waiting(wait) => match wait.reason {
                 WaitReason::Stage | WaitReason::StageStopped => again(LOOK_AGAIN_AT_OTHERS),
                 WaitReason::Budget => again(LOOK_AGAIN_ANYWAY),
@@ -309,7 +311,7 @@ impl Case<'_> {
     fn track_with_next(&self) -> TrackRecord {
         let last = match self.pace.strategy {
             StrategyType::Rollout => self.facts.restarts.last_restart,
-            // For all we know, the record was written when the last pod had been replaced.
+            // The record was presumably written when the last pod had been replaced.
             StrategyType::Evict | StrategyType::Delete => {
                 self.facts.restarts.last_restart.max(self.facts.restarts.recorded)
             }

@@ -1,6 +1,7 @@
 //! Selected pods: pods that a monitor's podSelector finds and that no Deployment, StatefulSet or DaemonSet
-//! owns, such as bare pods and pods of ReplicaSets and of other operators. No workload can carry their
-//! record, so the monitor's status does; if an annotation declares the monitor, the annotated object does.
+//! owns, such as bare pods and pods of ReplicaSets and of other operators. No workload can carry the record
+//! of selected pods. The monitor's status carries it or, if an annotation declares the monitor, the annotated
+//! object.
 
 use std::time::Duration;
 
@@ -26,15 +27,15 @@ use crate::{
     validate::{CompiledMonitor, WorkloadChoice},
 };
 
-/// How long we wait for the replacement of a removed pod. We do not know how many pods its controller wants,
-/// and an operator creates the new pod only when the old one has gone.
+/// How long we wait for the replacement of a removed pod. We do not know how many pods the controller wants,
+/// and an operator creates the new pod only when the old pod has gone.
 const REPLACEMENT: Duration = Duration::from_secs(60);
 
-/// The plan for the pods that a monitor itself selects: their state, what to do, what is lacking, when to
+/// The plan for the pods that a monitor itself selects: the state, the action, the missing facts, and when to
 /// plan again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedPodsPlan {
-    /// The state of the pods, one state for all pods.
+    /// The common state of all pods.
     pub state: RestartState,
     /// The action to take now.
     pub action: Option<SelectedPodsAction>,
@@ -44,11 +45,11 @@ pub struct SelectedPodsPlan {
     pub recheck: Option<Timestamp>,
     /// Since when the pods may run old content.
     pub due_since: Option<Timestamp>,
-    /// The objects that have changed since; empty if only keys have gone.
+    /// The objects that have changed since then; empty if only keys were removed.
     pub causes: Vec<Cause>,
 }
 
-/// One thing to do about selected pods.
+/// An action on selected pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectedPodsAction {
     /// Write this to the monitor's `status.podsApplied`.
@@ -127,7 +128,7 @@ fn decide(world: &World, name: &NamespacedName, now: Timestamp) -> Result<Select
     let of = Selected { world, name, pace, content: &content, now };
     let (plan, since, recorded) = match (difference, pending) {
         (Some(RecordDiff::Content(since)), pending) => (of.begin(since, pending), since, recorded),
-        // Nothing has changed since the record said that pods are to be replaced.
+        // The content has not changed since the write of the record, by which pods are still to be replaced.
         (_, Some(pending)) => (of.go_on(pending), pending.time(), None),
         (_, None) => return not_applicable,
     };
@@ -148,13 +149,14 @@ struct Selected<'a, 'w> {
 }
 
 impl<'w> Selected<'_, 'w> {
-    /// Begins a restart for changed content. Before the first pod is removed, a record says that pods are to
-    /// be removed: it survives us, and content that changes back half-way differs from the record.
+    /// Begins a restart for changed content. The first step, before any pod is removed, records that pods are
+    /// to be removed: the record survives a restart of ours, and content that changes back half-way differs
+    /// from the record.
     fn begin(&self, since: Timestamp, pending: Option<Before>) -> Result<SelectedPodsPlan, Wait> {
         let unsettled = self.world.memory().monitor(self.name).waits_since(WaitReason::QuietPeriod);
         brake::quiet(&self.pace, since, unsettled, self.now)?;
         let Some(seen) = self.seen(since) else { return Ok(self.need()) };
-        // A pod of the same second is considered older in this case: no rollout replaces these pods together
+        // A selected pod of the same second is considered older: no rollout replaces selected pods together
         // with the content, and an unnecessary restart is better than old content.
         let before = before(since, Some(since));
         let before = pending.map_or(before, |pending| pending.max(before));
@@ -207,9 +209,10 @@ impl<'w> Selected<'_, 'w> {
         !pod.untouchable && !of_workload && may_go
     }
 
-    /// The pods to remove next. First one pod with a controller, while all other pods are ready, none is
+    /// The pods to remove next. First one pod with a controller, while all other pods are ready, no pod is
     /// being deleted, and the last removed pod has been replaced; a pod that is not ready is removed at once.
-    /// After the pods with a controller, all pods without one together, since nothing replaces them.
+    /// After the pods with a controller, all pods without a controller together, since no controller replaces
+    /// them.
     fn next<'p>(
         &self,
         seen: &PodsSeen,

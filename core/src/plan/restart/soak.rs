@@ -1,5 +1,5 @@
-//! The result of a restart of ours: are its pods replaced, did they become ready, and have they stayed ready
-//! for the soak? The result is checked only for workloads that other workloads wait for. During a rollout and
+//! The result of a restart of ours: whether its pods are replaced, have become ready, and have stayed ready
+//! for the soak. The result is checked only for workloads that other workloads wait for. During a rollout and
 //! a soak, pods are listed. A successful restart is remembered, and needs no more lists.
 
 use std::time::Duration;
@@ -22,11 +22,11 @@ const FRESH: SignedDuration = SignedDuration::from_secs(10);
 pub(super) const WATCH: Duration = Duration::from_secs(15);
 /// How long pods may take to become ready, if no controller has a deadline.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// A complete restart that we do not remember is considered soaked if it began longer ago than this plus the
-/// soak: if pods are not ready now, the restart is not the cause.
+/// Age (plus the soak) from which a complete restart without a remembered result is considered soaked: if its
+/// pods are not ready now, the restart is not the cause.
 const RECENT: Duration = Duration::from_secs(3600);
 
-/// The result of a restart, and which facts to fetch, or when to look again.
+/// The result of a restart, with the facts to fetch, or the time to look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checked {
     /// The result, as far as known.
@@ -53,8 +53,8 @@ pub(super) fn remembered<'w>(
     (digest_of(facts.restarts.applied.as_deref()?) == content).then_some(result)
 }
 
-/// Since when the restart has been under way or over; `None` if that is so long ago that it must have soaked.
-/// If we remove pods (`by_removal`), only the record shows that the restart is over.
+/// Since when the restart has been under way or over; `None` if the restart is so old that it must have
+/// soaked. If we remove pods (`by_removal`), only the record shows that the restart is over.
 pub(super) fn recent(
     facts: &WorkloadFacts,
     by_removal: bool,
@@ -113,8 +113,8 @@ struct PodsCheck<'a> {
     /// When the rollout began. Earlier pods run the old content, and their state does not count.
     begun: Option<Timestamp>,
     is_over: bool,
-    /// Whether all pods have been ready. A complete rollout of a Deployment or StatefulSet shows that; a
-    /// DaemonSet's does not.
+    /// Whether all pods have been ready. A complete rollout of a Deployment or StatefulSet shows that all
+    /// pods have been ready; a complete rollout of a DaemonSet does not.
     was_ready: bool,
     now: Timestamp,
 }

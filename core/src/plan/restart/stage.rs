@@ -1,11 +1,11 @@
-//! Stages of a monitor's restarts: which workload comes first, how many restart at once, and that none
-//! follows after one has failed. Every look reads the stages from the workloads themselves, so no place in a
-//! sequence can be lost. Only the progress of a soak is remembered (see [`soak`](super::soak)).
+//! Stages of a monitor's restarts: which workload comes first, how many workloads restart at once, and that
+//! no workload follows after a failed one. Every look reads the stages from the workloads themselves, so no
+//! place in a sequence can be lost. Only the progress of a soak is remembered (see [`soak`](super::soak)).
 //!
-//! A workload has its turn if no other workload of the monitor has failed with its current content, none of
-//! an earlier group is due or under way, and fewer than allowed are under way. If fewer places are free than
-//! workloads are due, the first workloads by name get the places: plans made at one time, for different
-//! workloads, agree on who restarts.
+//! A workload has its turn if no other workload of the monitor has failed with its current content, no
+//! workload of an earlier group is due or under way, and fewer workloads than allowed are under way. If fewer
+//! places are free than workloads are due, the first workloads by name get the places: simultaneous plans for
+//! different workloads agree on which of them restart.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -24,7 +24,7 @@ use crate::{
     validate::{CompiledMonitor, CompiledStage},
 };
 
-/// Whether each of these monitors gives this workload its turn.
+/// Checks that this workload has its turn in each of these monitors.
 ///
 /// # Errors
 /// The reason to wait.
@@ -60,7 +60,7 @@ pub(super) fn goes_on(
     Ok(())
 }
 
-/// The workloads of a monitor whose turn it is now. These workloads are planned again when a restart
+/// The workloads of a monitor whose turn it is now. The reconciler plans these workloads again when a restart
 /// succeeds.
 pub fn whose_turn(world: &World, monitor: &NamespacedName, now: Timestamp) -> Vec<WorkloadKey> {
     let monitors = BTreeSet::from([monitor.clone()]);
@@ -141,9 +141,9 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Whether one of the first `before` workloads in the line is due and in an earlier group, or as many of
-    /// the first workloads have their turn as places are free. Finds out which workloads are due from the
-    /// front, as far as necessary, once for all questions of the same look.
+    /// Whether one of the first `before` workloads in the line is due and in an earlier group, or the first
+    /// workloads already take all free places. Computes from the front which workloads are due, as far as
+    /// necessary, and caches the results for the same look.
     fn is_blocked(&self, line: &Line, before: usize, group: usize, free: Option<usize>) -> bool {
         let mut front = line.front.borrow_mut();
         loop {
@@ -184,8 +184,8 @@ impl Turns<'_> {
         line
     }
 
-    /// Compares content only if that makes a difference: a workload that failed or soaked with content that
-    /// has changed since is merely due.
+    /// The result of a workload's last restart. A failure or soak with outdated content is ignored: the
+    /// workload is merely due. Content is compared only if the result depends on it.
     fn went(&self, key: &WorkloadKey, facts: &WorkloadFacts) -> RestartResult {
         let is_due = || {
             let readiness = self.lines.due(self.world, key, self.now);
@@ -237,7 +237,8 @@ impl Turns<'_> {
     }
 }
 
-/// Whether we have begun a restart that the workload's record does not show yet: a moment ago, or pod by pod.
+/// Whether we have begun a restart that the workload's record does not show yet: a restart of a moment ago,
+/// or a pod-by-pod restart.
 fn is_begun(world: &World, key: &WorkloadKey) -> bool {
     let recorded =
         world.workloads().get(key).and_then(|facts| facts.restarts.applied.as_deref()).map(digest_of);

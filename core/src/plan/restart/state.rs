@@ -1,5 +1,5 @@
 //! The state of a workload, or of the pods that a monitor itself selects. Statuses, Events, commands and
-//! metrics get the word and the severity from this file, and the sentence from `explain::said`.
+//! metrics use the word and the severity from this file, and the sentence from `explain::said`.
 
 use std::fmt;
 
@@ -11,35 +11,35 @@ use crate::{
     names::NamespacedName,
 };
 
-/// The state of a workload now, or of the pods that a monitor itself selects; JSON has the word for it. For
-/// the outlook after its waits, see `explain::RestartCourse`.
+/// The current state of a workload, or of the pods that a monitor itself selects; JSON has the word for the
+/// state. For the outlook after its waits, see `explain::RestartCourse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartState {
-    /// The workload could not be restarted, or has not become ready since.
+    /// The workload could not be restarted, or has not become ready after its restart.
     Failed(Failure),
     /// This monitor reaches the workload, and may not restart it.
     Unauthorized(NamespacedName),
-    /// A restart is due, or that is not known yet, and this wait has to end first.
+    /// A restart is due, or may be due, and this wait has to end first.
     Waiting(Wait),
     /// Pods below the partition run old content: the user who set the partition releases them by lowering it.
     Held {
         /// The StatefulSet's `partition`: pods of a lower ordinal stay.
         partition: i32,
-        /// How many pods below it run old content.
+        /// How many pods below the partition run old content.
         old: usize,
     },
-    /// Somebody took a restart back before all pods were replaced, or overwrote its record: old pods stay.
+    /// Somebody undid a restart before all pods were replaced, or overwrote its record: old pods stay.
     TakenBack(TakenBack),
     /// A restart is due, or has left old pods, and rollouts are paused: the restart continues when rollouts
     /// are resumed.
     Paused,
     /// A restart is due, and the workload's own annotation opts out.
     OptedOut,
-    /// A restart is due, and nothing delays its next step.
+    /// A restart is due, and no gate delays its next step.
     Due,
     /// The workload is being restarted.
     Restarting,
-    /// The workload runs the current content for all we know, and the record is still to be written.
+    /// The workload presumably runs the current content, and the record is still to be written.
     Unrecorded,
     /// No monitor or annotation declares restarts, or the monitor itself selects no pods.
     Unwatched,
@@ -111,17 +111,17 @@ impl Failure {
 /// How urgently a person should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concern {
-    /// Something is due, or is not going to happen, and will not resolve itself in time.
+    /// A restart is due or will not happen, and the problem does not resolve itself in time.
     Worrying,
     /// The restart continues by itself.
     UnderWay,
-    /// A person need not do anything.
+    /// No action of a person is needed.
     Settled,
 }
 
 impl RestartState {
-    /// The word for the state. A wait that only a person ends, or an hour, is `Stopped`; a wait for knowledge
-    /// is `Unknown`.
+    /// The word for the state. A wait that ends only by a person's action or after an hour is `Stopped`; a
+    /// wait for missing facts is `Unknown`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Failed(_) => "Failed",
@@ -148,7 +148,7 @@ impl RestartState {
             Self::Failed(failure) => failure.as_str(),
             Self::Waiting(wait) => wait.reason.as_str(),
             Self::Unwatched => "NotAsked",
-            // `copyrator plan` uses this word, too: only the record is written.
+            // `copyrator plan` also uses this word for a workload of which only the record is written.
             Self::Unrecorded => "Recorded",
             Self::Unauthorized(_)
             | Self::Held { .. }
@@ -161,7 +161,7 @@ impl RestartState {
         }
     }
 
-    /// The place of the state in a list, the worst first.
+    /// The position of the state in a list that begins with the worst state.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Failed(_) => 0,
@@ -197,7 +197,7 @@ impl RestartState {
         }
     }
 
-    /// The wait, if the state is one.
+    /// The wait, if the workload waits.
     pub fn wait(&self) -> Option<Wait> {
         match self {
             Self::Waiting(wait) => Some(*wait),

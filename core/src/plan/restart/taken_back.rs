@@ -1,5 +1,6 @@
-//! Whether pods run older content than the record says: a restart that somebody undid, paused or overwrote
-//! before its last pod was replaced. The record shows what we wrote; the pods show what runs.
+//! Checks whether pods run older content than the record shows: somebody may have undone, paused or
+//! overwritten a restart before its last pod was replaced. The record shows the content that we wrote; only
+//! the pods show which content runs.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,22 +13,22 @@ use crate::model::{PodsSeen, Rollout, WaitReason};
 
 /// How soon pods are listed again after a change: a workload may change every second while it rolls out.
 const AGAIN_AT_ONCE: SignedDuration = SignedDuration::from_secs(10);
-/// How long a list of pods for the latest version of a workload is used: a little less than the sweep's
+/// The maximum age of a list of pods for the latest version of a workload: a little less than the sweep's
 /// interval.
 const AGAIN_ANYWAY: SignedDuration = SignedDuration::from_mins(55);
 
 /// A list of pods, if it is recent enough to decide by.
 pub(super) struct Listed<'w> {
-    /// The list; `None` without a usable one.
+    /// The list of pods; `None` without a usable list.
     pub(super) seen: Option<&'w PodsSeen>,
     /// When to list the pods again, if the workload has changed since the list.
     pub(super) again: Option<Timestamp>,
 }
 
 impl Case<'_> {
-    /// The time before which pods with older content began, if only the pods can show that. `None` if all
-    /// pods run the recorded content: our record is from a time when no old pod was left, or the controller
-    /// replaces all pods by the template of our restart.
+    /// The time before which pods with older content began, if only the pods can show whether such pods
+    /// exist. `None` if all pods run the recorded content: our record is from a time when no old pod was
+    /// left, or the controller replaces all pods by the template of our restart.
     pub(super) fn doubted_before(&self) -> Option<Timestamp> {
         let (restarts, changed) = (&self.facts.restarts, self.content.changed_at);
         if restarts.verified {
@@ -54,7 +55,7 @@ impl Case<'_> {
         Listed { seen: Some(seen).filter(|_| age <= counts_for), again }
     }
 
-    /// Why old pods stay although the record says that none is to be replaced.
+    /// Why old pods stay although the record says that no pod is to be replaced.
     pub(super) fn taken_back(&self, old: usize) -> TakenBack {
         let restarts = &self.facts.restarts;
         let what = match (restarts.recorded, self.facts.rollout) {
@@ -68,7 +69,7 @@ impl Case<'_> {
         TakenBack { old, what, manager: writer.map(|writer| writer.manager.clone()), is_traced }
     }
 
-    /// When the record was last written, by any manager: an earlier `restart-now` was meant for an earlier
+    /// When any manager last wrote the record: a `restart-now` before this time was meant for an earlier
     /// restart.
     fn last_record(&self) -> Option<Timestamp> {
         let restarts = &self.facts.restarts;
@@ -78,7 +79,7 @@ impl Case<'_> {
 }
 
 /// Shut while old pods stay, until their owner or a `restart-now` has them replaced. The reconciler does not
-/// repeat the restart: the user who took it back may have wanted the old pods.
+/// repeat the restart: the user who undid it may want the old pods.
 pub(super) fn undone(case: &Case<'_>, pods: &OldPods<'_>) -> Verdict {
     if case.is_nudged(pods.since, case.last_record()) {
         return Ok(());

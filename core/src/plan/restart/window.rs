@@ -26,7 +26,7 @@ pub(super) fn opens(
     closed.into_iter().map(|(_, wait)| wait).max_by_key(|wait| wait.until).map_or(Ok(()), Err)
 }
 
-/// The monitors whose window is closed for such a workload, each with its wait.
+/// The monitors whose window is closed for a workload whose content changed at `since`, each with its wait.
 pub(super) fn shut<'m>(
     world: &World,
     monitors: &'m BTreeSet<NamespacedName>,
@@ -42,8 +42,9 @@ pub(super) fn shut<'m>(
     closed.collect()
 }
 
-/// A window is open if it began at most its duration ago. One search forwards from the moment one duration
-/// ago answers whether and when: the first opening has either passed by now, or is the next.
+/// A window is open if it began at most its duration ago. So one search suffices, forwards from one duration
+/// ago: the first opening that it finds is either in the past, and the window is open, or is the next
+/// opening.
 fn is_open(window: &CompiledWindow, now: Timestamp) -> Result<(), Wait> {
     let duration = SignedDuration::try_from(window.duration).unwrap_or(SignedDuration::MAX);
     let from = now.checked_sub(duration).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -77,16 +78,16 @@ mod tests {
             ("0 2 * * *", "UTC", "2h", "2026-01-10T03:59:59Z", None),
             ("0 2 * * *", "UTC", "2h", "2026-01-10T04:00:00Z", Some("2026-01-11T02:00:00Z")),
             ("0 2 * * *", "UTC", "2h", "2026-01-10T01:59:59Z", Some("2026-01-10T02:00:00Z")),
-            // Winter, summer, and the nights between them.
+            // The cases are winter time, summer time, and the nights of the change.
             ("0 2 * * *", "Europe/Berlin", "1h", "2026-01-10T01:30:00Z", None),
             ("0 2 * * *", "Europe/Berlin", "1h", "2026-07-10T01:30:00Z", Some("2026-07-11T00:00:00Z")),
             ("0 2 * * *", "Europe/Berlin", "1h", "2026-03-28T22:00:00Z", Some("2026-03-29T01:00:00Z")),
             ("30 2 * * *", "Europe/Berlin", "1h", "2026-03-29T01:10:00Z", None),
             ("0 2 * * *", "Europe/Berlin", "1h", "2026-10-24T20:00:00Z", Some("2026-10-25T00:00:00Z")),
-            // Twice two o'clock is one window of two hours.
+            // In the night with two o'clock twice, the window lasts two hours.
             ("0 2 * * *", "Europe/Berlin", "2h", "2026-10-25T01:30:00Z", None),
             ("0 2 * * *", "Europe/Berlin", "30m", "2026-10-25T01:10:00Z", Some("2026-10-26T01:00:00Z")),
-            // Across midnight, and longer than the time between two.
+            // The window crosses midnight, and is longer than the time between two openings.
             ("0 23 * * FRI", "UTC", "3h", "2026-01-10T01:00:00Z", None),
             ("0 * * * *", "UTC", "90m", "2026-01-10T12:59:59Z", None),
             ("0 0 29 2 *", "UTC", "1h", "2026-01-10T00:00:00Z", Some("2028-02-29T00:00:00Z")),

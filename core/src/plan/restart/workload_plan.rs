@@ -1,4 +1,4 @@
-//! The plan of one workload: its state, its action, and the facts that are lacking.
+//! The plan of one workload: its state, its action, and the missing facts.
 
 use jiff::Timestamp;
 
@@ -30,11 +30,11 @@ pub struct WorkloadPlan {
     /// The progress of the workload's restart once the action is done, to remember if other workloads wait
     /// for it.
     pub restarted: Option<LastRestart>,
-    /// The objects that have changed, if a restart is due; empty if only keys have gone.
+    /// The objects that have changed, if a restart is due; empty if only keys were removed.
     pub causes: Vec<Cause>,
 }
 
-/// One thing to do to a workload.
+/// An action on a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartAction {
     /// Record the content that the workload runs with, without a restart.
@@ -53,8 +53,8 @@ pub enum RestartAction {
         /// The track record with this restart, for the labels.
         track: TrackRecord,
     },
-    /// Record that pods are to be replaced one by one. The record is the first step, so the plan is never
-    /// only in memory.
+    /// Record that pods are to be replaced one by one. Writing the record is the first step, so the plan is
+    /// never only in memory.
     Begin {
         /// The value of the applied label to write.
         label: String,

@@ -1,6 +1,6 @@
 //! The budget for judging one write. The cost of expressions, schemas and regular expressions is estimated
-//! before they run, and deducted from the budget. Checks of formats have bounds of their own; only a brief
-//! budget pays for them.
+//! before they run, and deducted from the budget. Checks of formats have bounds of their own; their cost is
+//! deducted only from a brief budget.
 
 use std::ops::{Deref, DerefMut};
 

@@ -44,10 +44,10 @@ pub enum CandidateError {
         /// The column of the fault in that line, from 1.
         column: usize,
     },
-    /// A value is not base64, though it should be.
+    /// A value that must be base64 is not valid base64.
     #[error("key {key:?} of the object is not base64")]
     NotBase64 {
-        /// The key of that value.
+        /// The key of the invalid value.
         key: String,
     },
 }
@@ -155,8 +155,8 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// Returns an object of which only kind, namespace, name and labels are known: they alone decide whether
-    /// a policy covers it.
+    /// Returns an object with only kind, namespace, name and labels, which decide whether a policy covers the
+    /// object.
     pub fn of_metadata(
         kind: PolicyKind,
         namespace: &'a str,
@@ -210,9 +210,9 @@ impl<'a> Candidate<'a> {
             .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 
-    /// Whether the object belongs to Kubernetes or Helm, and the hooks exempt it (word for word as in
-    /// `webhook-config/`). The writer chooses a Secret's type, so a type alone exempts nothing: the name or
-    /// an annotation must match too. The object must hold nothing else.
+    /// Whether the object belongs to Kubernetes or Helm, so that the hooks exempt the object (word for word
+    /// as in `webhook-config/`). The writer chooses a Secret's type, so a type alone does not exempt a
+    /// Secret: the name or an annotation must match too, and the object must contain no other data.
     pub fn is_kubernetes_own(&self) -> bool {
         let holds_only = |keys: &[&str]| self.keys().all(|key| keys.contains(&key));
         match (self.kind, self.type_.as_deref()) {
@@ -233,7 +233,8 @@ impl<'a> Candidate<'a> {
         self.data.keys().map(|key| &**key)
     }
 
-    /// The keys whose value differs from `other`'s, including keys that only one object has.
+    /// The keys whose value differs from the value in `other`, including keys that only one of the two
+    /// objects has.
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
         let keys: std::collections::BTreeSet<_> = self.data.keys().chain(other.data.keys()).collect();
         keys.into_iter()
@@ -242,8 +243,8 @@ impl<'a> Candidate<'a> {
             .collect()
     }
 
-    /// Whether this object and the other one have the same content and visible metadata. Finalizers, owners,
-    /// the deletion and the API server's bookkeeping may differ.
+    /// Whether this object and the other object have the same content and visible metadata. Finalizers,
+    /// owners, the deletion and the API server's bookkeeping may differ.
     pub fn same_but_for_bookkeeping(&self, other: &Self) -> bool {
         self.data == other.data
             && self.labels.iter().flatten().eq(other.labels.iter().flatten())
@@ -339,7 +340,7 @@ mod tests {
             .is_empty()
     }
 
-    /// Any user who may edit ConfigMaps may write into it.
+    /// Any user who may edit ConfigMaps may write into this ConfigMap.
     #[test]
     fn the_root_ca_is_left_out_only_while_it_holds_nothing_else() {
         let conditions = conditions("not-the-root-ca");

@@ -83,8 +83,8 @@ impl CompiledPolicy {
         })
     }
 
-    /// Whether the policy covers the object, given the labels of its namespace; `None` if these decide and
-    /// are unknown.
+    /// Whether the policy covers the object, given the labels of the object's namespace; `None` if these
+    /// labels decide and are unknown.
     pub fn covers(
         &self,
         object: &Candidate<'_>,
@@ -164,7 +164,7 @@ fn check_defaults(defaults: &Defaults, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Refuses a policy without demands: it is mostly a mistake, such as a field in the wrong place.
+/// Refuses a policy without demands, which is mostly a mistake, such as a field in the wrong place.
 fn check_demands(spec: &ConfigPolicySpec, problems: &mut Vec<Problem>) {
     let nothing = spec.data.is_empty()
         && spec.validations.is_empty()

@@ -227,7 +227,7 @@ fn min_remaining(at: &str, spec: &DataRule, problems: &mut Vec<Problem>) -> Opti
     span.map_err(|_| problems.push(invalid(&field, "is longer than time lasts; write hours"))).ok()
 }
 
-/// Returns the fault of a value that does not match the pattern, and the fix.
+/// Returns the fault, with the fix, of a value that does not match the pattern.
 fn mismatch(pattern: &Pattern, value: &[u8], budget: &mut Budget) -> Option<(Cow<'static, str>, String)> {
     let matched = match std::str::from_utf8(value) {
         Ok(text) if pattern.is_searched(text) && budget.search(pattern, text).is_err() => {

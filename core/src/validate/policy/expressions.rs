@@ -171,7 +171,7 @@ fn keys_read<'e>(asked: &[&'e Expression]) -> Option<Vec<&'e str>> {
     of_text.map(|path| path.steps.first().map(String::as_str)).collect()
 }
 
-/// The part of the object that a path leads to; `None` for a part that never changes.
+/// The part of the object at a path; `None` for a part that never changes.
 fn part(path: &Path) -> Option<Part> {
     let steps: Vec<&str> = path.steps.iter().map(String::as_str).collect();
     match (path.variable.as_str(), steps.as_slice()) {
@@ -283,7 +283,8 @@ mod tests {
         assert_eq!(what, ["the expression costs too much on 2 bytes of data"]);
     }
 
-    /// An object that is read as nothing has no fields, and passes what asks for none. Anybody may write managedFields.
+    /// An unreadable object must not look like an object without fields, which passes an expression that
+    /// forbids a field. Anybody may write managedFields.
     #[test]
     fn an_object_nested_too_deep_goes_around_no_expression() {
         let deep = |value: &str| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Position;
 
-/// A fault of a value: what is wrong, where, and what to write instead. A fault never quotes the value.
+/// A fault of a value: the error, its position, and the fix. A fault never quotes the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: Cow<'static, str>,
@@ -17,7 +17,7 @@ impl Fault {
         Self { what: what.into(), fix: fix.into(), place: None }
     }
 
-    /// The same fault, at the position of this byte of the value.
+    /// Sets the position of the fault to this byte of the value.
     pub(super) fn at(self, value: &[u8], offset: usize) -> Self {
         Self { place: Some(Position::of_byte(value, offset)), ..self }
     }

@@ -1,4 +1,5 @@
-//! Groups of policies that share a hook: policies with the same `failurePolicy` and the same namespaces.
+//! Groups of policies that share a hook: all policies of a group have the same `failurePolicy` and the same
+//! namespaces.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 

@@ -1,4 +1,5 @@
-//! The judgement of one version of an object. All policies share its budget and its cached results.
+//! The judgement of one version of an object. All policies share the budget and the cached results of the
+//! judgement.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,8 +22,8 @@ pub struct Judgement<'o> {
     read: BTreeMap<(Format, &'o str), Result<(), Fault>>,
     as_object: Option<Value>,
     as_text: Option<Value>,
-    /// Cached results of expressions, by their text. A judgement always has the same old version, or none, so
-    /// the text suffices as the key.
+    /// Cached results of expressions, by text. The old version never changes during a judgement, so the text
+    /// suffices as the key.
     pub(super) evaluated: BTreeMap<Arc<str>, Outcome>,
 }
 

@@ -40,7 +40,7 @@ impl Labels {
                 format!("add the label {label}"),
             )
         });
-        // A value that exceeds the budget is treated as wrong.
+        // A label value that exceeds the budget is treated as wrong.
         let mut is_wrong = |pattern: &Pattern, value| {
             judgement.budget.search(pattern, value).is_err() || pattern.matches(value) != Some(true)
         };

@@ -12,9 +12,9 @@ pub struct RequestFacts {
     pub kind: RequestKind,
     /// The resource of the object.
     pub resource: RequestResource,
-    /// The same as `kind`: the API server converts none of the kinds that policies cover.
+    /// The same value as `kind`: the API server never converts the kinds that policies cover.
     pub request_kind: RequestKind,
-    /// The same as `resource`.
+    /// The same value as `resource`.
     pub request_resource: RequestResource,
     /// The object's name; empty if the API server will generate the name.
     pub name: String,

@@ -50,7 +50,8 @@ impl Scope {
         }
     }
 
-    /// Whether the policy covers the object; `None` if the labels of its namespace decide and are unknown.
+    /// Whether the policy covers the object; `None` if the labels of the object's namespace decide and are
+    /// unknown.
     pub(super) fn covers(
         &self,
         object: &Candidate<'_>,

@@ -7,7 +7,7 @@ use crate::api::PolicyKind;
 
 /// The longest message about one violation, in bytes.
 const LONGEST: usize = 1024;
-/// Bytes to reserve for a message: most are shorter.
+/// Bytes to reserve for a message: most messages are shorter.
 const USUAL: usize = 192;
 
 /// A position in a value.
@@ -40,7 +40,7 @@ pub struct Violation {
     pub place: Option<Position>,
     /// The fault, as the end of a sentence about the object or key.
     pub what: Cow<'static, str>,
-    /// The fix, such as what to write instead.
+    /// The fix, such as the value to write instead.
     pub fix: Cow<'static, str>,
     /// The part of the object that causes the violation. An update that does not change this part gets a
     /// warning, not a refusal.
@@ -50,11 +50,11 @@ pub struct Violation {
 /// The part of an object that causes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// These single parts of the object.
+    /// The violation depends on these single parts of the object.
     Parts(BTreeSet<Part>),
-    /// The size of all data.
+    /// The violation depends on the size of all data.
     Size,
-    /// The change itself, not the object.
+    /// The violation depends on the change itself, not on the object.
     Change,
 }
 
@@ -108,7 +108,7 @@ impl Violation {
         }
     }
 
-    /// Returns a violation by what a write adds or removes, regardless of the old object.
+    /// Returns a violation by the change itself, regardless of the old object.
     pub fn by_change(rule: &'static str, key: Option<String>, what: String, fix: &'static str) -> Self {
         Self {
             rule: rule.into(),
@@ -139,7 +139,7 @@ impl Violation {
         };
         let name = if object.name.is_empty() { "(unnamed)" } else { &*object.name };
         let mut text = String::with_capacity(USUAL);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "policy {policy}, rule {}: {kind} ", self.rule);
         if object.kind != PolicyKind::Namespace {
             let _ = write!(text, "{}/", object.namespace);
@@ -177,7 +177,7 @@ pub fn printable<'t>(text: impl Into<Cow<'t, str>>, longest: usize) -> String {
             while out.len() + '…'.len_utf8() > longest {
                 out.pop();
             }
-            // Cut at a word's end, unless the word is long.
+            // The text is cut at a word's end, unless the word is long.
             if let Some(end) = out.rfind(' ').filter(|end| out.len() - end <= LONGEST_WORD) {
                 out.truncate(end);
                 out.truncate(out.trim_end_matches([' ', ',', ':', ';']).len());

@@ -13,7 +13,7 @@ pub struct Write<'w> {
     pub new: Judgement<'w>,
     /// The object before the write, with a budget of its own; absent on CREATE.
     pub old: Option<Judgement<'w>>,
-    /// Makes the variable `request`, which few expressions use.
+    /// Creates the variable `request`, which few expressions use.
     pub request: Option<&'w dyn Fn() -> RequestFacts>,
 }
 
@@ -30,15 +30,14 @@ pub struct Finding {
     /// The fault, the rule of the policy and the key.
     pub violation: Violation,
     /// Whether the object already had the violation, in a part that the write does not change. The webhook
-    /// warns of such a violation and does not refuse the write.
+    /// warns of an existing violation and does not refuse the write.
     pub stands_already: bool,
 }
 
 impl CompiledPolicy {
     /// Returns all violations by the object after the write. `covered_before` is whether the policy covers
-    /// the old object, too; if not, no violation can have existed before. If the budget of the old object is
-    /// exhausted, no violation is treated as existing before: the write is refused rather than allowed
-    /// unjudged.
+    /// the old object, too; if not, all violations count as new. If the budget of the old object is
+    /// exhausted, all violations also count as new: the write is refused rather than allowed unjudged.
     pub fn judge_write(&self, write: &mut Write<'_>, covered_before: bool) -> Vec<Finding> {
         let Write { new, old, request } = write;
         let mut violations = self.judge_content(new);
@@ -60,7 +59,7 @@ impl CompiledPolicy {
         });
         let stood = before.map(|old| self.judge_standing(old)).unwrap_or_default();
         let before = old.as_ref().filter(|old| !old.budget.is_exhausted());
-        // A map, since each of very many keys can have a violation.
+        // The old violations are in a map, since each of very many keys can have a violation.
         let mut by_key: HashMap<_, Vec<&Subject>> = HashMap::new();
         for Violation { rule, key, subject, .. } in &stood {
             by_key.entry((rule, key)).or_default().push(subject);
@@ -106,8 +105,8 @@ mod tests {
     use super::*;
     use crate::api::PolicyKind;
 
-    /// Every policy once had half a second of its own for it, and with many policies there was no answer in
-    /// time.
+    /// In an earlier version, every policy had half a second of its own, and with many policies the answer
+    /// came too late.
     #[test]
     fn what_stands_already_is_paid_for_by_all_policies_together() {
         let spec = json!({"match": {"kinds": ["ConfigMap"]}, "data": [{"name": "r", "keys": ["a"], "format": "regex"}]});

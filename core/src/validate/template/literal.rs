@@ -1,14 +1,15 @@
 //! Fields that only a template's text may set. A template acts with the rights of its author, and the user
-//! who creates an instance, or labels a namespace, chooses what expressions give. So an expression never
-//! chooses the ServiceAccount or the node of pods, and never gives pods access to the host or to Secrets.
+//! who creates an instance, or labels a namespace, chooses the results of expressions. Therefore an
+//! expression must not choose the ServiceAccount or the node of pods, or give pods access to the host or to
+//! Secrets.
 
 use serde_json::Value;
 
 use crate::{marks::never_carried, validate::printable};
 
-/// Fields of a pod's spec that are literal in every kind, also at the end of a longer name:
-/// `podSecurityContext`, `driverServiceAccount`. The last two are fields of a PersistentVolumeClaim, which
-/// can bind any existing volume, and of a RoleBinding.
+/// Fields of a pod's spec that are literal in every kind, also at the end of a longer name
+/// (`podSecurityContext`, `driverServiceAccount`). The last two fields are no fields of pods: one belongs to
+/// a PersistentVolumeClaim, which can bind any existing volume, the other to a RoleBinding.
 const LITERAL: [&str; 22] = [
     "serviceAccountName",
     "serviceAccount",
@@ -94,7 +95,7 @@ const CLAIM: &str = "persistentVolumeClaim";
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 /// The prefix of a pod's annotations that set the AppArmor profiles of its containers.
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// The longest path in a message, in bytes: an instance chooses the keys.
+/// The longest path in a message, in bytes. An instance chooses the keys in a path, and so its length.
 const LONGEST_PATH: usize = 256;
 
 /// The place of a field in a manifest, which decides whether the field must be literal.
@@ -104,21 +105,21 @@ pub(super) enum FieldContext {
     Free,
     /// Any field without a context of its own.
     Elsewhere,
-    /// In a workload kind of Kubernetes, whose field `template` is a pod template.
+    /// A workload kind of Kubernetes, whose field `template` is a pod template.
     Workload,
-    /// In the template of a pod.
+    /// The template of a pod.
     PodTemplate,
-    /// In the spec of a pod.
+    /// The spec of a pod.
     Pod,
-    /// In a list of containers of a pod.
+    /// A list of containers of a pod.
     Containers,
     /// One entry of a list of containers.
     Container,
-    /// In a list of volumes.
+    /// A list of volumes.
     Volumes,
     /// One entry of a list of volumes.
     Volume,
-    /// Metadata of the object, or of a template in it.
+    /// Metadata of the object, or of a template in the object.
     Metadata,
     /// A map of labels or annotations.
     Keys,
@@ -188,7 +189,7 @@ impl FieldContext {
     }
 }
 
-/// Whether the name is one of [`LITERAL`], or has one as its last words.
+/// Whether the name is in [`LITERAL`], or ends with the words of an entry.
 fn is_of_literal(name: &str) -> bool {
     LITERAL.iter().any(|field| {
         let end = name.len().checked_sub(field.len()).and_then(|at| name.get(at..));

@@ -1,5 +1,5 @@
-//! Checks the manifests of a template's objects: templates must render their kinds, and they must lack the
-//! fields that only Kubernetes or Copyrator sets.
+//! Checks the manifests of a template's objects: the kinds must be allowed for templates, and the manifests
+//! must lack the fields that only Kubernetes or Copyrator sets.
 
 use serde_json::Value;
 
@@ -147,8 +147,8 @@ pub(super) fn metadata_faults(object: &Value, is_written: bool) -> Vec<(String, 
 }
 
 /// Returns the problems of nested metadata, such as a pod template's, by field. Copyrator writes its own
-/// labels and annotations into a pod template; a template that sets these would revert them after each
-/// restart.
+/// labels and annotations into a pod template; a template that sets these keys would revert Copyrator's
+/// values after each restart.
 pub(super) fn nested_faults(object: &Value) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata") {
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A restart writes it, and putting the template's text back would be another rollout.
+    /// A restart writes this annotation, and restoring the template's text would cause another rollout.
     #[test]
     fn keys_of_ours_are_refused_in_metadata_of_pods_too() {
         let metadata = json!({"labels": {"app": "a"}, "annotations": {"copyrator.dev/restarted-for": "x", "example.com/a": "b"}});
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(told, [first, of("template.metadata.annotations[copyrator.dev/restarted-for]")]);
     }
 
-    /// Without it no child restarts for its sibling ConfigMap.
+    /// Without this annotation, no rendered workload would restart for a ConfigMap of the same template.
     #[test]
     fn a_workload_may_ask_for_its_own_restarts() {
         let told = |kind: &str, field: &str, key: &str| {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(told("Service", "annotations", RESTART), 1, "nothing restarts");
     }
 
-    /// Services and Namespaces allow 63 characters; that is the API server's to say.
+    /// Services and Namespaces allow only 63 characters; the API server checks this limit.
     #[test]
     fn a_name_is_what_most_kinds_allow() {
         for (name, is_taken) in [
@@ -256,7 +256,8 @@ mod tests {
         assert_eq!(metadata_faults(&tracked, true).len(), 1);
     }
 
-    /// The author is asked about writing the object; the API server, or a webhook, asks more of the user of the request.
+    /// Copyrator only checks that the author may write the object; for some kinds, the API server or a
+    /// webhook checks further rights of the requesting user.
     #[test]
     fn what_takes_its_rights_from_who_writes_it_is_not_rendered() {
         for (api_version, kind) in [

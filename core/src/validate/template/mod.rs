@@ -58,13 +58,13 @@ pub struct CompiledTemplate {
     pub conflict: ConflictPolicy,
     /// What happens to an object that is no longer wanted.
     pub deletion: DeletionPolicy,
-    /// How long such an object is kept; `None`: the operator's default.
+    /// How long an object that is no longer wanted is kept; `None`: the operator's default.
     pub grace: Option<Duration>,
-    /// How often to render again; `None`: when something changes.
+    /// How often to render again; `None`: only after a change.
     pub resync: Option<Duration>,
     /// The ServiceAccount to act with; `None`: the author.
     pub service_account: Option<String>,
-    /// Whether the template is suspended: Copyrator writes and deletes nothing for it.
+    /// Whether the template is suspended: Copyrator writes and deletes no object for the template.
     pub suspend: bool,
     /// Whether an expression reads the annotations of the namespace.
     pub reads_annotations: bool,
@@ -79,7 +79,7 @@ pub struct CompiledTemplate {
 /// The namespaces or objects that a template is rendered for.
 #[derive(Debug)]
 pub enum Instances {
-    /// Each namespace that a term selects, except the excluded ones.
+    /// Each namespace that a term selects, except the excluded namespaces.
     Namespaces {
         /// The terms, of which one must match.
         terms: Vec<CompiledTarget>,

@@ -61,7 +61,7 @@ impl Formula {
         paths.filter(|path| path.variable == "object").map(|path| path.steps.clone())
     }
 
-    /// Returns the fields that the expression reads of that object's status.
+    /// Returns the status fields that the expression reads of the object that the template is rendered for.
     pub(super) fn reads_status(&self) -> impl Iterator<Item = &str> {
         let paths = self.expression.paths().iter().filter(|path| path.variable == "object");
         let of_status = paths.filter(|path| path.steps.first().is_some_and(|step| step == "status"));
@@ -230,7 +230,7 @@ impl Node {
         }
     }
 
-    /// Returns the paths that its expressions read.
+    /// Returns the paths that the value's expressions read.
     pub(super) fn paths(&self) -> BTreeSet<&Path> {
         self.formulas().into_iter().flat_map(|formula| formula.expression.paths()).collect()
     }

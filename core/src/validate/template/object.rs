@@ -13,7 +13,7 @@ use crate::{
 /// One object of a template.
 #[derive(Debug)]
 pub struct CompiledObject {
-    /// The name by which expressions read it.
+    /// The name by which expressions read the object.
     pub id: String,
     /// The object's group and version.
     pub api_version: String,
@@ -94,14 +94,14 @@ impl CompiledObject {
     }
 }
 
-/// Whether deleting an object of this kind loses data. Copyrator never recreates such an object, and by
-/// default keeps it when its template no longer declares it.
+/// Whether deleting an object of this kind loses data. Copyrator never recreates an object that holds data,
+/// and by default keeps the object when its template no longer declares it.
 pub fn keeps_data(kind: &str) -> bool {
     ["PersistentVolumeClaim", "StatefulSet"].contains(&kind)
 }
 
-/// The policy of one object of a template, if not the template's: the policy `written` for the object, or
-/// `Retain` if deleting the object loses data; `None`: the template's policy.
+/// The own removal policy of one object of a template: the policy `written` for the object, or `Retain` if
+/// deleting the object loses data; `None` if the template's policy applies.
 pub fn own_deletion(kind: &str, written: Option<DeletionPolicy>) -> Option<DeletionPolicy> {
     written.or(keeps_data(kind).then_some(DeletionPolicy::Retain))
 }

@@ -1,8 +1,8 @@
-//! The order of a template's objects: each after the objects that its expressions read.
+//! The order of a template's objects: each object comes after the objects that its expressions read.
 
 use std::collections::BTreeSet;
 
-/// Sorts objects so that each comes after the objects that it `reads`, by index. Apart from that, the objects
+/// Sorts objects so that each object comes after the objects that it `reads`, by index. The objects otherwise
 /// keep their order.
 ///
 /// # Errors

@@ -15,8 +15,8 @@ use crate::{
     validate::{invalid, template_kinds::group},
 };
 
-/// Ids that no object of a template can have, beside CEL's reserved words: variables, and libraries of
-/// functions.
+/// Ids that no object of a template can have, beside CEL's reserved words: names of variables, and of
+/// libraries of functions.
 const TAKEN: [&str; 14] = [
     "base64",
     "format",

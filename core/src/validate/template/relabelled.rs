@@ -16,7 +16,8 @@ pub struct Relabelled<'t> {
     pub comes: bool,
     /// Whether the template no longer declares an object that existed.
     pub goes: bool,
-    /// Whether the namespace alone decides this. If not, the object may stay unchanged.
+    /// Whether the namespace alone decides that the object appears or disappears. If not, the object may stay
+    /// unchanged.
     pub is_sure: bool,
 }
 
@@ -25,13 +26,13 @@ const MOST_LABELS: usize = 64;
 /// How many objects of templates are evaluated for one change.
 const MOST_EVALUATED: usize = 64;
 
-/// A change of a namespace's labels. A review waits for the evaluation, so its cost has a bound that neither the
-/// namespace nor the templates move.
+/// A change of a namespace's labels. A review waits for the evaluation, so the cost of the evaluation has a
+/// fixed bound, whatever the namespace and the templates contain.
 #[derive(Default)]
 pub struct LabelChange {
     changed: BTreeSet<String>,
-    /// The Namespace before and after; `None` for a Namespace with too many labels for expressions to be
-    /// evaluated.
+    /// The Namespace before and after the change; `None` for a Namespace with too many labels for expressions
+    /// to be evaluated.
     namespaces: Option<[Value; 2]>,
     /// How many objects of templates may still be evaluated.
     evaluations: usize,
@@ -39,7 +40,7 @@ pub struct LabelChange {
 }
 
 impl LabelChange {
-    /// The change from these labels to new ones; `namespaces` gives the Namespace with the old and the new
+    /// The change from old labels to new labels; `namespaces` gives the Namespace with the old and the new
     /// labels.
     pub fn of(
         before: &BTreeMap<String, String>,
@@ -67,7 +68,7 @@ enum Presence {
     Named(String),
     /// `includeWhen` is false.
     Absent,
-    /// An expression has no value, so Copyrator changes nothing.
+    /// An expression has no value, so Copyrator does not change the object.
     Faulty,
     /// Expressions read more than the namespace, or cost too much to be evaluated for a warning.
     Unknown,
@@ -90,8 +91,8 @@ impl CompiledTemplate {
         object.deciding().any(|formula| reads_label(formula, |_| true)) && !object.deciding().any(reads_pods)
     }
 
-    /// Returns the ids of the objects that the object with this id reads. If one of the read objects is
-    /// excluded, this object is excluded, too.
+    /// Returns the ids of the objects that the object with this id reads. If a read object is excluded, the
+    /// reading object is excluded, too.
     pub fn read_by(&self, id: &str) -> impl Iterator<Item = &str> {
         let reader = self.objects.iter().find(|object| object.id == id);
         let formulas: Vec<&Formula> = reader.into_iter().flat_map(CompiledObject::formulas).collect();
@@ -122,7 +123,7 @@ impl CompiledTemplate {
         all
     }
 
-    /// The object as the template declares it before and after.
+    /// The object as the template declares it before and after the change.
     fn presences(&self, object: &CompiledObject, change: &mut LabelChange) -> [Presence; 2] {
         let unknown = [Presence::Unknown, Presence::Unknown];
         let Some(left) = change.evaluations.checked_sub(1) else { return unknown };
@@ -186,8 +187,8 @@ mod tests {
 
     use super::*;
 
-    /// The objects of a template that these labels concern, each with `+` where it appears, `-` where it goes, and `?` where that is not
-    /// sure.
+    /// Returns the objects of a template that a change of these labels affects: each with `+` if the object
+    /// appears, `-` if it disappears, and `?` if the effect is uncertain.
     fn concerned(objects: &[(&str, &str, &str)], before: &Value, after: &Value) -> String {
         let object = |(id, name, when): &(&str, &str, &str)| {
             let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -229,7 +230,7 @@ mod tests {
             (&[pods], &yes, &none, "a-"),
             (&[pods], &none, &other, ""),
             (&[pods], &yes, &yes, ""),
-            // An expression without a value changes nothing.
+            // If an expression has no value, Copyrator does not change the object.
             (&[("a", "a", "namespaceObject.metadata.labels.pods == 'yes'")], &yes, &none, ""),
             (&[("a", "a", "namespaceObject.metadata.labels.pods == 'yes'")], &none, &yes, "a+?"),
             (&[("a", "a-${namespaceObject.metadata.labels.?pods.orValue('no')}", "")], &none, &yes, "a+-"),
@@ -252,7 +253,7 @@ mod tests {
         ] {
             assert_eq!(concerned(objects, before, after), expected, "{objects:?}");
         }
-        // Nothing is evaluated for a namespace with many labels.
+        // Expressions are not evaluated for a namespace with many labels.
         let many: serde_json::Map<_, _> = (0..65).map(|at| (format!("l{at}"), json!("x"))).collect();
         assert_eq!(
             concerned(&[("a", "a", "'l1' in namespaceObject.metadata.labels")], &json!({}), &many.into()),

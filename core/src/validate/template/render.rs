@@ -18,7 +18,8 @@ use super::{
 /// expression may allocate.
 const TIME: u64 = 50_000_000;
 const MEMORY: u64 = 8 << 20;
-/// The largest object, in bytes of its texts and with something for each value. The API server takes less.
+/// The largest rendered object, in bytes of its texts plus a fixed number for each value. The API server
+/// accepts only smaller objects.
 const LARGEST: usize = 1 << 20;
 /// The bytes that are counted for each value in addition to its text.
 const A_VALUE: usize = 8;
@@ -61,8 +62,8 @@ pub enum Rendering {
     Object(Rendered),
     /// The template does not want the object: its `includeWhen` is false, or it reads an excluded object.
     Excluded,
-    /// The object reads these ids, which do not exist yet or lack a status field that the object reads. Until
-    /// the ids have the field, Copyrator does not change the object.
+    /// The object reads the objects of these ids, which do not exist yet or lack a status field. Until they
+    /// have the field, Copyrator does not change the reading object.
     WaitingFor(BTreeSet<String>),
 }
 
@@ -134,8 +135,8 @@ impl CompiledTemplate {
         Ok(Rendering::Object(Rendered { name, body }))
     }
 
-    /// Renders the fields of `writeStatus`, without fields that read an excluded object or one that does not
-    /// exist yet. `None` if the template has no `writeStatus`.
+    /// Renders the fields of `writeStatus`, without fields that read an excluded object or an object that
+    /// does not exist yet. `None` if the template has no `writeStatus`.
     ///
     /// # Errors
     /// The first expression that has no value, or reads an unreadable object: omitting its field would remove
@@ -226,14 +227,14 @@ enum DependencyState {
     Ready,
     /// The expressions read an excluded object.
     Excluded,
-    /// The expressions read these ids, which do not exist yet or lack a status field.
+    /// The expressions read the objects of these ids, which do not exist yet or lack a status field.
     WaitingFor(BTreeSet<String>),
     /// The expressions read an unreadable object; the text names that object and the reason.
     Unread(String),
 }
 
-/// Whether an expression reads a status field of this object that its controller has not written yet. A field
-/// that is read as optional may be missing, but the status itself may not.
+/// Whether an expression reads a status field of this object that the object's controller has not written
+/// yet. A field that is read as optional may be missing, but the status itself must exist.
 fn lacks_status(formula: &Formula, id: &str, existing: &Value) -> bool {
     let mut of_status = formula
         .expression
@@ -348,7 +349,7 @@ fn unread(path: &str, what: String) -> RenderFault {
 }
 
 /// Converts the value of an expression to JSON, or returns the reason why that is impossible. CEL values
-/// share parts, which JSON repeats; so the size of each part is first deducted from `room`.
+/// share parts that JSON repeats, so the size of each part is deducted from `room` before the conversion.
 fn json(value: &Cel, room: &mut usize) -> Result<Value, &'static str> {
     take(room, A_VALUE + if let Cel::String(text) = value { text.len() } else { 0 })?;
     Ok(match value {

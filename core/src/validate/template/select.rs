@@ -1,4 +1,5 @@
-//! Selects the objects and namespaces that a template is rendered for, and tells what its expressions read.
+//! Selects the objects and namespaces that a template is rendered for, and finds the fields that its
+//! expressions read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,9 +69,10 @@ impl CompiledTemplate {
         self.status.is_some()
     }
 
-    /// Returns the status fields that the template writes. Each field has the fields of the same status that
-    /// its value comes from: fields that its own expressions read, or fields of objects that these
-    /// expressions read. A template that writes a status reads neither the whole object nor its whole status.
+    /// Returns the status fields that the template writes. Each field is listed with the fields of the same
+    /// status that its value comes from: fields that its own expressions read, or fields of objects that
+    /// these expressions read. A template that writes a status reads neither the whole object nor its whole
+    /// status.
     pub fn status_flows(&self) -> Vec<(&str, BTreeSet<&str>)> {
         let mut objects: Vec<(&CompiledObject, BTreeSet<&str>)> = Vec::new();
         // Each object comes after the objects that it reads.
@@ -119,9 +121,9 @@ impl CompiledTemplate {
         }
     }
 
-    /// Whether the template is rendered for an object of its kind of this name and with these labels, in a
-    /// namespace that its objects are written to. `true` if the labels are unknown: the rendered objects stay
-    /// in this case, and their user gets a message.
+    /// Whether the template is rendered for an object of its `forEach` kind with this name and these labels,
+    /// in a namespace that [`Self::goes_into`] accepts. `true` if the labels are unknown: the rendered
+    /// objects stay, and a message reports the unknown labels.
     pub fn selects_object(&self, name: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
         match &self.instances {
             Instances::Namespaces { .. } => false,
@@ -170,7 +172,7 @@ impl CompiledTemplate {
 
     /// Returns the namespaces that the template can ever be rendered for, if it names all of them literally.
     /// Without terms, the set is empty: the only namespace is the template's own, and the template is deleted
-    /// with it.
+    /// together with its namespace.
     pub fn literal_namespaces(&self) -> Option<BTreeSet<String>> {
         let named = self.namespace_terms().iter().map(|term| term.names.as_ref().and_then(Globs::literals));
         named.collect::<Option<Vec<_>>>().map(|names| names.into_iter().flatten().cloned().collect())
@@ -214,7 +216,7 @@ impl CompiledTemplate {
     }
 }
 
-/// Returns the status fields that these expressions read, by themselves or by objects that they read.
+/// Returns the status fields that these expressions read, directly or through other objects that they read.
 fn status_read<'t>(
     formulas: impl IntoIterator<Item = &'t Formula>,
     objects: &[(&'t CompiledObject, BTreeSet<&'t str>)],

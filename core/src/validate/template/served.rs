@@ -60,7 +60,7 @@ pub(super) fn unserved_in(template: &CompiledTemplate, manifest_at: impl Fn(&str
             let what = "is left to controllers and to the namespace's owner: leave it out";
             invalid(&below(&at, name), what)
         }));
-        // Every user who may read the template could read the Secret's values in it.
+        // Every user who may read the template could read the values of a rendered Secret in the template.
         if Kind::written_as(&object.api_version, &object.kind) == Some(Kind::Secret) {
             let what = "a Secret is not rendered: have a CopyratorRule copy one, so that its values stand in no template";
             problems.push(invalid(&below(&at, "kind"), what));
@@ -75,7 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// What is left out of an object would be left out without a word, with an expression in it or none.
+    /// An unsupported field must be reported, with or without an expression in it: otherwise the rendered
+    /// object would silently lack the field.
     #[test]
     fn what_is_left_to_others_is_refused_in_a_literal_object_too() {
         for name in ["ci", "${namespaceObject.metadata.name}"] {

@@ -9,7 +9,7 @@ pub(super) enum Piece {
     Expression(String),
 }
 
-/// An expression begins with `${` and does not end.
+/// An expression that begins with `${` and does not end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("has an expression without an end; close it with }}, or write $${{ for the text ${{")]
 pub(super) struct Unclosed;

@@ -19,7 +19,7 @@ pub fn visible(object: &Value) -> Value {
         .filter_map(|field| Some((field.to_owned(), object["metadata"].get(field)?.clone())))
         .collect();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-        // This annotation contains the whole object; for an adopted Secret, even its values.
+        // This annotation contains the whole object and, for an adopted Secret, even the Secret's values.
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
     for field in ["labels", "annotations"] {

@@ -43,7 +43,7 @@ fn gather(node: &Node, at: String, fields: &mut Vec<WrittenField>) {
         Node::Whole(formula, _) => fields.push(WrittenField { path: at, text: of(&formula.source) }),
         Node::Text(segments) => {
             let text = segments.iter().map(|segment| match segment {
-                // Escaped, as in the template.
+                // The path is escaped, as in the template.
                 Segment::Literal(text) => text.replace("${", "$${"),
                 Segment::Expression(formula) => of(&formula.source),
             });

@@ -58,10 +58,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Logins<'a> {
     }
 }
 
-/// Accepts a text with logins to registries, each of them complete.
+/// Accepts a text with logins to registries, if each login is complete.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
     document::check(Document::Json, text)?;
-    // The parser's message may quote the text, so it is dropped.
+    // The parser's message is dropped, since the message may quote the text.
     let config = serde_json::from_str::<Config<'_>>(text);
     let Config { auths: Logins(logins) } = config.map_err(|_| Fault::new("has no map auths", SHAPE))?;
     if logins.is_empty() {

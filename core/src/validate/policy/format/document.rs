@@ -1,5 +1,5 @@
 //! Structured text: JSON, YAML and TOML, with bounds on depth, expansion and size. Faults have a position and
-//! never quote the text. The parsers' messages may quote it, so they are dropped.
+//! never quote the text. The parsers' messages are dropped, since the messages may quote the text.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub(super) fn check(format: Document, text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Reads the documents of a text: one, or in YAML maybe several.
+/// Reads the documents of a text: one document, or in YAML maybe several.
 pub(in crate::validate::policy) fn read(format: Document, text: &str) -> Result<Vec<Value>, Fault> {
     let room = Room::default();
     let read = match format {
@@ -83,7 +83,7 @@ fn json_fault(error: serde_json::Error) -> Fault {
     Fault { place: Some(place), ..Fault::new(what, "correct the document there") }
 }
 
-/// A collection that drops the documents that are read.
+/// A collection that drops each document after reading it.
 #[derive(Default)]
 struct Nothing;
 

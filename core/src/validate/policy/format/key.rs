@@ -21,8 +21,8 @@ const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// The accepted lengths of an RSA modulus, in bits: OpenSSL reads no longer one, and current distributions
-/// accept no shorter one.
+/// The accepted lengths of an RSA modulus, in bits: OpenSSL reads no longer modulus, and current
+/// distributions accept no shorter modulus.
 const RSA_BITS: std::ops::RangeInclusive<u64> = 2_048..=16_384;
 
 /// A public key in the encoding of a certificate.
@@ -43,7 +43,7 @@ impl PublicKey {
     /// Returns the public key of a private key; `None` if no server accepts the private key. `label` is the
     /// label of its PEM section.
     pub(super) fn of(label: &str, private: &[u8]) -> Option<Self> {
-        // Old tools write PKCS #8 under the old labels, and servers accept that.
+        // Old tools write PKCS #8 under the old labels, and servers accept the combination.
         match label {
             "PRIVATE KEY" => pkcs8(private),
             "RSA PRIVATE KEY" => rsa(RSA, private).or_else(|| pkcs8(private)),
@@ -74,7 +74,8 @@ fn rsa(algorithm: ObjectIdentifier, private: &[u8]) -> Option<PublicKey> {
     Some(PublicKey { algorithm, bits })
 }
 
-/// Reads an EC key. The curve is named beside the key, or in it. A public key in it must match.
+/// Reads an EC key. The curve is named beside the key or in the key. A public key in the private key must
+/// match.
 fn ec(private: &[u8], curve: Option<ObjectIdentifier>) -> Option<PublicKey> {
     let key = EcPrivateKey::from_der(private).ok()?;
     let inner = key.parameters.and_then(EcParameters::named_curve);
@@ -106,7 +107,7 @@ fn ed25519(private: &[u8]) -> Option<PublicKey> {
 mod tests {
     use super::super::pem::{key, pair};
 
-    /// Each was made by OpenSSL 3.0, and OpenSSL or Go 1.26 serves it.
+    /// OpenSSL 3.0 made each of these keys, and servers with OpenSSL or Go 1.26 accept them.
     #[test]
     fn keys_that_servers_take_belong_to_their_certificates() {
         macro_rules! pairs {
@@ -129,7 +130,7 @@ mod tests {
                 assert!(fault.what.starts_with("does not belong"), "{name} {other}: {}", fault.what);
             }
         }
-        // As Java writes it, without the public key.
+        // Java writes the key like this, without the public key.
         let (certificate, private) =
             (include_str!("fixtures/p256.crt"), include_str!("fixtures/p256-private-only.key"));
         assert!(pair(certificate.as_bytes(), private.as_bytes()).is_ok());
@@ -142,7 +143,7 @@ mod tests {
         let (first, rest) = p256.split_at(p256.find("MIGH").unwrap());
         for (text, is_taken) in [
             (pkcs1.to_owned(), true),
-            // OpenSSL goes by the words.
+            // OpenSSL decides by the words of the label.
             (pkcs1.replace("RSA PRIVATE KEY", "PRIVATE KEY"), false),
             (p256.replace("PRIVATE KEY", "EC PRIVATE KEY"), true),
             (p256.replace("PRIVATE KEY", "DSA PRIVATE KEY"), false),

@@ -72,7 +72,7 @@ pub(super) fn too_long() -> Fault {
 }
 
 /// Accepts a value in this format. [`pem::pair`] judges a pair of keys, and [`document::check`] judges
-/// documents. A check that costs more than reading the value deducts its cost from the budget.
+/// documents. Checks that cost more than reading the value deduct their cost from the budget.
 pub(super) fn check(format: Format, value: &[u8], budget: &mut Budget) -> Result<(), Fault> {
     budget.spend_if_brief(reading(format, value)).map_err(|_| too_long())?;
     match format {
@@ -139,7 +139,7 @@ fn regex(text: &str, budget: &mut Budget) -> Result<(), Fault> {
 fn url(text: &str) -> Result<(), Fault> {
     let fix = "write scheme://host and what follows, without spaces or a line break";
     let Some((scheme, rest)) = text.split_once("://") else { return Err(Fault::new("is not a URL", fix)) };
-    // The parser ignores everything from `#` on.
+    // The parser ignores the text from `#` on.
     let is_clean = !text.contains(|one: char| one.is_whitespace() || one.is_control());
     let scheme_is_fine = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b':'));
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Editors on Windows write it; Java makes it part of the first key.
+    /// Editors on Windows write a byte order mark; Java makes the mark part of the first key.
     #[test]
     fn a_byte_order_mark_is_told_of_in_every_format() {
         for format in [
@@ -299,7 +299,7 @@ mod tests {
             laughs += &format!("a{level}: &a{level} [{before}]\n");
         }
         let nested = |open: &str, close: &str, n: usize| open.repeat(n) + &close.repeat(n);
-        // Each anchor is as deep as allowed, and contains the one before.
+        // Each anchor is as deep as allowed, and contains the previous anchor.
         let anchors = |levels| {
             let (open, close) = ("[".repeat(50), "]".repeat(50));
             let held = (1..levels).map(|at| format!("a{at}: &a{at} {open}*a{}{close}\n", at - 1));
@@ -326,7 +326,7 @@ mod tests {
         ] {
             assert!(!is(format, &value), "{format:?} {}", &value[..20]);
         }
-        // Long, but otherwise harmless.
+        // The value is long, but otherwise harmless.
         let keys: String = (0..60_000).map(|key| format!("key{key}=\\u0041\n")).collect();
         assert!(is(Format::Properties, &keys) && is(Format::Properties, &"a\\\n".repeat(300_000)));
         assert!(is(Format::Properties, &("a=".to_owned() + &"\\".repeat(1_000_000))));

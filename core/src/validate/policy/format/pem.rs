@@ -12,7 +12,7 @@ use x509_parser::{
 use super::{key::PublicKey, pem_sections::sections};
 use crate::validate::policy::{Position, fault::Fault};
 
-/// The most certificates in a chain: each costs verifying a signature.
+/// The maximum number of certificates in a chain: each certificate costs verifying a signature.
 const LONGEST_CHAIN: usize = 16;
 
 /// How long certificates must remain valid.
@@ -152,7 +152,7 @@ fn is_issued_by(certificate: &X509Certificate<'_>, issuer: &X509Certificate<'_>)
 }
 
 /// Whether the signature is RSA-PSS with a salt that is not as long as the digest. The library verifies no
-/// other length, but OpenSSL uses the longest salt that fits by default.
+/// other length, although OpenSSL uses the longest possible salt by default.
 fn has_a_salt_of_its_own(certificate: &X509Certificate<'_>) -> bool {
     match SignatureAlgorithm::try_from(&certificate.signature_algorithm) {
         Ok(SignatureAlgorithm::RSASSA_PSS(parameters)) => {

@@ -1,5 +1,5 @@
-//! The sections of a PEM text, as OpenSSL and Go read them. A section that either of them would skip or
-//! refuse is a fault.
+//! The sections of a PEM text, as OpenSSL and Go read them. A section that OpenSSL or Go would skip or refuse
+//! is a fault.
 
 use base64::{
     Engine as _, alphabet,
@@ -9,7 +9,7 @@ use base64::{
 use super::byte_order_mark::no_mark;
 use crate::validate::policy::{Position, fault::Fault};
 
-/// Base64 as OpenSSL and Go decode it: they demand padding, and ignore trailing bits.
+/// Base64 as OpenSSL and Go decode it, with required padding and ignored trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -147,7 +147,7 @@ mod tests {
         format!("{BEGIN}\n{}\n{END}\n", lines.join("\n"))
     }
 
-    /// OpenSSL 3.0 (as Python's `load_cert_chain` uses it) and Go 1.26 (`tls.X509KeyPair`) take all of these.
+    /// OpenSSL 3.0 (in Python's `load_cert_chain`) and Go 1.26 (`tls.X509KeyPair`) accept all of these texts.
     #[test]
     fn what_openssl_and_go_take_is_taken() {
         let (body, joined) = (body(), body().concat());
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// One of the two refuses these, or goes on without a certificate that is there.
+    /// OpenSSL or Go refuses each of these texts, or ignores a certificate in it.
     #[test]
     fn what_one_of_them_does_not_take_is_refused_with_its_line() {
         let body = body();

@@ -93,7 +93,7 @@ impl Reader<'_> {
             self.rest.next();
             code = code * 16 + digit;
         }
-        // Surrogates are not characters, so they move to a range without any.
+        // Surrogates are not characters, so they are mapped to a range without surrogates.
         Ok(char::from_u32(code)
             .or_else(|| char::from_u32(0x10_0000 + code))
             .unwrap_or(char::REPLACEMENT_CHARACTER))

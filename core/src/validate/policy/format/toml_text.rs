@@ -1,5 +1,6 @@
 //! Parses TOML within bounds. The parser limits the nesting of brackets and the length of dotted keys, but
-//! neither their combination nor its memory. This module therefore counts the tokens before parsing.
+//! neither the combination of both nor the used memory. This module therefore counts the tokens before
+//! parsing.
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};

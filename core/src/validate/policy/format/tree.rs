@@ -17,7 +17,7 @@ const ENTRY: usize = 80;
 /// The message for a duplicate key, which the parser's error contains.
 pub(super) const KEY_TWICE: &str = "a key twice";
 
-/// The remaining memory for the documents of one value; `None` once the memory is exceeded.
+/// The remaining memory for the documents of one value; `None` once the limit is exceeded.
 pub(super) struct Room(Cell<Option<usize>>);
 
 impl Default for Room {
@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for TreeSeed<'_> {
         Ok((value as f64).into())
     }
 
-    /// Infinity and "not a number" are not values in JSON, so they are kept as text.
+    /// Infinity and "not a number" are not values in JSON, so the tree has them as text.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
     }

@@ -1,6 +1,6 @@
 //! The cost of validating a document against a schema, estimated in advance: the library can neither be
-//! stopped nor limited. The estimate visits everything that the library may visit, and deducts each step from
-//! the budget.
+//! stopped nor limited. The estimate visits every place that the library may visit, and deducts each step
+//! from the budget.
 
 use std::collections::BTreeMap;
 

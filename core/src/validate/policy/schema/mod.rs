@@ -1,5 +1,5 @@
-//! JSON Schema (2020-12) for documents. A library compiles and evaluates schemas; `shape` limits what a
-//! schema may contain, `cost` what an evaluation may cost.
+//! JSON Schema (2020-12) for documents. A library compiles and evaluates schemas; `shape` limits the contents
+//! of a schema, `cost` limits the cost of an evaluation.
 
 mod cost;
 mod shape;
@@ -287,7 +287,7 @@ mod tests {
         assert!(compiled(&json!({"properties": {"$id": {"type": "string"}}})).is_ok());
     }
 
-    /// Each of these is small to write, and would take seconds, or gigabytes, to evaluate in full.
+    /// Each of these schemas is short, and would take seconds or gigabytes to evaluate completely.
     #[test]
     fn bombs_of_schema_and_document_are_refused_before_they_go_off() {
         let ones = format!("[{}1]", "1,".repeat(200_000));
@@ -312,14 +312,14 @@ mod tests {
             let found = fault(&schema, Format::Json, document);
             assert!(found.as_ref().is_some_and(|found| found.contains(says)), "{says}: {found:?}");
         }
-        // There is room for each of the documents, but not for all.
+        // The budget suffices for each single document, but not for all together.
         let each = format!("[{}1]\n", "{a: 1}, ".repeat(13_000));
         for (many, passes) in [(1, true), (3, false)] {
             let found = fault(&json!({}), Format::Yaml, &vec![each.clone(); many].join("---\n"));
             assert_eq!(found.is_none(), passes, "{many}: {found:?}");
             assert!(passes || found.as_ref().unwrap().contains("is too large a document"), "{found:?}");
         }
-        // A document that is merely long is judged.
+        // A long document without other problems is judged.
         assert_eq!(fault(&json!({"items": {"type": "integer"}}), Format::Json, &ones), None);
         let found = fault(&json!({"items": {"type": "string"}}), Format::Json, &ones).unwrap();
         assert!(found.contains("at /0 (type)"), "{found}");

@@ -27,7 +27,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Facts about a schema that was accepted.
 #[derive(Default)]
 pub(super) struct Shape {
-    /// The schema's regular expressions, compiled to know what they cost.
+    /// The schema's regular expressions, compiled to compute their cost.
     pub(super) patterns: BTreeMap<String, Pattern>,
     /// The keys of documents that the schema names.
     pub(super) names: BTreeSet<String>,
