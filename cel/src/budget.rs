@@ -39,10 +39,10 @@ impl Budget {
         self.time
     }
 
-    /// Pays for `time` nanoseconds of work, before it is done.
+    /// Pays for `time` nanoseconds of work, before the work is done.
     ///
     /// # Errors
-    /// [`Exhausted`] if `time` is all that is left, or more: the budget then has no time any more.
+    /// [`Exhausted`] if `time` is at least the time that is left; the budget then has no time left.
     pub fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
         // A budget of exactly zero counts as exhausted.
         let left = self.time.checked_sub(time).filter(|left| *left > 0);

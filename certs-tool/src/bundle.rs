@@ -26,7 +26,7 @@ const OLD_KEPT: usize = 4;
 /// Why the Secret's data make no authority. The message names the key, never its content.
 #[derive(Debug, thiserror::Error)]
 pub enum CaSecretError {
-    /// One half of a pair is missing, or both halves of the current authority.
+    /// One half of a pair is missing, or both halves of the current authority are missing.
     #[error("the CA Secret has no `{key}`")]
     Missing {
         /// Key of the Secret's data.
@@ -126,7 +126,8 @@ impl CaSecret {
         Ok(self.succeeded_by(announced.map_or_else(fresh, Ok)?, now))
     }
 
-    /// Returns this Secret with another current authority. The previous one becomes the newest of `old`.
+    /// Returns this Secret with a new current authority. The previous authority becomes the newest entry of
+    /// `old`.
     pub(crate) fn succeeded_by(&self, current: Authority, now: SystemTime) -> Self {
         let before = std::iter::once(self.current.certificate()).chain(&self.old);
         let mut old: Vec<_> =

@@ -28,8 +28,8 @@ pub struct Leaf {
     pub validity: Validity,
 }
 
-/// Returns the DNS names of a Service. The API server verifies `name.namespace.svc`; people use the other
-/// two.
+/// Returns the DNS names of a Service. The API server verifies `name.namespace.svc`; people use the other two
+/// names.
 pub fn service_names(name: &str, namespace: &str) -> [String; 3] {
     [
         format!("{name}.{namespace}.svc"),
@@ -80,7 +80,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // During a rotation, clients trust two authorities with the same name. The key identifier shows a
-        // verifier which of them signed.
+        // verifier which authority signed.
         params.use_authority_key_identifier_extension = true;
 
         let key = KeyPair::generate().map_err(refused)?;

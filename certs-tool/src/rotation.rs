@@ -100,7 +100,8 @@ impl Rotation {
             return Step::Remake;
         }
         if let Some(next) = next {
-            // The next CA was announced so long ago that it is due itself, or a clock that was ahead made it.
+            // The next CA was announced so long ago that it is itself due for renewal, or the CA was made by
+            // a clock that was ahead.
             if next.validity().renewal_at() <= now || !next.validity().contains(now) {
                 return Step::Announce;
             }

@@ -31,7 +31,7 @@ use crate::{
 const TORN_FOR: u32 = 10;
 /// Number of propagation times for which a CA stays trusted after its last mount.
 const UNMOUNTED_FOR: u32 = 10;
-/// How soon to look again after a step.
+/// Delay until the keeper checks the CA again after a rotation step.
 const NEXT_STEP: Duration = Duration::from_secs(1);
 /// How often a mounted CA is read.
 const MOUNTED: Duration = Duration::from_secs(15);
@@ -100,7 +100,7 @@ pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Op
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Maintains the CA while we lead. Clones share the keeper's memory.
+/// Maintains the CA while this process leads. Clones share the keeper's memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
     client: Client,
@@ -144,7 +144,7 @@ impl CaKeeper {
         self.told.holds();
     }
 
-    /// Returns when to look again.
+    /// Returns the delay until the next check of the CA.
     pub(crate) fn again(&self) -> Duration {
         self.memory().again
     }
@@ -279,8 +279,8 @@ impl CaKeeper {
         Ok(live_hooks(&self.client).await?.carried())
     }
 
-    /// Takes over from another leader. The hooks may trust further CAs through that leader, whose leaves are
-    /// still served, so these CAs are treated as mounted until now.
+    /// Takes over from another leader. That leader may have made the hooks trust further CAs, whose leaves
+    /// are still served, so the keeper treats these CAs as mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();

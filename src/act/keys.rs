@@ -141,7 +141,7 @@ impl KeyKeeper {
                     }
                     Err(WriteError::NotLeading) => Ok(None),
                     Err(WriteError::Timeout) => Err(self.late()),
-                    // Another process was faster.
+                    // Another process has created the Secret first.
                     Err(WriteError::Api(error)) if is_conflict(&error) => self.stored().await,
                     Err(WriteError::Api(source)) => {
                         Err(KeyError::Api { verb: "put back", namespace: namespace.clone(), source })

@@ -51,7 +51,8 @@ impl WriteClient {
     }
 }
 
-/// Returns a client that reads. It also sends access reviews and dry runs, and refuses all other requests.
+/// Returns a client that reads. The client also sends access reviews and dry runs, and refuses all other
+/// requests.
 ///
 /// # Errors
 /// Returns an error if there is no usable configuration.
@@ -59,7 +60,7 @@ pub(crate) async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<
     Ok(clients(target, throttle).await?.0)
 }
 
-/// Returns a client that reads and one that writes, over the same connections and with our User-Agent. Their
+/// Returns a client that reads and one that writes, over the same connections and with our User-Agent. The
 /// answers show the throttle how busy the API server is.
 ///
 /// We build our own stack for two reasons. Kube's stack lacks `TCP_NODELAY`, so the first request on each new

@@ -67,7 +67,7 @@ pub struct Impersonated {
     pub user: String,
     /// The UID (`--as-uid`), where one is given.
     pub uid: Option<String>,
-    /// The groups (`--as-group`), which replace those of the user name.
+    /// The groups (`--as-group`), which replace the groups of the user name.
     pub groups: Vec<String>,
     /// Further attributes (`--as-user-extra`), by key.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -149,7 +149,7 @@ impl Target {
         };
         let kubeconfig = kubeconfig.map_err(failed)?;
         let is_there = |name: &String| kubeconfig.auth_infos.iter().any(|one| one.name == *name);
-        // Kube would continue as an anonymous user.
+        // Without this check, kube would continue as an anonymous user.
         if let Some(name) = self.credentials.as_ref().filter(|name| !is_there(name)) {
             return Err(ClientError::NoSuchUser { name: name.clone() });
         }

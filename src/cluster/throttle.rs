@@ -1,5 +1,5 @@
-//! A limit of concurrent requests (AIMD): it grows by addition while the API server answers, and halves when
-//! the API server is overloaded. After a `Retry-After`, no request may be sent for that time.
+//! A limit of concurrent requests (AIMD): the limit grows by addition while the API server answers, and
+//! halves when the API server is overloaded. After a `Retry-After`, no request may be sent for that time.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

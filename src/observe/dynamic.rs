@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// created again finds the watch still running.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A set of objects of such a kind: how to list them, and which part of them the world keeps.
+/// How to list the objects of one kind, and which part of each object the world keeps.
 pub(crate) trait Kept: Clone + Send + Sync + 'static {
     /// An object as the API server sends it.
     type Sent: Resource + Send;
@@ -109,10 +109,10 @@ pub(crate) async fn watch_kind<K: Kept>(
     }
 }
 
-/// Waits until `is_so` is true of the world. Looks again when a template changes.
+/// Waits until `is_so` is true of the world. Evaluates `is_so` again when a template changes.
 async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
     loop {
-        // Listens before reading, so that no notification in between is lost.
+        // Registers for notifications before reading the world, so that no change in between is lost.
         let told = observer.templates.notified();
         if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
@@ -280,8 +280,8 @@ impl<K: Kept> Intake<K> {
         self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets the objects if nothing needs them. A template that needs them later is not rendered before
-    /// they are listed.
+    /// Forgets the objects if nothing needs them. A template that needs the objects later is not rendered
+    /// before the next list.
     fn let_go(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         if !self.kept.is_needed(&world) {
@@ -293,8 +293,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes that known objects may have been deleted or changed: nothing is removed until they are listed
-    /// again. Queues no keys.
+    /// Notes that known objects may have been deleted or changed: nothing is removed until a new list is
+    /// complete. Queues no keys.
     fn doubt(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         self.kept.set_read(InstancesRead::Doubtful, &mut world);

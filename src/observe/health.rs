@@ -1,5 +1,5 @@
 //! The health of a list and of the watch that follows it. After a minute of failures, `/readyz`, a metric,
-//! and the statuses of affected objects report them.
+//! and the statuses of affected objects report the failures.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Health {
         Self { observer, list, trouble: None }
     }
 
-    /// Notes that the list or watch has brought something.
+    /// Notes that the list or watch works.
     pub(crate) fn works(&mut self) {
         if self.trouble.take().is_some_and(|trouble| trouble.is_told) {
             tracing::info!(list = %self.list, "what could not be read is read again");

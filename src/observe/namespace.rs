@@ -42,7 +42,7 @@ pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, st
                 observer.look(&place, NamespaceRead::Refused(Store::Namespaces, status.message.clone()));
                 Some(status.message.clone())
             }
-            // The facts that were read before are still the best that we know.
+            // The facts from the last successful read stay in use.
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer in {TIMEOUT:?}")),
         };

@@ -1,6 +1,6 @@
 //! The reconciler: key → world → plan → fetch what the plan lacks → act → remember → when to look again. Each
-//! kind of key has a handler with what it needs. Every file in this module is glue: [`crate::plan`] decides
-//! what to do, and [`crate::act`] does it.
+//! kind of key has its own handler. Every file in this module is glue: [`crate::plan`] decides what to do,
+//! and [`crate::act`] does it.
 
 mod annotated;
 mod announce;
@@ -90,7 +90,8 @@ use crate::{
     },
 };
 
-/// Maximum time for fetching changed content, so that the changed keys can still be named.
+/// Age at which old fingerprints are forgotten: changed content must be fetched within this time, so that the
+/// changed keys can still be named.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The parts that handlers work with; the process creates the parts.
@@ -103,7 +104,7 @@ pub(crate) struct Handles {
     pub account: String,
     /// Writes the webhook configurations.
     pub hooks: HookWriter,
-    /// Puts the key of digests back.
+    /// Restores the Secret with the key of digests.
     pub digest_key: KeyKeeper,
     /// Checks that our CustomResourceDefinitions exist and are not being deleted.
     pub definitions: Definitions,
@@ -141,7 +142,7 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// Looks at the keys of `context`, with these handles.
+    /// Creates a reconciler of the keys in `context`, with these handles.
     pub(crate) fn new(context: Context, handles: Handles) -> Self {
         let Handles {
             client,
@@ -256,7 +257,7 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Handles keys until told to stop; the current key is finished first.
+    /// Handles keys until `stop` is cancelled; the current key is finished first.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
@@ -299,7 +300,7 @@ impl Reconciler {
         self.lag.clear();
     }
 
-    /// Looks at everything: at the start of leading, and in the sweep.
+    /// Queues every key: at the start of leading, and in the sweep.
     pub(crate) fn sweep(&self) {
         self.context.sweep();
     }
@@ -317,7 +318,7 @@ impl Reconciler {
     /// Tests whether author stamps are protected, and returns the result.
     ///
     /// # Errors
-    /// Why this cannot be tested now.
+    /// The reason why the protection cannot be tested now.
     pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
         self.stamps.look().await
     }

@@ -52,7 +52,7 @@ const NEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Minimum time between two reads of pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// Wait after a refusal: somebody else owns a field of a status, or the API server does not keep it.
+/// Wait after a refusal: somebody else owns a field of a status, or the API server does not keep the field.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 
 /// Returns the time from now until `then`.
@@ -148,7 +148,7 @@ impl RenderingHandler {
         wait.filter(|wait| !wait.is_zero())
     }
 
-    /// Keeps the previous status while pods are not read again: expressions read pods for it.
+    /// Keeps the previous status while pods are not read again, since the status's expressions read pods.
     fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
         let world = self.context.world();
         let before = world.rendered(template, instance).filter(|before| before.is_of_same(set));
@@ -158,7 +158,7 @@ impl RenderingHandler {
     }
 
     /// Renders, reads the objects that expressions need, and renders again, until no object is lacking. Also
-    /// returns whether everything could be read: a fault in the set reports what could not.
+    /// returns whether every read succeeded; faults in the set report failed reads.
     async fn rendered(
         &self,
         inputs: &Arc<Inputs>,
@@ -257,7 +257,7 @@ impl RenderingHandler {
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
             let is_current = set.is_written(&seen) && !is_due && !inputs.leaves_over(status.as_ref());
-            // Applying an empty status would create one.
+            // Applying an empty status would create a status.
             let status = status.filter(|status| *status != json!({}));
             (granted.clone(), granted.status?, seen, status, is_current, turn, told)
         };

@@ -37,7 +37,7 @@ const REST_TIMES: u32 = 20;
 /// Minimum pause before a policy's first scan. The pause is also at least as long as the last scan.
 const FIRST: Duration = Duration::from_millis(500);
 /// Pause in multiples of the last scan, if writes passed without a verdict. A user who can overload the
-/// webhook again and again must not cause scans all the time either.
+/// webhook again and again must not cause scans all the time.
 const UNJUDGED_TIMES: u32 = 4;
 /// Minimum pause after a failed scan. This pause also suffices before a scan for writes that passed without a
 /// verdict, if the last scan was short.
@@ -55,7 +55,7 @@ enum ScanError {
     /// A page could not be read.
     #[error(transparent)]
     Page(#[from] ContentError),
-    /// A policy cannot cope with an object. The message of the panic could quote values, so it is dropped.
+    /// Judging an object panicked. The message of the panic could quote values, so it is dropped.
     #[error("judging a {0:?} by the policies present ended in a panic")]
     Panic(PolicyKind),
 }
@@ -119,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// Scans once. Adds to `busy` how long that took, without the pauses.
+    /// Scans once. Adds the duration of the scan, without its pauses, to `busy`.
     async fn scan_once(&self, busy: &mut Duration) -> Result<(), ScanError> {
         let mut scan = Scan::begin(&self.context.world());
         let mut seen = 0;

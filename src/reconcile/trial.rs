@@ -41,7 +41,7 @@ impl TemplateTrial {
                 Outcome::Refused { reason: WriteFault::Mistyped, message } => {
                     return Some(self.refused(slot, &trial, tried_slot, &message));
                 }
-                // The API server checks types before it answers so.
+                // The API server checks types before it gives one of these answers.
                 Outcome::Done | Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => {}
                 // The trial has no result: the write itself reports the failure.
                 Outcome::Stale | Outcome::NamespaceGone | Outcome::Retry { .. } | Outcome::NotLeading => {

@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// Maximum number of copies on a page. By the largest source, a page also holds no more than [`PAGE_BYTES`].
+/// Maximum number of copies on a page. A page also has at most [`PAGE_BYTES`], estimated by the largest
+/// source.
 const PAGE: u64 = 100;
 const PAGE_BYTES: Bytes = Bytes(8 << 20);
 /// Pause between two pages. The walk must end before the API server forgets where the list began (5 minutes).

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use super::{error::ServeError, tasks::Tasks};
 use crate::serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, admin_router, serve_plain};
 
-/// Largest age of the heartbeat. With an older one, the runtime is stuck.
+/// Largest age of the heartbeat. If the heartbeat is older, the runtime is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 

@@ -1,5 +1,6 @@
-//! The webhook's leaf certificate: issued in memory from the CA, or mounted. The wall clock decides about its
-//! age: a sleep over the leaf's lifetime would stop while the machine is suspended (cert-manager PR 8464).
+//! The webhook's leaf certificate: issued in memory from the CA, or mounted. The wall clock decides about the
+//! leaf's age: a sleep over the leaf's lifetime would stop while the machine is suspended (cert-manager PR
+//! 8464).
 
 mod source;
 mod trust;
@@ -68,7 +69,7 @@ pub(super) struct Sources<F, C, R, T> {
 
 /// Checks the leaf until `stop`: when a check is due, when the clock shows that the leaf has expired (the
 /// machine may have slept) or was set back, and when a caller refuses the leaf. Any client can refuse the
-/// leaf, so this causes at most two checks per second.
+/// leaf, so refusals cause at most two checks per second.
 pub(super) async fn keep_leaf<
     F: Future<Output = Result<LeafSource, String>>,
     C: Future<Output = Carriers>,
@@ -133,8 +134,8 @@ impl LeafKeeper {
         }
     }
 
-    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns when to look
-    /// again. Logs every fault once.
+    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns the delay
+    /// until the next check. Logs every fault once.
     pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {
@@ -195,7 +196,7 @@ impl LeafKeeper {
         self.serving.install(&leaf.chain_pem, &leaf.key_pem).map_err(|error| error.to_string())?;
         tracing::info!(ca = fingerprint, "a new serving certificate is in use");
         self.signed_by = Some(fingerprint);
-        // Callers trust this CA: each step of a CA rotation waits until the hooks have it.
+        // Callers trust this CA: each step of a CA rotation waits until the hooks have the CA.
         self.trusted = true;
         Ok(())
     }

@@ -170,7 +170,7 @@ impl Elector {
     /// begins.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
-        // `send_modify` locks the token, so no reader sees the old one after this reads the clock.
+        // `send_modify` locks the token, so no reader sees the old token after this closure reads the clock.
         self.leadership.send_modify(|token| {
             if !token.is_some_and(|token| token.is_valid(Instant::now())) {
                 *term += 1;

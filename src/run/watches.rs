@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Objects per page of a first list. The memory at the start grows with it.
+/// Objects per page of a first list. The memory at the start grows with the size of a page.
 const PAGE: u32 = 100;
 
 /// Returns the namespaces of `--namespaces`; `None` for the whole cluster.

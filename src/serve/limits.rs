@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Limits of a listener. The listener's router limits bodies and requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. The listener closes any further connection as soon as it has accepted it. The API
-    /// server opens about as many connections as it has calls in flight.
+    /// Open connections. The listener closes any further connection right after accepting it. The API server
+    /// opens about as many connections as it has calls in flight.
     pub max_connections: usize,
     /// Open connections of one address, so that an address that hoards connections leaves some for other
     /// addresses. Behind NAT, all API servers can be one address.

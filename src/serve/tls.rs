@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject;
 
 use super::client_trust::ClientTrust;
 
-/// Why a certificate was not installed; the previous one stays in use. Messages never quote the key.
+/// Why a certificate was not installed; the previous certificate stays in use. Messages never quote the key.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The chain has no certificate, or a damaged one.

@@ -37,7 +37,8 @@ pub(super) struct Decided {
     pub(super) decision: Result<Decision, DecideError>,
 }
 
-/// Decides about a review. If our watch has not reported its namespace yet, this waits a little.
+/// Decides about a review. If our watch has not reported the review's namespace yet, the decision waits a
+/// little.
 pub(super) async fn decided(
     state: &Arc<AdmitState>,
     purpose: Purpose,
@@ -56,8 +57,8 @@ pub(super) async fn decided(
     let turn = state.shedding.turn_of(&namespace_of(&bytes), Instant::now() + TURN_WITHIN).await;
     let turn = match turn {
         Some(turn) => Arc::new(turn),
-        // Without a verdict, `failurePolicy: Ignore` would let the write pass. A namespace must not cause
-        // that by its own load.
+        // Without a verdict, `failurePolicy: Ignore` would let the write pass. A namespace must not bypass
+        // policies by its own load.
         None => return undecoded(state, &purpose, &bytes, Unread::NoTurn),
     };
     loop {

@@ -18,7 +18,7 @@ pub(crate) struct TemplateKinds {
 }
 
 impl TemplateKinds {
-    /// The values of a flag that belongs to a different struct.
+    /// Wraps the values of a flag that a different struct declares.
     pub(crate) fn of(template_kinds: Vec<String>) -> Self {
         Self { template_kinds }
     }

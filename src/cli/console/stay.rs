@@ -31,7 +31,7 @@ impl Stay {
     /// Runs a part of the answer.
     ///
     /// # Errors
-    /// It took too long, or panicked.
+    /// The part took too long, or panicked.
     pub(super) async fn within<T>(&self, part: impl Future<Output = T>) -> Result<T, Problem> {
         let done = AssertUnwindSafe(part).catch_unwind();
         match timeout_at(self.0.until, done).await {

@@ -81,7 +81,7 @@ pub(in crate::cli) struct Finding {
     pub fix: String,
 }
 
-/// The findings of all checks, as they come.
+/// The findings of all checks, in the order of the checks.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 

@@ -63,7 +63,7 @@ fn resource(object: &str) -> String {
 }
 
 /// Reads everything that Copyrator reads, except content. Skips lists that the caller may not read, unless
-/// the caller may read none.
+/// the caller may read no list.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<UnreadFacts> {
     let mut seen = Seen {
         world: World::default(),

@@ -1,4 +1,5 @@
-//! The settings of the operator in the cluster, as far as its plans depend on them: a command needs the same.
+//! The settings of the operator in the cluster, as far as its plans depend on them: a command needs the same
+//! settings.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -184,7 +185,7 @@ impl Installed {
             annotations: settings.annotations.unwrap_or(true),
             ..Settings::default()
         });
-        // The reconciler itself checks that.
+        // The reconciler itself checks whether stamps are guarded.
         world.set_stamps_guarded(true);
         world
     }

@@ -1,5 +1,5 @@
-//! The key for marks and digests. A caller who may not read the key still gets a plan: it trusts marks, and
-//! compares copies by content.
+//! The key for marks and digests. A caller who may not read the key still gets a plan: the plan trusts marks,
+//! and compares copies by content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use crate::{
 
 /// The key that a plan uses.
 pub(super) struct PlanKey {
-    /// Copyrator's key, or a temporary one.
+    /// Copyrator's key, or a temporary key.
     pub key: DigestKey,
     /// Whether marks are trusted instead of verified.
     pub is_believed: bool,
@@ -33,7 +33,7 @@ pub(super) struct PlanKey {
     pub note: Option<String>,
 }
 
-/// Reads the key of digests, if the caller may.
+/// Reads the key of digests, if the caller may read the key.
 pub(super) async fn digest_key(
     client: &Client,
     namespace: &str,

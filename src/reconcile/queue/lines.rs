@@ -63,7 +63,7 @@ impl Lines {
         self.at(tenant, |line| line.cost = line.cost.saturating_add(cost));
     }
 
-    /// The key that has stood in line the longest.
+    /// The key that has waited the longest.
     pub(super) fn first(&self) -> Option<&Key> {
         self.keys.values().next()
     }

@@ -83,7 +83,7 @@ impl Existing {
         errors
     }
 
-    /// Counts unread objects as absent.
+    /// Treats unread objects as absent.
     pub(super) fn forgive(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_keys();
         let pods = std::mem::take(&mut self.unread_pods).into_keys();

@@ -34,7 +34,8 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns the inputs; `None` if the template declares nothing for the instance, or may not.
+    /// Returns the inputs; `None` if the template declares no objects for the instance, or may not declare
+    /// any.
     pub(super) fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
