@@ -61,7 +61,7 @@ pub(crate) struct Config {
     pub deletion_grace: Duration,
     /// Namespaces that rules never copy into, beside Kubernetes' own.
     pub system_namespaces: BTreeSet<String>,
-    /// ServiceAccounts of other namespaces that count as authors of rules and monitors.
+    /// ServiceAccounts of other namespaces that may write rules and monitors with their own rights.
     pub trusted_writers: Vec<String>,
     /// The ServiceAccount, in our own namespace, that the reconciler writes with.
     pub reconciler_account: String,

@@ -10,7 +10,8 @@ use crate::{
 
 /// Longest regular expression, in bytes: parsing takes a hundred times that memory.
 const LONGEST: usize = 16 << 10;
-/// Limits for a compiled expression, in bytes: compiling starts with the lower one, and doubles it as needed.
+/// Limits for a compiled expression, in bytes: compiling starts with the lower limit, and doubles the limit
+/// as needed.
 const LIGHTEST: usize = 1 << 10;
 const HEAVIEST: usize = 1 << 20;
 /// Bytes of compiled expression that the engine scans in one nanosecond. At worst the engine scans the whole
@@ -85,7 +86,7 @@ impl Pattern {
     /// # Errors
     /// The pattern is no regular expression, or too large.
     pub fn whole(pattern: &str) -> Result<Self, PatternError> {
-        // The pattern must also compile by itself: `a)|(b` would close the group and open another.
+        // The pattern must also compile by itself: `a)|(b` would close the group and open a second group.
         Self::new(pattern)?;
         let compiled = Self::new(&format!(r"\A(?:{pattern})\z"))?;
         Ok(Self { written: pattern.to_owned(), ..compiled })

@@ -1,6 +1,5 @@
-//! Result types of expressions, as far as the syntax tree shows them. These types suffice to refuse, when it
-//! is written, a condition that can never be true. Types that depend on the object are left to the
-//! evaluation.
+//! Result types of expressions, as far as the syntax tree shows them. With these types, a condition that can
+//! never be true is refused when it is written. Types that depend on the object are left to the evaluation.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 

@@ -20,7 +20,7 @@ const COMMON_NAME_MAX: usize = 64;
 /// A serving certificate with its key. `Debug` shows no key.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// The chain that a server sends: the leaf, then its authority unless that is a root.
+    /// The chain that a server sends: the leaf, and its authority unless the authority is a root.
     pub chain_pem: String,
     /// The leaf's private key.
     pub key_pem: PrivateKeyPem,

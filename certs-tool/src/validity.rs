@@ -49,9 +49,9 @@ impl Validity {
         self.not_after < now
     }
 
-    /// Returns the moment from which the certificate should be replaced: two thirds of its lifetime after it
-    /// was issued, the rule cert-manager uses. The backdating is not part of the lifetime; otherwise a
-    /// certificate of less than half an hour would be due before it was issued.
+    /// Returns the moment from which the certificate should be replaced: two thirds of its lifetime after the
+    /// issue, as cert-manager does. The backdating is not part of the lifetime; otherwise a certificate of
+    /// less than half an hour would be due before it was issued.
     pub fn renewal_at(&self) -> SystemTime {
         let issued = self
             .not_before

@@ -2,9 +2,9 @@
 //! one namespace, or claims to, does not use up other namespaces' budgets; a budget for all namespaces
 //! together protects the API server.
 //!
-//! An admission review takes each question from the budget before it asks, and is refused when the budget is
-//! empty. The reconciler asks while no user waits for the answer, so it pays afterwards, and only for refused
-//! questions: a namespace whose budget is overdrawn waits until the budget has refilled.
+//! An admission review pays for each question before asking, and is refused when the budget is empty. The
+//! reconciler pays after asking, since no user waits for the answer, and only for refused questions: a
+//! namespace whose budget is overdrawn waits until the budget has refilled.
 
 use std::{
     collections::HashMap,
@@ -138,8 +138,8 @@ impl Budget {
         Self(Arc::new(Mutex::new(Budgets { of_namespace, of_all, ..Budgets::default() })))
     }
 
-    /// Returns an authorizer that takes its questions from one namespace's budget, and refuses them when the
-    /// budget is empty.
+    /// Returns an authorizer that charges its questions to one namespace's budget, and refuses questions when
+    /// the budget is empty.
     pub(crate) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
         Metered { budget: self, namespace, authorizer }
     }

@@ -17,7 +17,7 @@ pub(super) const HONEST: &str = "copyrator-author-honest";
 /// The question that a canary answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canary {
-    /// Calls reach the webhook. This canary passes every hook of ours that sees rules.
+    /// Calls reach the webhook. The API server sends this canary to every hook of ours that sees rules.
     Arrives,
     /// Whether the API server stamps by itself. No hook of ours stamps this canary.
     Probes,

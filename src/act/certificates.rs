@@ -1,5 +1,5 @@
-//! The CA that the hooks' callers trust: our own in a Secret, which this module rotates step by step; or a
-//! mounted one.
+//! The CA that the hooks' callers trust: our own CA in a Secret, which this module rotates step by step, or a
+//! mounted CA.
 
 use std::{
     path::PathBuf,
@@ -165,7 +165,7 @@ impl CaKeeper {
         self.memory().again = self.times.propagation;
         let Some(secret) = read(&self.client, &self.namespace).await? else {
             // A user who deletes the Secret while we run wants a new CA, so the keeper does not restore the
-            // remembered one.
+            // remembered CA.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
         match decode(&secret) {
@@ -233,8 +233,8 @@ impl CaKeeper {
         }
     }
 
-    /// Writes the Secret over the version that was read, or creates the Secret. If another process was
-    /// faster, its Secret is used.
+    /// Writes the Secret over the version that was read, or creates the Secret. If another process writes the
+    /// Secret first, the Secret of that process is used.
     async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
         let is_new = read_as.metadata.resource_version.is_none();
         let secret = if is_new { encode(&next) } else { update(read_as, &next) };

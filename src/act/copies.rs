@@ -270,7 +270,7 @@ impl CopyWriter {
         }
     }
 
-    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a
+    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch only removes keys: a
     /// merge patch that also set values would create an `Update` entry of ours, and our apply could not
     /// delete those keys afterwards. For other kinds the patch also sets all `wanted` fields: an empty
     /// selector would select everything until the next write. Keys of other kinds are compared by content

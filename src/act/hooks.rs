@@ -48,7 +48,7 @@ const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since t
 /// The hook that the canary passes.
 const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
-/// Why the webhook configurations are not as they should be.
+/// Why the webhook configurations could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
     /// No CA exists that the hooks could trust.
@@ -224,7 +224,7 @@ impl HookWriter {
         self.canary(now).await
     }
 
-    /// Writes a configuration if the existing one differs.
+    /// Writes a configuration if the existing configuration differs.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);
@@ -283,8 +283,8 @@ impl HookWriter {
         }
     }
 
-    /// Decides whether the API server or a hook stamps authors: the API server, if it does so without a hook
-    /// of ours. If the probe gives no answer, the current stamper stays.
+    /// Decides whether the API server or a hook stamps authors: the API server, if it stamps them without a
+    /// hook of ours. If the probe gives no answer, the current stamper stays.
     async fn stamper(
         &self,
         live: Option<&MutatingWebhookConfiguration>,
@@ -354,7 +354,7 @@ impl HookWriter {
     }
 }
 
-/// Pause before a canary is tried again: the API server takes a second or so for a new hook.
+/// Pause before a canary is tried again: the API server needs about a second to use a new hook.
 pub(crate) const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Sends up to two canaries: the first call may be refused for load (429), which shows nothing about other

@@ -89,7 +89,7 @@ pub(crate) async fn digest_key(client: &WriteClient, namespace: &str) -> Result<
     }
     match api.create(&PostParams::default(), &holding(&random()?)).await {
         Ok(made) => read(&made, namespace),
-        // Another replica was faster: the key of that replica is used.
+        // Another replica has created the Secret first: the key of that replica is used.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             read(&api.get(KEY_SECRET).await.map_err(failed("read"))?, namespace)
         }

@@ -108,8 +108,8 @@ fn api_outcome(status: &Status) -> Outcome {
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
     if let Some(message) = lacking_right(status) {
-        // For some seconds after its start, until an API server has read its roles, it also refuses every
-        // user with this answer.
+        // For some seconds after its start, an API server has not read its roles, and refuses every user with
+        // this answer.
         return Outcome::Retry { after, reason: WriteFault::Forbidden, message };
     }
     match status.code {
@@ -162,8 +162,8 @@ fn lacks_room(status: &Status) -> bool {
 }
 
 /// Whether the API server itself finds the object invalid. Admission policies and webhooks also refuse with
-/// the status codes of an invalid object, but may soon answer differently. So may the allocator of the ports
-/// and addresses of Services.
+/// the status codes of an invalid object, but may soon answer differently. The allocator of the ports and
+/// addresses of Services may soon answer differently, too.
 fn is_unfit(status: &Status) -> bool {
     let others = ["denied the request", "denied request", "already allocated", "does not support dry run"];
     ["BadRequest", "Invalid"].contains(&&*status.reason)

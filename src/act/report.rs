@@ -312,7 +312,7 @@ fn verb(action: &CopyAction) -> &'static str {
     }
 }
 
-/// Returns why the object in the slot was deleted; `None` for an object that was not.
+/// Returns why the object in the slot was deleted; `None` for an object that was not deleted.
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
     const NO_UPDATE: &str = "no update turns it into what is declared";
     let why_not = match told.outcome {

@@ -2,9 +2,9 @@
 //! exists, whether the API server will accept the successor.
 //!
 //! A dry run of a creation passes admission, validation and quota before the API server checks whether the
-//! name is free. So the answer "already exists" means that the API server would accept the successor. But the
-//! API server allocates ports and addresses before admission, and a quota counts the old object: allocation
-//! and quota refuse a successor that would fit once the old object is gone.
+//! name is free. The answer "already exists" to the dry run therefore means that the API server would accept
+//! the successor. But the API server allocates ports and addresses before admission, and a quota counts the
+//! old object: allocation and quota refuse a successor that would fit once the old object is gone.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Error, ResourceExt as _};

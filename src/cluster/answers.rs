@@ -116,8 +116,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Whether a "too many requests" is about this object alone: a disruption budget or another webhook refused
-/// it. Any other "too many requests" means that the API server is overloaded.
+/// Whether a "too many requests" concerns only this object: a disruption budget or another webhook refused
+/// the request. Any other "too many requests" means that the API server is overloaded.
 pub(crate) fn is_refusal(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     status.message.starts_with("admission webhook")

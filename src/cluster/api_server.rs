@@ -1,4 +1,5 @@
-//! The API server for callers that bring their own token. This process has no credentials for it.
+//! The API server for callers that bring their own token. This process has no credentials for that API
+//! server.
 
 use std::sync::Arc;
 

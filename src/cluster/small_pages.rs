@@ -1,7 +1,7 @@
 //! A client layer that keeps pages of lists small in bytes, whatever the objects contain.
 //!
 //! A limit in objects does not bound memory: a tenant can write a hundred objects of 1.4 MB each. If a page
-//! becomes too large while it arrives, this layer drops it and asks again for fewer objects. The layer
+//! becomes too large while it arrives, this layer drops the page and asks again for fewer objects. The layer
 //! remembers the number of objects for each list until the objects are small again.
 
 use std::{
@@ -131,7 +131,7 @@ struct Read {
 }
 
 /// Reads a page; `None` if it has more than `most` bytes. A large page waits for its permit once its first
-/// bytes are here; meanwhile, TCP flow control holds back the rest.
+/// bytes have arrived; meanwhile, TCP flow control holds back the rest of the page.
 async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<Option<Read>, BoxError> {
     let mut read = Read::default();
     loop {

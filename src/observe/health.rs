@@ -14,8 +14,8 @@ use crate::{
 
 /// How long a list or watch may fail before the failure is reported.
 const LASTING: Duration = Duration::from_secs(60);
-/// Failures that lie further apart are unrelated: a watch that works and brings no event gives no other sign
-/// of working. Each attempt ends within half a minute, and the next attempt begins within the following half
+/// Failures that are further apart are unrelated: a working watch without events gives no other sign that it
+/// works. Each attempt ends within half a minute, and the next attempt begins within the following half
 /// minute.
 const APART: Duration = Duration::from_secs(90);
 

@@ -1,5 +1,5 @@
-//! Polls one namespace, if the account may not watch all of them: a Role in the namespace can grant `get` on
-//! the namespace, but not `watch`.
+//! Polls one namespace, if the account may not watch all namespaces: a Role in the namespace can grant `get`
+//! on the namespace, but not `watch`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -48,10 +48,10 @@ enum Found {
     Unread,
 }
 
-/// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find what it
-/// missed (a watch can stay silent after an etcd restore). Each kind is listed at a different time, since a
-/// list needs memory. `place` is the namespace that `api` is limited to, if namespaces are watched one by
-/// one.
+/// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find the changes
+/// that the watch missed (a watch can stay silent after an etcd restore). Each kind is listed at a different
+/// time, since a list needs memory. `place` is the namespace that `api` is limited to, if namespaces are
+/// watched one by one.
 pub(crate) async fn watch<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -215,7 +215,7 @@ pub struct Intake<W> {
 }
 
 impl<W: Watched> Intake<W> {
-    /// Creates the intake of a watch that has not reported anything yet.
+    /// Creates the intake of a watch that has reported no event yet.
     pub fn new(observer: Observer) -> Self {
         Self::within(observer, None)
     }
@@ -306,7 +306,7 @@ impl<W: Watched> Intake<W> {
             }
             watcher::Event::InitDone => {
                 let unseen = std::mem::take(&mut self.unseen);
-                // Any unseen object may be the one without a name.
+                // Any unseen object may be the object without a name.
                 let unseen = if self.has_nameless { BTreeSet::new() } else { unseen };
                 self.observer.complete::<W>(self.place.as_ref(), unseen, self.definition.clone());
             }

@@ -1,5 +1,5 @@
-//! Rules and monitors that the annotations of an object declare. Changes of their statuses become Events on
-//! the object, and the proof of a grant is written to an annotation of the object.
+//! Rules and monitors that the annotations of an object declare. Changes of the statuses of these rules and
+//! monitors become Events on the object, and the proof of a grant is written to an annotation of the object.
 
 use std::{collections::BTreeMap, sync::Arc};
 

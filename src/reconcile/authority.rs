@@ -13,8 +13,9 @@
 //! After a refusal, the API server is asked again at growing intervals, since the right may have been granted
 //! meanwhile. Refusals are charged to the namespace of the object ([`super::asker`]).
 //!
-//! Only the handlers of rules and monitors ask, and the queue runs each key only once at a time. So 16
-//! workers do not ask the same questions, and a slow answer does not replace a newer one.
+//! Only the handlers of rules and monitors ask, and the queue runs each key only once at a time. Several
+//! workers therefore never ask the same questions at the same time, and a slow answer does not replace a
+//! newer answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,7 +69,7 @@ pub(super) struct Asking<'a> {
     /// Whether a proof shows that this very spec was granted, perhaps by an earlier leader.
     pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
-    /// Selects the questions to repeat after all of them were answered with yes; `None` if no right can be
+    /// Selects the questions to repeat after every question was answered with yes; `None` if no right can be
     /// withdrawn.
     pub(super) standing: Option<&'a dyn Fn(&Question) -> bool>,
 }
@@ -80,7 +81,7 @@ pub enum Decided {
     Known,
     /// The answer is certain without a question to the API server.
     Answer(Authority),
-    /// These questions have to be asked.
+    /// The API server must be asked these questions.
     Ask(Inquiry),
 }
 
@@ -210,8 +211,8 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Decides what to ask about a rule. `None` if the rule is deleted or invalid, if it reads a namespace that
-/// is out of sight, or while it is unknown whether its author's stamp can be trusted.
+/// Decides what to ask about a rule. `None` if the rule is deleted or invalid, if the rule reads a namespace
+/// that Copyrator cannot see, or while it is unknown whether the author's stamp can be trusted.
 pub fn about_rule(
     world: &World,
     rule: &NamespacedName,

@@ -104,8 +104,8 @@ impl HooksHandler {
         }
     }
 
-    /// Queues the hooks if they do not cover every write that has consequences because of this rule, monitor
-    /// or workload. Hooks that cover too much wait for the next regular check.
+    /// Queues the check of the hooks if the hooks do not cover every write that has consequences because of
+    /// this rule, monitor or workload. Hooks that cover too much wait for the next regular check.
     pub(super) fn see_warned(&self, key: &Key) {
         if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
             return;

@@ -20,7 +20,7 @@ pub(super) enum StatusWrite {
 }
 
 /// The rules whose large spread was reported, by this leader or, according to their statuses, by an earlier
-/// one.
+/// leader.
 #[derive(Debug, Default)]
 pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
 

@@ -290,7 +290,7 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Closes the queue and drops what was reported: a different process leads, and reports for itself.
+    /// Closes the queue and forgets past reports: a different process leads, and makes its own reports.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
@@ -391,11 +391,11 @@ impl Reconciler {
     }
 
     /// Whether a key may be handled. Until every store is listed, no key is handled, except statuses that
-    /// report a failing list; afterwards, everything is handled. A process that serves one
-    /// rule leaves all other keys to a process that serves everything. Objects in unreadable namespaces stay
-    /// unchanged; once their namespace becomes readable, everything is handled. Hooks and policies belong to
-    /// the whole cluster, so a process that reads only some namespaces leaves them alone. The key of digests
-    /// and the index are our own: the next leader reads in the index which annotations were granted.
+    /// report a failing list; afterwards, everything is handled. A process that serves one rule leaves all
+    /// other keys to a process that serves everything. Objects in unreadable namespaces stay unchanged; once
+    /// their namespace becomes readable, everything is handled. Hooks and policies belong to the whole
+    /// cluster, so a process that reads only some namespaces leaves hooks and policies alone. The key of
+    /// digests and the index are our own: the next leader reads in the index which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
@@ -405,7 +405,7 @@ impl Reconciler {
             Key::SourceIndex => world.settings().annotations,
             _ => key.namespace().is_some_and(|namespace| world.sees(namespace)),
         };
-        // Once a list has failed for long, statuses report that, whatever else is unknown.
+        // Once a list has failed for long, statuses report the failure, even while other facts are unknown.
         let is_status = matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_));
         let is_known = world.is_complete() || (is_status && world.failing_lists().next().is_some());
         is_known && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()

@@ -16,7 +16,7 @@ use crate::{model::Authority, plan::Key};
 pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 /// Pause after planning a status, in multiples of the time that planning took. A fan-out requests the status
-/// at each slot, and planning it plans all of these slots.
+/// at each slot, and planning the status plans all of these slots.
 const REST: u32 = 20;
 /// The longest pause after planning a status.
 const LONGEST_REST: Duration = Duration::from_secs(10);

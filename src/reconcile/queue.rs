@@ -64,10 +64,11 @@ pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 struct Inner {
     open: bool,
     lanes: [Lines; LANES],
-    /// Trees: a hash table would keep its memory after a sweep of everything.
+    /// Waiting and running keys are in trees: a hash table would keep its memory after a sweep of everything.
     waiting: BTreeMap<Key, Waiting>,
     running: BTreeMap<Key, Running>,
-    /// When each delayed key is due, and which tenant pays for the key. `delayed` has the same keys by time.
+    /// When each delayed key is due, and which tenant pays for the key. `delayed` has the keys of `due`, by
+    /// time.
     due: BTreeMap<Key, (Instant, Tenant)>,
     delayed: BTreeSet<(Instant, Key)>,
     failures: BTreeMap<Key, u32>,
@@ -429,7 +430,7 @@ impl Inner {
     }
 
     /// Removes and returns the next key in a lane whose tenant occupies less than three quarters of the
-    /// places. So a tenant with many keys always leaves workers to other tenants.
+    /// places. A tenant with many keys therefore always leaves workers to other tenants.
     fn take_from(&mut self, lane: Lane, limit: usize, budget: &Budget) -> Option<Key> {
         let most = |places: usize| (places * 3 / 4).max(1);
         let is_new = |lane: Lane| lane == Lane::NewNamespace;
@@ -455,7 +456,7 @@ impl Inner {
 }
 
 /// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of the
-/// backoff (full jitter), so that keys that failed together do not come back together; the result is never
+/// backoff (full jitter), so that keys that failed together are not tried again together; the result is never
 /// shorter than [`LEAST_BACKOFF`].
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);

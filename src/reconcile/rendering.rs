@@ -117,7 +117,7 @@ impl RenderingHandler {
             }
             _ => again,
         };
-        // Even after an error, pods are listed again only when their time has come.
+        // Even after an error, pods are listed again only after the minimum time between two reads.
         if is_read { again } else { Again::Backoff(self.wait(&of)) }
     }
 
@@ -334,7 +334,7 @@ impl RenderingHandler {
         self.context.world_mut().set_status_answer(template, instance, seen, fault);
     }
 
-    /// Remembers that a status was as it should be, or was written.
+    /// Remembers that a status was up to date, or was written.
     fn remember(&self, turn: Option<&StatusTurn>, is_written: bool) {
         if let Some(turn) = turn {
             turn.remember(&mut self.context.world_mut(), is_written, now());
@@ -355,7 +355,7 @@ impl RenderingHandler {
         over.map(|over| Again::After(until(over)))
     }
 
-    /// Notes why a status is not as it should be, and queues the template's status to report it.
+    /// Notes why a status is not up to date, and queues the template's status to report the reason.
     fn note(&self, template: &NamespacedName, instance: &InstanceName, fault: Option<StatusFault>) {
         let world = &mut *self.context.world_mut();
         let rendering = |set: &RenderedSet| set.status.is_some() && set.status_fault != fault;

@@ -25,7 +25,8 @@ pub(crate) struct RightInquiry {
     uid: Box<str>,
     generation: i64,
     right: Right,
-    /// From the widest question to the question about this namespace; `Err`: why the rule has no identity.
+    /// The questions, from the widest to the question about this namespace; `Err`: why the rule has no
+    /// identity.
     questions: Result<Vec<Question>, String>,
     namespace: Arc<str>,
 }

@@ -39,8 +39,8 @@ const FIRST: Duration = Duration::from_millis(500);
 /// Pause in multiples of the last scan, if writes passed without a verdict. A user who can overload the
 /// webhook again and again must not cause scans all the time.
 const UNJUDGED_TIMES: u32 = 4;
-/// Minimum pause after a failed scan. This pause also suffices before a scan for writes that passed without a
-/// verdict, if the last scan was short.
+/// Minimum pause after a failed scan. The pause after a failed scan also suffices before a scan for writes
+/// that passed without a verdict, if the last scan was short.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
 /// Number of objects on the first page. The later pages have as many as fit into [`PAGE_BYTES`], at most
@@ -185,8 +185,8 @@ impl Scanner {
     }
 
     /// Judges one object. An object that cannot be decoded is left out: readers of the object will report it.
-    /// Judging can take half a second for each policy, so a judgement runs on a thread of its own; the budget
-    /// ends it.
+    /// Judging can take half a second for each policy, so each judgement runs on a separate thread; the
+    /// budget ends the judgement.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let context = self.context.clone();
         let work = move || {
@@ -210,7 +210,7 @@ enum Urgency {
     Usual,
 }
 
-/// Returns the pause between two scans, by how long the last scan was busy, and whether it failed.
+/// Returns the pause between two scans, by how long the last scan was busy, and whether the last scan failed.
 fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
     let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
     match (last, urgency) {

@@ -1,4 +1,5 @@
-//! The index of annotated sources, a ConfigMap, which is written if it differs from the existing one.
+//! The index of annotated sources, a ConfigMap, which is written if the index differs from the existing
+//! ConfigMap.
 
 use std::{sync::Arc, time::Duration};
 

@@ -103,7 +103,7 @@ impl StatusHandler {
         let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
-            // Another writer maintains `pods_applied`, so it is not compared.
+            // Another writer maintains `pods_applied`, so that field is not compared.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
             (facts.uid.clone(), before, monitor_report(&world, monitor, now()))

@@ -44,7 +44,7 @@ impl Verifier {
     /// Compares every copy with its source by content, and queues the copies that differ. Objects that
     /// templates declare are queued in any case: the API server reports whether they differ.
     pub(super) async fn verify(&self) {
-        // A process that may not list a kind everywhere lists it in each namespace.
+        // A process that may not list a kind everywhere lists the kind in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.context.world();
             match world.namespace_scope() {

@@ -57,7 +57,7 @@ pub(crate) async fn administer(
 /// Opens a listener at this address.
 ///
 /// # Errors
-/// Returns an error if the address is in use, or is not one of this machine.
+/// Returns an error if the address is in use, or does not belong to this machine.
 pub(crate) async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
 }

@@ -110,7 +110,7 @@ pub(super) async fn work(
         ended = workers.join_next() => ended,
         () = &mut finished => None,
     } {
-        // A worker that ends before `stop` has panicked; that ends the process.
+        // A worker that ends before `stop` has panicked; the panic ends the process.
         if let Err(panicked) = ended {
             outcome = Err(panicked);
             break;

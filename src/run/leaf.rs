@@ -33,7 +33,7 @@ const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 /// How often the keeper compares the clock with its deadlines.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Keeps a valid leaf in use. The last good leaf stays in use until a new one exists.
+/// Keeps a valid leaf in use. The last good leaf stays in use until a new leaf exists.
 pub(super) struct LeafKeeper {
     serving: Arc<ServingCert>,
     names: Vec<String>,
@@ -223,7 +223,7 @@ impl LeafKeeper {
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A trusted leaf stays until it expires, or until callers trust the next one. Without a trusted
+            // A trusted leaf stays until it expires, or until callers trust the next leaf. Without a trusted
             // leaf, any leaf is better than none, but the webhook is not ready with an untrusted leaf.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.trusted && trusted.is_err() {

@@ -64,7 +64,7 @@ pub(crate) struct Elector {
 
 impl Elector {
     /// Creates a candidate for the Lease `name` in `namespace`. The candidate's identity is `host` (the pod's
-    /// name) with a random suffix: a restarted container must not be mistaken for the previous one.
+    /// name) with a random suffix: a restarted container must not be mistaken for the previous container.
     ///
     /// # Errors
     /// [`LeaseError::Random`].
@@ -156,7 +156,7 @@ impl Elector {
                 }
                 self.lead_until(begun + self.terms.give_up);
             }
-            // Another candidate was faster, which is no error, but our knowledge is outdated.
+            // Another candidate wrote the Lease first, which is no error, but our knowledge is outdated.
             Err(CallError::Api(kube::Error::Api(status)))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {

@@ -29,7 +29,7 @@ pub(crate) fn start_logging(format: LogFormat, filter: &str) {
         LogFormat::Text => registry.with(layer).try_init(),
     };
     drop(started);
-    // A panic's message can quote the value that caused it, so only its location is logged.
+    // A panic's message can quote the value that caused the panic, so only the panic's location is logged.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panicked");

@@ -141,7 +141,7 @@ impl Watches<'_> {
         self.run(name, Api::<Decoded<W>>::all(self.client.clone()), None, fields);
     }
 
-    /// Watches ConfigMaps and Secrets where something needs them.
+    /// Starts and ends watches of ConfigMaps and Secrets as the needs of plans change.
     fn start_data(&mut self, widened: Arc<Notify>) {
         let config = watcher::Config::default().page_size(PAGE);
         let (client, observer) = (self.client.clone(), self.observer.clone());

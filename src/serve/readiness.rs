@@ -77,7 +77,8 @@ impl Readiness {
 }
 
 impl Condition {
-    /// Notes that the condition holds. Returns whether this is a change, so that the caller logs it once.
+    /// Notes that the condition holds. Returns whether the condition did not hold before, so that the caller
+    /// logs the change once.
     pub(crate) fn holds(&self) -> bool {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }

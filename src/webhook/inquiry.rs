@@ -8,7 +8,7 @@ use crate::{
     authority::{Subject, listing_namespaces, refusal, too_many},
 };
 
-/// Timeout of a question that only decides about a warning: the write waits for it.
+/// Timeout of a question that only decides about a warning: the write waits for the answer.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Asks the questions of an inquiry, and returns the verdict.

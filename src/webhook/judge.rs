@@ -98,7 +98,7 @@ pub(super) fn undecoded(
     }
     let head = head_of(begin).ok_or(DecodeError::TooLarge)?;
     let review = decode(&head)?;
-    // Policies do not judge our own kinds; their verdict needs the whole object.
+    // Policies do not judge our own kinds; the verdict on an object of our own kinds needs the whole object.
     if *purpose == Purpose::All && review.kind.group == GROUP {
         return Err(why.into());
     }
@@ -123,8 +123,8 @@ fn decided_of(review: Review<'_>, decision: Result<Decision, DecideError>) -> De
     }
 }
 
-/// Whether decisions of this purpose are mostly fast. Our own kinds have expressions to compile, and warnings
-/// count the objects that a change affects.
+/// Whether reviews of this purpose are mostly decided quickly. Our own kinds have expressions to compile, and
+/// warnings count the objects that a change affects.
 fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }

@@ -133,7 +133,7 @@ pub enum CliError {
     /// A certificate could not be read or made.
     #[error(transparent)]
     Certificate(#[from] CertError),
-    /// A file holds no certificate where one is needed, or a damaged one.
+    /// A file that must hold a certificate holds no certificate, or a damaged certificate.
     #[error(transparent)]
     Inspect(#[from] copyrator_certs::inspect::InspectError),
     /// Standard output is closed, or the report has no JSON form.

@@ -23,7 +23,7 @@ impl TemplateKinds {
         Self { template_kinds }
     }
 
-    /// The kinds; kinds that templates declare have their places in `kinds`.
+    /// Returns the kinds; adds kinds without a built-in type to the registry `kinds`.
     pub(crate) fn kinds(self, kinds: &GrantedKinds) -> Result<BTreeSet<TemplateKind>, UsageError> {
         let words: Vec<String> = non_empty(self.template_kinds).collect();
         let fault = |message| UsageError::Value { flag: "template-kinds", message };

@@ -1,8 +1,9 @@
 //! Pure checks of a request's Host and origin, before authentication.
 //!
 //! A page of a foreign site can make a browser send requests to the console, and a name that resolves to
-//! loopback (DNS rebinding) can make such requests look as if they came from their own site. So the Host must
-//! be a configured host, and a browser must say that the request came from our own page or the address bar.
+//! loopback (DNS rebinding) can make such requests look as if they came from their own site. The Host must
+//! therefore be a configured host, and a browser must say that the request came from our own page or the
+//! address bar.
 
 use std::str::FromStr;
 

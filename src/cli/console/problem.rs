@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::terminal::with_distinct_causes;
 
-/// A failed request: the API server's own `Status`, or one of ours in the same form.
+/// A failed request: the API server's own `Status`, or a `Status` of ours.
 #[derive(Debug)]
 pub(super) struct Problem {
     code: StatusCode,

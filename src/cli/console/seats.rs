@@ -64,7 +64,7 @@ struct OccupiedSeat {
 }
 
 /// The user, or all ServiceAccounts of a namespace, for which seats are counted together. A user who may
-/// create tokens in a namespace can get any number of them, for accounts of their own making.
+/// create tokens in a namespace can get any number of tokens, for accounts of their own making.
 type Holder = Arc<str>;
 
 /// The user to whom a token belongs, according to the API server.

@@ -1,4 +1,5 @@
-//! The stay of one request: the permits that it holds until it is answered, and its deadline.
+//! The stay of one request: the permits that the request holds until its answer is complete, and the
+//! deadline.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
 //! A cache of surveys. Each survey holds the names and states of everything that its caller may see, so the
-//! cache keeps few, within a memory limit.
+//! cache keeps few surveys, within a memory limit.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 const KEPT: usize = 4;
 /// The memory limit of kept surveys, in KiB, over all callers.
 const ROOM: usize = 256 << 10;
-/// The bytes that an object takes, or the plan of a copy (measured: some 2,000 for a copy and its plan).
+/// The estimated bytes of an object, or of the plan of a copy (measured: some 2,000 for a copy and its plan).
 const EACH: usize = 1000;
 
 /// Limits over all callers: how many surveys run at once, and how much memory kept surveys use.
@@ -85,8 +85,8 @@ impl Surveys {
         self.0.retain(|_, cached| now < cached.until);
     }
 
-    /// Keeps a survey that began at a time and is complete now, unless the cache has no room for it. If the
-    /// caller has too many surveys, the new survey replaces the oldest.
+    /// Keeps a survey that began at a time and is complete now, unless the cache has no room for the survey.
+    /// If the caller has too many surveys, the new survey replaces the oldest.
     pub(super) fn keep(
         &mut self,
         end: Option<Arc<str>>,

@@ -47,7 +47,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // Without an install, missing objects need no report. But hooks that a removed install left behind
+        // Without an install, missing objects need no report. The hooks that a removed install left behind
         // may still refuse writes.
         hooks::answered(facts, &install, false, &mut found);
     }

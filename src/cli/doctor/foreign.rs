@@ -1,4 +1,4 @@
-//! Foreign webhooks that block writes of ConfigMaps, Secrets or our kinds while they do not answer.
+//! Foreign webhooks that block writes of ConfigMaps, Secrets or our kinds while the webhooks do not answer.
 
 use serde_json::Value;
 

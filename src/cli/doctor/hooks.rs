@@ -1,4 +1,5 @@
-//! Checks our webhook configurations: they exist, are in force and as they should be, and calls arrive.
+//! Checks our webhook configurations: they exist, are in force and have the wanted content, and calls reach
+//! the webhook.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator_certs::Certificate;

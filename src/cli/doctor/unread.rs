@@ -1,5 +1,5 @@
-//! Finds objects that cannot be read, and lists that fail. Copies of such objects stay as they are, and
-//! statuses about them may be old.
+//! Finds objects that cannot be read, and lists that fail. Copies of unreadable objects stay as they are, and
+//! statuses about these copies may be old.
 
 use std::collections::BTreeSet;
 

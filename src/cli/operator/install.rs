@@ -48,8 +48,7 @@ impl<'f> Install<'f> {
         Self { namespace, deployments, granted: GrantedKinds::default() }
     }
 
-    /// This install, in which kinds that are known only at run time have their places among the `granted`
-    /// kinds.
+    /// Returns this install with `granted` as the registry of the kinds that are known only at run time.
     pub(crate) fn with_kinds(self, granted: &GrantedKinds) -> Self {
         Self { granted: granted.clone(), ..self }
     }

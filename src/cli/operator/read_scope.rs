@@ -88,7 +88,8 @@ impl ReadScope {
         Ok(Self::said(&installed.namespaces, told.ok()))
     }
 
-    /// This scope, or only the given namespace if the caller may not list namespaces and rules everywhere.
+    /// Returns this scope, or only the given namespace if the caller may not list namespaces and rules
+    /// everywhere.
     ///
     /// # Errors
     /// The API server did not answer what the caller may do.

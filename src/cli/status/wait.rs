@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Reports what is not as declared.
+/// Reports the objects that are not as declared.
 pub(super) fn give_up(timeout: &str, missing: &[String]) -> Exit {
     say(&format!("not everything is as declared after {timeout}; missing are:"));
     missing.iter().take(NAMED).for_each(|one| say(&format!("  {one}")));

@@ -90,8 +90,8 @@ pub(super) fn believe_marks(world: &mut World) {
     }
 }
 
-/// Makes the digest of a copy agree if its content was read and is as it should be. Returns whether any
-/// digest was changed.
+/// Makes the digest of a copy agree if its content was read and needs no change. Returns whether any digest
+/// was changed.
 pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> bool {
     let mut any = false;
     for (slot, plan) in plans {
@@ -122,8 +122,8 @@ pub(super) struct Believed {
     pub doubtful: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// Makes a record agree if nothing that its workload uses was written after it. For all other workloads, only
-/// the key could show whether they run the current content.
+/// Makes a record agree if nothing that its workload uses was written after the record. For all other
+/// workloads, only the key could show whether they run the current content.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
     let Some(key) = world.key().cloned() else { return believed };

@@ -1,4 +1,5 @@
-//! Why an object exists, and what depends on it, from plans and facts. This pure module decides nothing.
+//! Why an object exists, and what depends on it, from plans and facts. This module is pure, and makes no
+//! decisions.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

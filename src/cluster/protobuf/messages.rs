@@ -2,8 +2,8 @@
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`.
 //!
 //! The API server accepts objects that do not fit these messages: text that is not UTF-8 (a Go client that
-//! cuts an annotation in the middle of a character writes such text), or a time after the year 9999. So text
-//! is decoded as bytes, each item of a list separately, and an item that cannot be decoded becomes
+//! cuts an annotation in the middle of a character writes such text), or a time after the year 9999. Text is
+//! therefore decoded as bytes, each item of a list separately, and an item that cannot be decoded becomes
 //! [`Item::Broken`].
 //!
 //! No message implements `Debug`: annotations can contain a whole Secret.

@@ -29,8 +29,8 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// Runs `work` on a thread of its own, when its tenant has the turn. Returns the result and the duration
-    /// of the work; the result is `None` after a panic.
+    /// Runs `work` on a separate thread, when its tenant has the turn. Returns the result and the duration of
+    /// the work; the result is `None` after a panic.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,

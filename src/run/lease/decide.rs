@@ -91,7 +91,8 @@ pub(crate) fn next(
     let (step, due) = match seen {
         _ if state.stale => (Step::Read, now),
         ObservedLease::Absent(None) => (Step::Create, now),
-        // The Lease is gone, but its holder may not know yet and leads until the Lease would have expired.
+        // The Lease is gone, but its holder may not know this yet, and leads until the Lease would have
+        // expired.
         ObservedLease::Absent(Some(gone)) => (Step::Create, *gone + terms.lease),
         ObservedLease::Present(..) if ours => (Step::Take, state.renewed.map_or(now, |at| at + terms.renew)),
         ObservedLease::Present(lease, changed) => match holder(lease) {
