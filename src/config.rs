@@ -42,8 +42,8 @@ pub(crate) struct Config {
     pub leaf_renewal: Option<Duration>,
     /// Maximum number of admission reviews in flight.
     pub max_in_flight: usize,
-    /// A PEM bundle of CAs: the webhook demands a client certificate from one of them. It reads a changed
-    /// file again. `None`: the webhook demands no certificate.
+    /// A PEM bundle of CAs: the webhook demands a client certificate from one of them. The webhook reads a
+    /// changed file again. `None`: the webhook demands no certificate.
     pub client_ca: Option<PathBuf>,
     /// Accepted names of client certificates, as common name or SAN; empty: any name.
     pub client_names: Vec<String>,
@@ -61,14 +61,14 @@ pub(crate) struct Config {
     pub deletion_grace: Duration,
     /// Namespaces that rules never copy into, beside Kubernetes' own.
     pub system_namespaces: BTreeSet<String>,
-    /// ServiceAccounts of other namespaces that count as authors of rules and monitors.
+    /// ServiceAccounts of other namespaces that may write rules and monitors with their own rights.
     pub trusted_writers: Vec<String>,
     /// The ServiceAccount, in our own namespace, that the reconciler writes with.
     pub reconciler_account: String,
     /// With `namespaces`: whether the process reads the CustomResourceDefinitions of our own kinds, which
     /// takes a ClusterRole.
     pub read_definitions: bool,
-    /// Whether annotations that ask for copies or restarts count.
+    /// Whether annotations can request copies and restarts.
     pub annotations: bool,
     /// The kinds that rules copy beside ConfigMaps and Secrets.
     pub copy_kinds: BTreeSet<Kind>,

@@ -39,10 +39,10 @@ impl Budget {
         self.time
     }
 
-    /// Pays for `time` nanoseconds of work, before it is done.
+    /// Pays for `time` nanoseconds of work, before the work is done.
     ///
     /// # Errors
-    /// [`Exhausted`] if `time` is all that is left, or more: the budget then has no time any more.
+    /// [`Exhausted`] if `time` is at least the time that is left; the budget then has no time left.
     pub fn spend(&mut self, time: u64) -> Result<(), Exhausted> {
         // A budget of exactly zero counts as exhausted.
         let left = self.time.checked_sub(time).filter(|left| *left > 0);
@@ -50,7 +50,7 @@ impl Budget {
         self.paid(left.is_some())
     }
 
-    /// Restores the memory limit for the next expression: the values of the last one are gone.
+    /// Restores the memory limit for the next expression: the values of the last expression are gone.
     pub(crate) fn begin(&mut self) {
         self.memory = self.most_memory;
     }
@@ -72,7 +72,8 @@ impl Budget {
         self.paid(left.is_some())
     }
 
-    /// Checks, without paying, that this many bytes are left. A failed check counts as a failed payment.
+    /// Checks, without paying, that this many bytes are left. A failed check makes [`Budget::fell_short`]
+    /// true, like a failed payment.
     pub(crate) fn has_room(&mut self, bytes: u64) -> Result<(), Exhausted> {
         self.paid(bytes <= self.memory)
     }

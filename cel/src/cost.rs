@@ -26,7 +26,7 @@ impl Budget {
         values.iter().try_for_each(|value| self.spend(weigh(value, self.time()).saturating_mul(BYTE)))
     }
 
-    /// Pays for a call, before it is made.
+    /// Pays for a call, before the call is made.
     pub(crate) fn call(&mut self, function: &str, arguments: &[&Value]) -> Result<(), Exhausted> {
         self.spend(CALL)?;
         self.read(arguments)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_cel::cel::{SerializationError, Value};
 
 /// Converts a value to its form in expressions. Whole numbers become `int`, as in Kubernetes: the library
-/// makes non-negative ones `uint`, and cannot add a literal number to those.
+/// converts non-negative numbers to `uint`, and cannot add a literal number to a `uint`.
 ///
 /// # Errors
 /// CEL has no equivalent of the value.

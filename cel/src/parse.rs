@@ -43,7 +43,7 @@ fn read(expression: &str) -> Result<IdedExpr, CompileError> {
     Ok(program)
 }
 
-/// `a.?b` means what `a[?'b']` means, but the evaluator (cel 0.13) fails on the former where `b` is missing.
+/// `a.?b` means the same as `a[?'b']`, but the evaluator (cel 0.13) fails on `a.?b` if `b` is missing.
 fn mend(expr: &mut Expr) {
     if let Expr::Call(call) = expr
         && call.func_name == operators::OPT_SELECT

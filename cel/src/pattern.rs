@@ -10,10 +10,11 @@ use crate::{
 
 /// Longest regular expression, in bytes: parsing takes a hundred times that memory.
 const LONGEST: usize = 16 << 10;
-/// Limits for a compiled expression, in bytes: compiling starts with the lower one, and doubles it as needed.
+/// Limits for a compiled expression, in bytes: compiling starts with the lower limit, and doubles the limit
+/// as needed.
 const LIGHTEST: usize = 1 << 10;
 const HEAVIEST: usize = 1 << 20;
-/// Bytes of compiled expression that the engine scans in one nanosecond. At worst it scans the whole
+/// Bytes of compiled expression that the engine scans in one nanosecond. At worst the engine scans the whole
 /// expression for each byte of the text: `(a|b)*a(a|b){2000}` took 51 s for 1 MiB.
 const A_NANOSECOND: u64 = 20;
 /// Fixed cost of a search, in nanoseconds: the text is bound, the engine warms up.
@@ -21,12 +22,12 @@ const SEARCH: u64 = 200;
 /// The longest search, in nanoseconds.
 const LONGEST_SEARCH: u64 = 400_000_000;
 /// Nanoseconds for each byte of the expression that is parsed, and for each byte of the compiled result. Each
-/// attempt parses again.
+/// attempt parses the expression again.
 const READING: u64 = 10_000;
 const COMPILING: u64 = 30;
 /// Nanoseconds to look up the other cases of one character.
 const FOLDING: u64 = 40;
-/// Most characters that one expression may have looked up in this way.
+/// Maximum number of characters whose other cases are looked up for one expression.
 const MOST_FOLDED: u64 = 2_000_000;
 /// Least compiled bytes for each byte of an expression: smaller limits are not tried.
 const BYTE: usize = 8;
@@ -75,7 +76,7 @@ impl Pattern {
     /// Compiles a pattern that may match anywhere in a text.
     ///
     /// # Errors
-    /// It is no regular expression, or too large.
+    /// The pattern is no regular expression, or too large.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, |_| Ok(()))
     }
@@ -83,9 +84,9 @@ impl Pattern {
     /// Compiles a pattern so that it matches whole texts only.
     ///
     /// # Errors
-    /// It is no regular expression, or too large.
+    /// The pattern is no regular expression, or too large.
     pub fn whole(pattern: &str) -> Result<Self, PatternError> {
-        // The pattern must also compile by itself: `a)|(b` would close the group and open another.
+        // The pattern must also compile by itself: `a)|(b` would close the group and open a second group.
         Self::new(pattern)?;
         let compiled = Self::new(&format!(r"\A(?:{pattern})\z"))?;
         Ok(Self { written: pattern.to_owned(), ..compiled })
@@ -95,7 +96,7 @@ impl Pattern {
     /// before the attempt is made.
     ///
     /// # Errors
-    /// It is no regular expression, too large, or costs more than the budget has.
+    /// The pattern is no regular expression, too large, or costs more than the budget has.
     pub fn within(pattern: &str, budget: &mut Budget) -> Result<Self, PatternError> {
         if pattern.len() > LONGEST {
             return Err(PatternError::TooLarge);

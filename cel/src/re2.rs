@@ -1,6 +1,6 @@
 //! Translation of regular expressions from RE2, which Kubernetes uses, to the library. In RE2, `\w`, `\d`,
-//! `\s` and `\b` mean ASCII. In the library they mean all of Unicode, which would accept texts that the API
-//! server's CEL refuses.
+//! `\s` and `\b` mean ASCII. In the library these classes mean all of Unicode, and so accept texts that the
+//! API server's CEL refuses.
 
 use std::{convert::Infallible, ops::RangeInclusive};
 
@@ -9,7 +9,8 @@ use regex_syntax::ast::{
     Visitor, parse::Parser, visit,
 };
 
-/// Returns the pattern with these classes written out. A pattern that cannot be parsed stays as it is.
+/// Returns the pattern with these classes written out in ASCII. A pattern that cannot be parsed stays as it
+/// is.
 pub(crate) fn in_ascii(pattern: &str) -> String {
     let Ok(ast) = Parser::new().parse(pattern) else { return pattern.to_owned() };
     let Ok(found) = visit(&ast, Shorthands::default());
@@ -24,7 +25,7 @@ pub(crate) fn in_ascii(pattern: &str) -> String {
     written
 }
 
-/// The last character that has another case.
+/// The last character that has an upper and a lower case.
 const LAST_CASED: u32 = 0x1E943;
 
 /// Returns how many characters the library looks up for a case-insensitive pattern: every character of every
@@ -78,7 +79,7 @@ impl Visitor for Folding {
         match item {
             ClassSetItem::Range(range) => self.add(range.start.c.into()..=range.end.c.into()),
             ClassSetItem::Unicode(_) => self.add(0..=LAST_CASED),
-            // A class in a class is folded with what it is in.
+            // A class inside a class is folded together with the outer class.
             ClassSetItem::Bracketed(_) => self.add(0..=0xFF),
             _ => {}
         }
@@ -92,7 +93,7 @@ struct Shorthands(Vec<(Span, &'static str)>);
 
 impl Shorthands {
     fn class(&mut self, class: &ClassPerl) {
-        // A class inside another one means their union, so the same text works inside brackets.
+        // A class inside a second class means the union of both, so the same text works inside brackets.
         let meant = match (&class.kind, class.negated) {
             (ClassPerlKind::Digit, false) => "[0-9]",
             (ClassPerlKind::Digit, true) => "[^0-9]",

@@ -1,7 +1,7 @@
 //! Evaluation of an expression within a budget. The library's own evaluator has no limits, cannot be stopped,
 //! and copies whole texts and lists at each step: two nested loops over 1 MiB of commas took hours. This
-//! module walks the syntax tree itself. Operators and functions are the library's, and the budget pays for
-//! each call before the call is made.
+//! module walks the syntax tree itself. The library provides the operators and functions, and the budget pays
+//! for each call before the call is made.
 
 use std::{
     collections::BTreeMap,

@@ -102,7 +102,7 @@ fn part_of(name: &str, time: &Zoned) -> Option<i64> {
     })
 }
 
-/// Formats a number as Go's `%g` does, with the fewest digits that identify it.
+/// Formats a number as Go's `%g` does, with the fewest digits that identify the number.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();

@@ -38,7 +38,8 @@ pub const RESERVED: [&str; 21] = [
 ];
 
 /// A variable that an expression reads, and the fields and keys that follow it as literals:
-/// `object.data['a'].?b` is `object` and `data`, `a`, `b`. So is `'b' in object.data.a`.
+/// `object.data['a'].?b` is `object` and `data`, `a`, `b`. The expression `'b' in object.data.a` gives the
+/// same path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// The name of the variable.
@@ -59,7 +60,7 @@ pub(crate) struct Terms<'e> {
     pub(crate) functions: BTreeSet<String>,
     /// Whether comprehensions nest too deep.
     pub(crate) is_too_costly: bool,
-    /// Whether the tree is too deep; the other fields are incomplete then.
+    /// Whether the tree is too deep; if so, the other fields are incomplete.
     pub(crate) is_too_deep: bool,
     bound: Vec<&'e str>,
     loops: usize,
@@ -168,7 +169,7 @@ impl<'e> Terms<'e> {
 /// exist.
 fn path(mut expr: &Expr) -> Option<(&str, Vec<&str>, usize)> {
     let mut steps = Vec::new();
-    // Counted from the end, since the tree begins there.
+    // The steps are counted from the end, since the tree begins with the last step.
     let mut after_optional = 0;
     loop {
         match expr {

@@ -1,5 +1,5 @@
-//! Result types of expressions, as far as the syntax tree shows them. They suffice to refuse a condition that
-//! can never be true when it is written. Types that depend on the object are left to the evaluation.
+//! Result types of expressions, as far as the syntax tree shows them. With these types, a condition that can
+//! never be true is refused when it is written. Types that depend on the object are left to the evaluation.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
@@ -22,7 +22,7 @@ type TypeOf<'e> = &'e dyn Fn(&str) -> Option<Type>;
 enum Gives {
     /// The value is true or false.
     Truth,
-    /// The value is never true or false, but this.
+    /// The value is never true or false; the text says what the value is.
     Other(&'static str),
     /// The type depends on the values.
     Anything,
@@ -98,7 +98,7 @@ impl<'e> Reader<'e> {
         !is_bound && (self.type_of)(name) == Some(Type::TextMap)
     }
 
-    /// Reads an operand that must be true or false, and records a fault if it never is.
+    /// Reads an operand that must be true or false, and records a fault if the operand never is.
     fn truth(&mut self, expression: &'e IdedExpr, of: &str) {
         if let Other(what) = self.read(expression) {
             let fault =

@@ -26,7 +26,7 @@ const OLD_KEPT: usize = 4;
 /// Why the Secret's data make no authority. The message names the key, never its content.
 #[derive(Debug, thiserror::Error)]
 pub enum CaSecretError {
-    /// One half of a pair is missing, or both halves of the current authority.
+    /// One half of a pair is missing, or both halves of the current authority are missing.
     #[error("the CA Secret has no `{key}`")]
     Missing {
         /// Key of the Secret's data.
@@ -68,8 +68,8 @@ impl CaSecret {
     /// Decodes a Secret's data. Keys other than the five above are ignored.
     ///
     /// # Errors
-    /// A missing half, or a value that cannot be decoded. A wrong `ca-old.crt` is an error, too: clients
-    /// would stop trusting leaves that are still served if it were dropped silently.
+    /// A missing half, or a value that cannot be decoded. A wrong `ca-old.crt` is an error, too: if it were
+    /// dropped silently, clients would stop trusting leaves that are still served.
     pub fn from_data(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, CaSecretError> {
         let current = authority(data, CURRENT_CERT, CURRENT_KEY)?
             .ok_or(CaSecretError::Missing { key: CURRENT_CERT })?;
@@ -98,8 +98,9 @@ impl CaSecret {
         data
     }
 
-    /// Returns the PEM of every certificate a client must trust at `now`: the current one always (an empty
-    /// bundle would be worse than an expired one), the next and the old ones while they are valid.
+    /// Returns the PEM of every certificate that a client must trust at `now`: always the current certificate
+    /// (an empty bundle would be worse than an expired certificate), and the next and old certificates while
+    /// they are valid.
     pub fn trust_bundle(&self, now: SystemTime) -> String {
         let others = self.next.iter().map(Authority::certificate).chain(&self.old);
         let others = others.filter(|certificate| !certificate.validity().is_expired(now));
@@ -126,7 +127,8 @@ impl CaSecret {
         Ok(self.succeeded_by(announced.map_or_else(fresh, Ok)?, now))
     }
 
-    /// Returns this Secret with another current authority. The previous one becomes the newest of `old`.
+    /// Returns this Secret with a new current authority. The previous authority becomes the newest entry of
+    /// `old`.
     pub(crate) fn succeeded_by(&self, current: Authority, now: SystemTime) -> Self {
         let before = std::iter::once(self.current.certificate()).chain(&self.old);
         let mut old: Vec<_> =

@@ -47,8 +47,8 @@ impl Authority {
     /// authority may be expired: check its [`validity`](Self::validity).
     ///
     /// # Errors
-    /// A half is missing or cannot be decoded, the certificate is not an authority's, or the key is
-    /// another's.
+    /// A half is missing or cannot be decoded, the certificate is not an authority's, or the key belongs to a
+    /// different certificate.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, CertError> {
         let certificate = Certificate::from_pem(certificate)?;
         if !certificate.is_authority() {

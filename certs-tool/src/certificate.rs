@@ -36,7 +36,7 @@ impl Certificate {
     /// Reads every certificate of a PEM text, in order; empty for a text with none.
     ///
     /// # Errors
-    /// [`CertError::Undecodable`] if any of them is damaged.
+    /// [`CertError::Undecodable`] if any certificate is damaged.
     pub fn all_from_pem(pem: &str) -> Result<Vec<Self>, CertError> {
         CertificateDer::pem_slice_iter(pem.as_bytes())
             .map(|der| Self::from_der(der.map_err(|_| CertError::Undecodable)?))
@@ -109,7 +109,8 @@ impl Certificate {
         self.may_sign
     }
 
-    /// SHA-256 of the DER in lower-case hexadecimal. It is public, and identifies the certificate uniquely.
+    /// SHA-256 of the DER in lower-case hexadecimal. The fingerprint is public, and identifies the
+    /// certificate uniquely.
     pub fn fingerprint(&self) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.der);
         digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

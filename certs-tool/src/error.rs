@@ -11,7 +11,7 @@ pub enum CertError {
     /// The PEM text holds no certificate.
     #[error("no PEM certificate in it")]
     NoCertificate,
-    /// There is a certificate, but it cannot be decoded.
+    /// The text holds a certificate that cannot be decoded.
     #[error("the certificate cannot be decoded")]
     Undecodable,
     /// The certificate may not sign others: no `CA:TRUE`, or a key usage without `keyCertSign`.

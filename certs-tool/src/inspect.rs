@@ -41,7 +41,7 @@ pub struct CertReport {
     pub signature: String,
     /// SHA-256 of the certificate, lower-case hexadecimal.
     pub fingerprint: String,
-    /// Whether one of the inspected keys belongs to the certificate; `None` if there was none to compare.
+    /// Whether one of the inspected keys belongs to the certificate; `None` if no key could be compared.
     pub matches_key: Option<bool>,
 }
 

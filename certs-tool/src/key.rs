@@ -7,8 +7,8 @@ use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A private key in PEM. It has no `Display` or `Serialize` and its `Debug` shows no content; code that
-/// writes it to a file or a Secret calls [`expose`](Self::expose).
+/// A private key in PEM. The type has no `Display` or `Serialize`, and its `Debug` shows no content; code
+/// that writes the key to a file or a Secret calls [`expose`](Self::expose).
 #[derive(Clone)]
 pub struct PrivateKeyPem(String);
 
@@ -18,7 +18,7 @@ impl PrivateKeyPem {
         Self(pem.into())
     }
 
-    /// The PEM text itself. Never hand it to a formatter or a log.
+    /// The PEM text itself. Never hand the text to a formatter or a log.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -55,7 +55,8 @@ pub(crate) fn read(pem: &[u8]) -> Result<KeyPair, KeyError> {
 }
 
 /// DER prefix of the public half in a SEC1 key, and the length of the point after it: `[1] { BIT STRING }`
-/// with an uncompressed point of P-256 or P-384. It is the last field (RFC 5915 §3).
+/// with an uncompressed point of P-256 or P-384. The public half is the last field of a SEC1 key (RFC 5915
+/// §3).
 const SEC1_POINTS: [(&[u8], usize); 2] =
     [(&[0xa1, 0x44, 0x03, 0x42, 0x00], 65), (&[0xa1, 0x64, 0x03, 0x62, 0x00], 97)];
 

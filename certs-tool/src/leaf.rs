@@ -20,7 +20,7 @@ const COMMON_NAME_MAX: usize = 64;
 /// A serving certificate with its key. `Debug` shows no key.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// The chain that a server sends: the leaf, then its authority unless that is a root.
+    /// The chain that a server sends: the leaf, and its authority unless the authority is a root.
     pub chain_pem: String,
     /// The leaf's private key.
     pub key_pem: PrivateKeyPem,
@@ -28,8 +28,8 @@ pub struct Leaf {
     pub validity: Validity,
 }
 
-/// Returns the DNS names of a Service. The API server verifies `name.namespace.svc`; people use the other
-/// two.
+/// Returns the DNS names of a Service. The API server verifies `name.namespace.svc`; people use the other two
+/// names.
 pub fn service_names(name: &str, namespace: &str) -> [String; 3] {
     [
         format!("{name}.{namespace}.svc"),
@@ -80,7 +80,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // During a rotation, clients trust two authorities with the same name. The key identifier shows a
-        // verifier which of them signed.
+        // verifier which authority signed.
         params.use_authority_key_identifier_extension = true;
 
         let key = KeyPair::generate().map_err(refused)?;

@@ -10,8 +10,8 @@
 //! Three more steps are due in special cases. `Withdraw`: a webhook has lost the next CA again. `Date`: the
 //! time of the switch is not known, or lies ahead (the clock went back). `Remake`: the CA itself cannot be
 //! used now, because it expired while the cluster was off, or a clock that was ahead made it. Each step is
-//! one write of the Secret, which holds the whole state: after a crash, the new process goes on with the next
-//! step. No step waits for a time that can move away.
+//! one write of the Secret, which holds the whole state: after a crash, the new process continues with the
+//! next step. No step waits for a time that can move away.
 
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +78,7 @@ pub enum Step {
     Date,
     /// Stop trusting earlier CAs.
     Retire,
-    /// There is nothing to write now.
+    /// Nothing has to be written now.
     Wait {
         /// Time until there may be more to do, unless something changes.
         after: Duration,
@@ -100,7 +100,8 @@ impl Rotation {
             return Step::Remake;
         }
         if let Some(next) = next {
-            // The next CA was announced so long ago that it is due itself, or a clock that was ahead made it.
+            // The next CA was announced so long ago that it is itself due for renewal, or the CA was made by
+            // a clock that was ahead.
             if next.validity().renewal_at() <= now || !next.validity().contains(now) {
                 return Step::Announce;
             }

@@ -23,7 +23,7 @@ pub struct Validity {
 
 impl Validity {
     /// Returns the period of a certificate issued at `now`, usable for `lifetime` and backdated by
-    /// [`BACKDATE`]. `None` where a certificate cannot express it: before 1970 or after the year 9999.
+    /// [`BACKDATE`]. `None` if a certificate cannot express the period: before 1970 or after the year 9999.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Option<Self> {
         let period = Self { not_before: now.checked_sub(BACKDATE)?, not_after: now.checked_add(lifetime)? };
         (period.not_before >= UNIX_EPOCH && to_date(period.not_after).is_some()).then_some(period)
@@ -49,9 +49,9 @@ impl Validity {
         self.not_after < now
     }
 
-    /// Returns the moment from which the certificate should be replaced: two thirds of its lifetime after it
-    /// was issued, the rule cert-manager uses. The backdating does not count as lifetime, else a certificate
-    /// of less than half an hour would be due before it was issued.
+    /// Returns the moment from which the certificate should be replaced: two thirds of its lifetime after the
+    /// issue, as cert-manager does. The backdating is not part of the lifetime; otherwise a certificate of
+    /// less than half an hour would be due before it was issued.
     pub fn renewal_at(&self) -> SystemTime {
         let issued = self
             .not_before

@@ -71,8 +71,8 @@ impl Authorizer for ReviewAuthorizer {
             let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
             let review = review(question);
             let answer = answered(&reviews, &review).await?;
-            // An evaluation error beside a no (for example a binding whose role is gone) stays a no, as for
-            // the user's own requests.
+            // A no with an evaluation error (for example, for a binding whose role is gone) stays a no, as
+            // for the user's own requests.
             answer.status.map(|status| status.allowed).ok_or(AskError::Unanswered)
         })
     }
@@ -86,8 +86,8 @@ pub(crate) struct LocalAuthorizer {
 }
 
 impl LocalAuthorizer {
-    /// Creates an authorizer that asks through this client. In each namespace that a question is about, its
-    /// account needs `create localsubjectaccessreviews`.
+    /// Creates an authorizer that asks through this client. The client's account needs
+    /// `create localsubjectaccessreviews` in each namespace that a question is about.
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
@@ -123,7 +123,7 @@ pub(crate) struct CallerAuthorizer {
 }
 
 impl CallerAuthorizer {
-    /// Creates an authorizer for the client's user, after asking the API server who that is.
+    /// Creates an authorizer for the client's user, after asking the API server for the user's name.
     ///
     /// # Errors
     /// Returns an error if the API server does not answer.

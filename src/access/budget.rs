@@ -2,9 +2,9 @@
 //! one namespace, or claims to, does not use up other namespaces' budgets; a budget for all namespaces
 //! together protects the API server.
 //!
-//! An admission review takes each question from the budget before it asks, and is refused when the budget is
-//! empty. The reconciler asks while no user waits for the answer, so it pays afterwards, and only for refused
-//! questions: a namespace whose budget is overdrawn waits until the budget has refilled.
+//! An admission review pays for each question before asking, and is refused when the budget is empty. The
+//! reconciler pays after asking, since no user waits for the answer, and only for refused questions: a
+//! namespace whose budget is overdrawn waits until the budget has refilled.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use crate::authority::Question;
 const OF_NAMESPACE: Rate = Rate { at_once: 1024.0, a_second: 128.0 };
 /// Budget of all namespaces together.
 const OF_ALL: Rate = Rate { at_once: 4096.0, a_second: 1024.0 };
-/// Number of namespaces that have their own bucket. A full bucket is dropped.
+/// Number of namespaces that have their own bucket. A bucket that is full again is dropped.
 const MOST_NAMESPACES: usize = 1024;
 
 /// Size of a budget, and how fast it refills.
@@ -81,8 +81,8 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// Returns the current buckets of all namespaces together and of this one; `None` for this one if all
-    /// [`MOST_NAMESPACES`] buckets are in use.
+    /// Returns the bucket of all namespaces together, and the bucket of this namespace; `None` for the latter
+    /// if all [`MOST_NAMESPACES`] buckets are in use.
     fn buckets(&mut self, namespace: &str, now: Instant) -> (&mut TokenBucket, Option<&mut TokenBucket>) {
         let (of_namespace, of_all) = (self.of_namespace, self.of_all);
         if !self.namespaces.contains_key(namespace) && self.namespaces.len() >= MOST_NAMESPACES {
@@ -109,7 +109,7 @@ impl Budgets {
         true
     }
 
-    /// Subtracts `spent`, even if less is left.
+    /// Subtracts `spent` from a namespace's budget, even if less is left.
     fn charge(&mut self, namespace: &str, spent: f64, now: Instant) {
         let (all, own) = self.buckets(namespace, now);
         all.left -= spent;
@@ -118,7 +118,8 @@ impl Budgets {
         }
     }
 
-    /// Returns how long from `now` a namespace's budget is overdrawn, and that of all namespaces together.
+    /// Returns how long from `now` two budgets are overdrawn: the namespace's, and that of all namespaces
+    /// together.
     fn owed(&self, namespace: &str, now: Instant) -> (Duration, Duration) {
         let own = self.namespaces.get(namespace).map(|bucket| bucket.owes(self.of_namespace, now));
         let of_all = self.all.map(|all| all.owes(self.of_all, now));
@@ -137,18 +138,18 @@ impl Budget {
         Self(Arc::new(Mutex::new(Budgets { of_namespace, of_all, ..Budgets::default() })))
     }
 
-    /// Returns an authorizer that takes its questions from one namespace's budget, and refuses them when the
-    /// budget is empty.
+    /// Returns an authorizer that charges its questions to one namespace's budget, and refuses questions when
+    /// the budget is empty.
     pub(crate) fn of<'a>(&'a self, namespace: &'a str, authorizer: &'a dyn Authorizer) -> Metered<'a> {
         Metered { budget: self, namespace, authorizer }
     }
 
-    /// Subtracts what a namespace has spent from its budget, even if less is left.
+    /// Subtracts `spent` from a namespace's budget, even if less is left.
     pub(crate) fn charge(&self, namespace: &str, spent: f64) {
         self.budgets().charge(namespace, spent, Instant::now());
     }
 
-    /// Returns how long a namespace's budget stays overdrawn, and that of all namespaces together.
+    /// Returns how long two budgets stay overdrawn: the namespace's, and that of all namespaces together.
     pub(crate) fn owed(&self, namespace: &str) -> (Duration, Duration) {
         self.budgets().owed(namespace, Instant::now())
     }

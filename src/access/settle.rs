@@ -125,8 +125,8 @@ impl Wider {
     }
 }
 
-/// The parts of a question that the wider question keeps. The subject comes last, since comparing it takes
-/// long.
+/// The parts of a question that the wider question keeps. The subject comes last, since comparing subjects
+/// takes long.
 type Group<'q> = (&'q str, &'q str, &'q str, Option<&'q str>, Option<&'q str>, Option<&'q str>, &'q Subject);
 
 /// Returns the questions that no wider question answers with yes.

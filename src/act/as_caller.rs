@@ -1,5 +1,6 @@
 //! Writes of a person through `copyrator console`: CopyratorTemplates, with that person's own credentials.
-//! The operator takes no part: this needs no lease, and the API server authorizes each write as for any user.
+//! The operator takes no part: a person's write needs no lease, and the API server authorizes the write as
+//! for any user.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub(crate) enum Unsent {
     /// The request is not about one template, and was not sent.
     #[error("{method} {path} was not sent: this client writes templates only")]
     NotATemplate { method: Method, path: String },
-    /// The request had no answer; it may have been sent.
+    /// The request had no answer; the request may have been sent.
     #[error("no answer of the API server: read the template to see whether it was written")]
     Unanswered(#[source] Box<kube::Error>),
 }
@@ -48,8 +49,8 @@ pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), Clien
     Ok((reads, AsCaller::new(writes)))
 }
 
-/// Returns the same clients for a caller who has sent a token. The API server gets only this token of the
-/// caller's request. `heard` receives the status code of each answer.
+/// Returns clients for a caller who has sent a token: a reader, and a writer of templates. The API server
+/// gets only this token of the caller's request. `heard` receives the status code of each answer.
 ///
 /// # Errors
 /// Returns an error if the token cannot be sent.
@@ -63,7 +64,7 @@ pub(crate) fn with_token(
 }
 
 impl AsCaller {
-    /// Writes through this client, which has the caller's credentials.
+    /// Creates a writer that sends requests through this client, which has the caller's credentials.
     pub(crate) fn new(client: WriteClient) -> Self {
         Self(client)
     }

@@ -17,7 +17,7 @@ pub(super) const HONEST: &str = "copyrator-author-honest";
 /// The question that a canary answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canary {
-    /// Calls reach the webhook. This canary passes every hook of ours that sees rules.
+    /// Calls reach the webhook. The API server sends this canary to every hook of ours that sees rules.
     Arrives,
     /// Whether the API server stamps by itself. No hook of ours stamps this canary.
     Probes,
@@ -28,13 +28,13 @@ pub(crate) enum Canary {
 pub(crate) struct Echo {
     /// `Ok` if our webhook answered; otherwise the reason why not.
     pub(crate) heard: Result<(), String>,
-    /// Whether the canary was stamped; `None` if the answer does not show it.
+    /// Whether the canary got an author stamp; `None` if the answer does not show that.
     pub(super) stamped: Option<bool>,
     /// When policies last gave no verdict about a write, in seconds, according to the webhook that answered.
     pub(super) unjudged: Option<i64>,
 }
 
-/// Sends a canary. The token, of digits, distinguishes its answer from every other answer.
+/// Sends a canary. The token consists of digits and distinguishes the canary's answer from other answers.
 pub(crate) async fn send(client: &Client, namespace: &str, which: Canary, token: &str) -> Echo {
     let api: Api<CopyratorRule> = Api::namespaced(client.clone(), namespace);
     let params = PostParams { dry_run: true, field_manager: Some(HOOKS_MANAGER.into()) };

@@ -1,5 +1,5 @@
-//! The CA that the hooks' callers trust: our own in a Secret, which this module rotates step by step; or a
-//! mounted one.
+//! The CA that the hooks' callers trust: our own CA in a Secret, which this module rotates step by step, or a
+//! mounted CA.
 
 use std::{
     path::PathBuf,
@@ -31,7 +31,7 @@ use crate::{
 const TORN_FOR: u32 = 10;
 /// Number of propagation times for which a CA stays trusted after its last mount.
 const UNMOUNTED_FOR: u32 = 10;
-/// How soon to look again after a step.
+/// Delay until the keeper checks the CA again after a rotation step.
 const NEXT_STEP: Duration = Duration::from_secs(1);
 /// How often a mounted CA is read.
 const MOUNTED: Duration = Duration::from_secs(15);
@@ -100,7 +100,7 @@ pub(crate) async fn read_rotation(client: &Client, namespace: &str) -> Result<Op
     found.map(|secret| decode(&secret).map_err(torn)).transpose()
 }
 
-/// Maintains the CA while we lead. Clones share the keeper's memory.
+/// Maintains the CA while this process leads. Clones share the keeper's memory.
 #[derive(Clone)]
 pub(crate) struct CaKeeper {
     client: Client,
@@ -144,7 +144,7 @@ impl CaKeeper {
         self.told.holds();
     }
 
-    /// Returns when to look again.
+    /// Returns the delay until the next check of the CA.
     pub(crate) fn again(&self) -> Duration {
         self.memory().again
     }
@@ -165,7 +165,7 @@ impl CaKeeper {
         self.memory().again = self.times.propagation;
         let Some(secret) = read(&self.client, &self.namespace).await? else {
             // A user who deletes the Secret while we run wants a new CA, so the keeper does not restore the
-            // remembered one.
+            // remembered CA.
             return self.write(Secret::default(), self.fresh(now)?, now).await;
         };
         match decode(&secret) {
@@ -233,8 +233,8 @@ impl CaKeeper {
         }
     }
 
-    /// Writes the Secret over the version that was read, or creates the Secret. If another process was
-    /// faster, its Secret is used.
+    /// Writes the Secret over the version that was read, or creates the Secret. If another process writes the
+    /// Secret first, the Secret of that process is used.
     async fn write(&self, read_as: Secret, next: Rotation, now: SystemTime) -> Result<String, CaError> {
         let is_new = read_as.metadata.resource_version.is_none();
         let secret = if is_new { encode(&next) } else { update(read_as, &next) };
@@ -279,8 +279,8 @@ impl CaKeeper {
         Ok(live_hooks(&self.client).await?.carried())
     }
 
-    /// Takes over from another leader. The hooks may trust further CAs through that leader, whose leaves are
-    /// still served, so these CAs are treated as mounted until now.
+    /// Takes over from another leader. That leader may have made the hooks trust further CAs, whose leaves
+    /// are still served, so the keeper treats these CAs as mounted until now.
     async fn take_over(&self, now: SystemTime) -> Result<(), CaError> {
         let carried = self.carried().await?;
         let mut memory = self.memory();

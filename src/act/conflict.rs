@@ -65,7 +65,7 @@ fn remove(at: &mut Value, path: &str) -> bool {
     }
 }
 
-/// Returns the value that identifies an item; with an empty name, the item itself.
+/// Returns the field of an item that has this name; for an empty name, returns the item itself.
 fn at_name<'i>(item: &'i Value, name: &str) -> &'i Value {
     if name.is_empty() { item } else { &item[name] }
 }

@@ -35,7 +35,7 @@ use crate::{
 
 /// Maximum number of a namespace's quotas that the writer reads; with more quotas, the old object stays.
 const MOST_QUOTAS: u32 = 100;
-/// Longest time for a watch to report an object.
+/// Longest time that a watch needs to report an object.
 const WATCH_TELLS: SignedDuration = SignedDuration::from_secs(5);
 
 /// The result of an action on a slot.
@@ -61,7 +61,7 @@ pub(crate) struct CopyWriter {
 }
 
 impl CopyWriter {
-    /// Reads content from `contents`, and writes through `writer`.
+    /// Creates a writer of copies, which reads content from `contents` and sends writes through `writer`.
     pub(crate) fn new(writer: Writer, contents: Arc<Contents>) -> Self {
         Self { writer, contents }
     }
@@ -131,7 +131,7 @@ impl CopyWriter {
     async fn create(&self, slot: &ObjectKey, mut body: Value) -> CopyOutcome {
         body["metadata"]["resourceVersion"] = json!("1");
         match self.apply(slot, &body).await {
-            // The handler asks for the object.
+            // Reads the object that is in the way, to decide about the conflict.
             CopyOutcome { outcome: Outcome::Stale, .. } if slot.kind.data().is_none() => {
                 self.in_the_way(slot).await.into()
             }
@@ -139,8 +139,8 @@ impl CopyWriter {
         }
     }
 
-    /// Creates an object. If a quota has no room for the object, asks whether the room of its predecessor
-    /// would do: only with a yes does the reconciler delete the predecessor.
+    /// Creates an object. If a quota has no room for the object, checks whether deleting the predecessor
+    /// would make enough room: the reconciler deletes the predecessor only if so.
     async fn create_in_place_of(
         &self,
         slot: &ObjectKey,
@@ -172,7 +172,7 @@ impl CopyWriter {
     }
 
     /// Asks the API server, by a dry run of the creation, whether it would accept the object in the place of
-    /// `held`, which exists.
+    /// the existing object `held`.
     async fn try_creation(&self, slot: &ObjectKey, held: &ObjectKey, mut body: Value) -> Result<(), Outcome> {
         let resource = slot.kind.resource().into();
         let (whole, mut old) = (body.clone(), Value::Null);
@@ -231,7 +231,8 @@ impl CopyWriter {
         }
     }
 
-    /// Decides about an object that the plan did not know. Usually our watch reports it in a moment.
+    /// Returns the outcome of a creation that met an object unknown to the plan. Usually our watch soon
+    /// reports that object.
     async fn in_the_way(&self, slot: &ObjectKey) -> Outcome {
         let found = self.send(slot, |api| async move { api.get_opt(&slot.name).await }).await;
         found.map_or_else(
@@ -269,11 +270,11 @@ impl CopyWriter {
         }
     }
 
-    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch does nothing else: a
+    /// Nulls keys that the copy must not have. For ConfigMaps and Secrets the patch only removes keys: a
     /// merge patch that also set values would create an `Update` entry of ours, and our apply could not
-    /// delete those keys afterwards. For other kinds the patch also sets all `wanted` fields, since an empty
-    /// selector would select everything in between; keys of other kinds are compared by content before each
-    /// write.
+    /// delete those keys afterwards. For other kinds the patch also sets all `wanted` fields: an empty
+    /// selector would select everything until the next write. Keys of other kinds are compared by content
+    /// before each write.
     async fn null(
         &self,
         slot: &ObjectKey,
@@ -287,8 +288,8 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Removes all owner references. Our apply names none, and so would keep references that other writers
-    /// set.
+    /// Removes all owner references. Our apply sets no owner references, and so would keep the owner
+    /// references that other writers set.
     async fn disown(&self, slot: &ObjectKey, version: &Version) -> Result<Version, Outcome> {
         let body = json!({"metadata": {
             "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": null,
@@ -296,9 +297,9 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::Merge(body)).await
     }
 
-    /// Takes ownership of a foreign object's content, so that the next apply decides about all content; and
-    /// of the mark that may name a different object. Emptying managedFields does not work: the apply would
-    /// give all fields to a manager "before-first-apply".
+    /// Takes ownership of a foreign object's content, so that the next apply decides about all content. Also
+    /// takes ownership of the mark, which may name a different object. Emptying managedFields does not work:
+    /// the apply would give all fields to a manager "before-first-apply".
     async fn take_over(
         &self,
         slot: &ObjectKey,
@@ -328,14 +329,15 @@ impl CopyWriter {
         self.patch(slot, COPY_MANAGER, &Patch::<()>::Json(patch)).await
     }
 
-    /// Notes on an object that its annotations were granted, so that we need not ask the API server again
-    /// after a restart of ours. Only this and [`Self::record_pods`] write to an object that is not ours.
+    /// Writes to an object the proof that its annotations were granted, so that Copyrator need not ask the
+    /// API server again after a restart. Only this function and [`Self::record_pods`] annotate objects that
+    /// are not ours.
     pub(crate) async fn grant(&self, source: &ObjectKey, version: &Version, proof: &str) -> Outcome {
         self.annotate(source, version, GRANT_MANAGER, json!({AUTHORIZED: proof})).await
     }
 
-    /// Notes on an object the content that its annotation's pods run with, on the version that the note was
-    /// planned for.
+    /// Records on an object which content the pods of its annotation run with. The write applies only to the
+    /// version that it was planned for.
     pub(crate) async fn record_pods(&self, object: &ObjectKey, version: &Version, label: &str) -> Outcome {
         self.annotate(object, version, PODS_MANAGER, json!({PODS_APPLIED: label})).await
     }
@@ -428,7 +430,7 @@ fn not_replaced(outcome: Outcome) -> Outcome {
     let said = |why: String| format!("not replaced, and holds the content of before, because {why}");
     match outcome {
         Outcome::Refused { reason, message } => Outcome::Refused { reason, message: said(message) },
-        // A creation does not fail because a field is immutable, so the reason is a different one.
+        // A creation does not fail because a field is immutable, so the refusal has a different reason.
         Outcome::NeedsReplacing(message) => {
             Outcome::Refused { reason: WriteFault::Refused, message: said(message) }
         }

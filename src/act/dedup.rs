@@ -6,7 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Number of remembered messages. Beyond this number, all messages are forgotten and reported once more.
+/// Number of remembered messages. Beyond this number, all messages are forgotten, and each message may be
+/// reported once more.
 const MOST: usize = 10_000;
 
 /// The last message about each object.

@@ -54,7 +54,7 @@ pub(crate) async fn examined(
         Err(Error::Api(status)) if status.code == 404 => return Ok(None),
         Err(error) => return Err(failed(slot, error)),
     };
-    // The status may change all the time: that changes the resource version, but not the edition.
+    // A change of the status changes the resource version, but not the edition.
     let live = Declared::new(slot.kind, &known.metadata);
     if live.is_none_or(|live| live.facts().edition() != facts.edition()) {
         return Ok(None);
@@ -95,7 +95,7 @@ fn dry_run(mut body: Value, write: &CopyWrite, known: &DynamicObject) -> (PatchP
     (PatchParams { dry_run: true, field_manager: Some(COPY_MANAGER.into()), ..params }, patch)
 }
 
-/// An object before a write, and as the API server says that it would be afterwards.
+/// An object before a write, and its state after the write according to the API server.
 pub(crate) struct Foreseen {
     pub(crate) before: Value,
     pub(crate) after: Value,

@@ -48,7 +48,7 @@ const STAMPED_BY_HOOK: &str = "stamped by the hook author.copyrator.dev, since t
 /// The hook that the canary passes.
 const OWN_KINDS: &str = "own-kinds.copyrator.dev";
 
-/// Why the webhook configurations are not as they should be.
+/// Why the webhook configurations could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
     /// No CA exists that the hooks could trust.
@@ -151,7 +151,7 @@ impl HookWriter {
         self.ca.rest();
     }
 
-    /// Returns when to look again if all is well: a rotation of the CA may need it sooner.
+    /// Returns the delay until the next check if no error occurs; a rotation of the CA can shorten the delay.
     pub(crate) fn again(&self) -> Duration {
         self.ca.again()
     }
@@ -159,7 +159,8 @@ impl HookWriter {
     /// Brings CA and hooks up to date.
     ///
     /// # Errors
-    /// Returns an error if they are not up to date, or calls do not reach the webhook; try again.
+    /// Returns an error if CA or hooks are not up to date, or if calls do not reach the webhook; the caller
+    /// tries again.
     pub(crate) async fn keep(
         &self,
         policies: &[(Arc<str>, ConfigPolicySpec)],
@@ -207,13 +208,14 @@ impl HookWriter {
                 self.apply(&trial_of_stamps(&mutating)).await?;
             }
             self.canary(now).await?;
-            // Without hooks, every write passed.
+            // Without hooks, every write passed without a verdict.
             self.unjudged.fetch_max(unix_seconds(now), Ordering::Relaxed);
             live = live_hooks(&self.client).await?;
         }
-        // Writes existing hooks only in the version that was read. If a user deletes them meanwhile to switch
-        // the webhook off, a write must not create them again before a call has arrived. If a user has just
-        // set the hands-off annotation, a write must not change the hooks once more.
+        // An existing configuration is written only in the version that was read. If a user deletes the
+        // configurations meanwhile to switch the webhook off, a write must not create them again before a
+        // call has reached the webhook. If a user has just set the hands-off annotation, a write must not
+        // change the hooks once more.
         //
         // Defaults come before requirements, so that no requirement refuses a write for lack of a value that
         // a default adds.
@@ -222,7 +224,7 @@ impl HookWriter {
         self.canary(now).await
     }
 
-    /// Writes a configuration if the existing one differs.
+    /// Writes a configuration if the existing configuration differs.
     async fn keep_one<K: Configuration>(&self, wanted: &K, live: Option<K>) -> Result<(), HookError> {
         let as_json = |configuration: &K| serde_json::to_value(configuration).unwrap_or_default();
         let wanted_json = as_json(wanted);
@@ -239,7 +241,7 @@ impl HookWriter {
             return Ok(());
         }
         // An apply would keep hooks and fields that other writers added, which may exempt writes. The whole
-        // list is ours.
+        // list of hooks is ours.
         let patch = Patch::Merge(json!({
             "metadata": { "resourceVersion": written.resource_version() },
             "webhooks": wanted_json["webhooks"],
@@ -281,8 +283,8 @@ impl HookWriter {
         }
     }
 
-    /// Decides whether the API server or a hook stamps authors: the API server, if it does so without a hook
-    /// of ours. If the probe gives no answer, the current stamper stays.
+    /// Decides whether the API server or a hook stamps authors: the API server, if it stamps them without a
+    /// hook of ours. If the probe gives no answer, the current stamper stays.
     async fn stamper(
         &self,
         live: Option<&MutatingWebhookConfiguration>,
@@ -352,7 +354,7 @@ impl HookWriter {
     }
 }
 
-/// Pause before a canary is tried again: the API server takes a second or so for a new hook.
+/// Pause before a canary is tried again: the API server needs about a second to use a new hook.
 pub(crate) const CANARY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Sends up to two canaries: the first call may be refused for load (429), which shows nothing about other

@@ -30,14 +30,15 @@ pub(crate) enum StatusWritten {
         /// Whether the write of the other fields changed the object.
         changed: bool,
     },
-    /// The API server does not serve this subresource, or the object is gone: the answers are the same.
+    /// The API server does not serve this subresource, or the object is gone; the API server's answer is the
+    /// same in both cases.
     Nowhere,
     /// The write failed for a different reason.
     Failed(Outcome),
 }
 
-/// The version of an object that the status was rendered for. The UID keeps an apply from creating an object
-/// that is gone.
+/// The version of an object that the status was rendered for. The UID keeps an apply from creating a deleted
+/// object again.
 pub(crate) struct InstanceVersion<'v> {
     /// Namespace and name of the object.
     pub(crate) name: &'v NamespacedName,

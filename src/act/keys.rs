@@ -89,7 +89,7 @@ pub(crate) async fn digest_key(client: &WriteClient, namespace: &str) -> Result<
     }
     match api.create(&PostParams::default(), &holding(&random()?)).await {
         Ok(made) => read(&made, namespace),
-        // Another replica was faster: the key of that replica is used.
+        // Another replica has created the Secret first: the key of that replica is used.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             read(&api.get(KEY_SECRET).await.map_err(failed("read"))?, namespace)
         }
@@ -141,7 +141,7 @@ impl KeyKeeper {
                     }
                     Err(WriteError::NotLeading) => Ok(None),
                     Err(WriteError::Timeout) => Err(self.late()),
-                    // Another process was faster.
+                    // Another process has created the Secret first.
                     Err(WriteError::Api(error)) if is_conflict(&error) => self.stored().await,
                     Err(WriteError::Api(source)) => {
                         Err(KeyError::Api { verb: "put back", namespace: namespace.clone(), source })

@@ -23,8 +23,8 @@ const HALF: usize = 120;
 pub enum Outcome {
     /// The write is done, or was not needed.
     Done,
-    /// The object has changed since the plan. The watch will report it, and the reconciler plans the key
-    /// again.
+    /// The object has changed since the plan. The watch will report the change, and the reconciler plans the
+    /// key again.
     Stale,
     /// The namespace is gone or terminating; its events cause a new plan if necessary.
     NamespaceGone,
@@ -108,8 +108,8 @@ fn api_outcome(status: &Status) -> Outcome {
     let retry_after = details.map_or(0, |details| details.retry_after_seconds);
     let after = (retry_after > 0).then(|| Duration::from_secs(retry_after.into()));
     if let Some(message) = lacking_right(status) {
-        // An API server also answers this to every user until it has read its roles, some seconds after its
-        // start.
+        // For some seconds after its start, an API server has not read its roles, and refuses every user with
+        // this answer.
         return Outcome::Retry { after, reason: WriteFault::Forbidden, message };
     }
     match status.code {
@@ -124,8 +124,8 @@ fn api_outcome(status: &Status) -> Outcome {
             Outcome::Refused { reason: WriteFault::TooLarge, message: readable(status) }
         }
         // An answer can name immutable fields and invalid fields; the immutable fields decide. Among copies,
-        // only the spec of a ResourceQuota has an immutable field (scopes), and the API server has accepted
-        // its value in the source; a template has `recreate`.
+        // only a ResourceQuota has an immutable field (the spec's scopes), and the API server has accepted
+        // the field's value in the source. A template can set `recreate`.
         422 if about_field("immutable")
             || about_field("type")
             || about_field("roleRef")
@@ -153,16 +153,17 @@ fn api_outcome(status: &Status) -> Outcome {
     }
 }
 
-/// Whether a quota, or the allocator of the ports and addresses of Services, has no room. Admission policies
-/// word their own refusals, which are not recognised.
+/// Whether a quota, or the allocator of the ports and addresses of Services, has no room. Refusals that
+/// admission policies word themselves are not recognised.
 fn lacks_room(status: &Status) -> bool {
     let said = |words: &str| status.message.contains(words);
     let by_policy = said("denied the request") || said("denied request");
     !by_policy && (said(" is forbidden: exceeded quota: ") || said("already allocated"))
 }
 
-/// Whether the API server itself finds the object invalid. Admission policies and webhooks use these codes,
-/// too, but may soon answer otherwise, and so may the allocator of the ports and addresses of Services.
+/// Whether the API server itself finds the object invalid. Admission policies and webhooks also refuse with
+/// the status codes of an invalid object, but may soon answer differently. The allocator of the ports and
+/// addresses of Services may soon answer differently, too.
 fn is_unfit(status: &Status) -> bool {
     let others = ["denied the request", "denied request", "already allocated", "does not support dry run"];
     ["BadRequest", "Invalid"].contains(&&*status.reason)
@@ -207,8 +208,8 @@ fn is_immutable_data(status: &Status) -> bool {
 }
 
 /// Whether a field is immutable. The API server has no reason code for immutable fields, so this function
-/// looks for the API server's words (1.36.3), and for words that definitions of kinds use by convention. A
-/// validation rule without a message gives its expression.
+/// looks for the API server's words (1.36.3), and for words that definitions of kinds use by convention. For
+/// a validation rule without a message, the API server returns the rule's expression.
 fn never_changes(cause: &StatusCause) -> bool {
     const ENDS: [&str; 7] = [
         "is immutable",
@@ -229,7 +230,7 @@ fn never_changes(cause: &StatusCause) -> bool {
 }
 
 /// Formats an answer. Messages about an invalid ConfigMap or Secret can quote values ("Invalid value: …").
-/// For these kinds, and for an unknown kind, the text has only code, fields and reasons.
+/// For ConfigMaps, Secrets and unknown kinds, the text has only code, fields and reasons.
 fn readable(status: &Status) -> String {
     let is_validation = status.reason == "Invalid" && !status.message.contains("ValidatingAdmissionPolicy");
     if !is_validation {
@@ -249,7 +250,7 @@ fn readable(status: &Status) -> String {
     format!("the API server finds the {kind} invalid: {} ({})", faults.join(", "), status.code)
 }
 
-/// Shortens a long message in its middle: it begins with the value, and ends with the fault.
+/// Cuts the middle out of a long message: the beginning shows the value, and the end shows the fault.
 fn shortened(said: &str) -> String {
     let length = said.chars().count();
     if length <= 2 * HALF {

@@ -1,4 +1,4 @@
-//! Reports of results as Events, log lines and metrics: each once, and never with a value.
+//! Reports results as Events, log lines and metrics, each result once and without values.
 
 use std::{
     collections::BTreeSet,
@@ -65,8 +65,8 @@ pub(crate) struct Hindrance<'a> {
 }
 
 impl Reporter {
-    /// Publishes through `client`, with `host` as the reporting instance. Publishing needs no leadership, so
-    /// it includes writes from just before the lease was lost.
+    /// Creates a reporter that publishes through `client`, with `host` as the reporting instance. Publishing
+    /// needs no leadership, so writes from just before the lease was lost are reported, too.
     pub(crate) fn new(client: &WriteClient, host: &str, world: Arc<RwLock<World>>) -> Self {
         let controller = Controller { controller: "copyrator".into(), instance: Some(host.to_owned()) };
         Self {
@@ -148,14 +148,15 @@ impl Reporter {
         }
     }
 
-    /// Reports news about a rule or monitor that this object's annotations declare, since it has no status.
+    /// Reports news about a rule or monitor that this object's annotations declare: a declaration in
+    /// annotations has no status field.
     pub(crate) async fn status_event(&self, object: &ObjectKey, event: StatusEvent<'_>) {
         let type_ = if event.is_warning { EventType::Warning } else { EventType::Normal };
         self.event(type_, event.reason, event.message, &self.about(object), None).await;
     }
 
-    /// Reports on an object that a template is rendered for why the object lacks what the template declares
-    /// (reason and message). `None`: the object lacks nothing (any more).
+    /// Reports why an object lacks what a template declares for the object (reason and message). `None`: the
+    /// object lacks nothing (any more).
     pub(crate) async fn hindered(&self, of: Hindrance<'_>, what: Option<(&'static str, String)>) {
         let (reason, message) = what.unzip();
         let key = (of.template.clone(), of.object.clone(), of.what.to_owned());
@@ -166,7 +167,7 @@ impl Reporter {
         self.event_of(EventType::Warning, reason, note, &about, None).await;
     }
 
-    /// Reports a source that is large for so many targets. The source is copied all the same.
+    /// Reports a source that is large for so many targets. Copyrator still copies the source.
     pub(crate) async fn large_spread(&self, rule: &NamespacedName, large: &LargeSpread) {
         tracing::warn!(%rule, what = %large, "a large spread");
         self.event(EventType::Warning, "LargeSpread", large.to_string(), &self.about_rule(rule), None).await;
@@ -311,7 +312,7 @@ fn verb(action: &CopyAction) -> &'static str {
     }
 }
 
-/// Returns why the object in the slot was deleted; `None` for an object that was not.
+/// Returns why the object in the slot was deleted; `None` for an object that was not deleted.
 fn deletion(slot: &ObjectKey, action: &CopyAction, told: &Told<'_>) -> Option<String> {
     const NO_UPDATE: &str = "no update turns it into what is declared";
     let why_not = match told.outcome {

@@ -131,7 +131,7 @@ impl Restarter {
     }
 
     /// Sends an eviction without `Api::evict`: kube 5.0 writes the options as `delete_options`. The API
-    /// server ignores them, and with them the precondition on the pod's UID.
+    /// server ignores `delete_options`, and so it would ignore the precondition on the pod's UID.
     async fn evict(&self, namespace: &str, pod: &RemovePod) -> RestartOutcome {
         let path = format!("{}/{}/eviction", Pod::url_path(&(), Some(namespace)), pod.name);
         let request = Request::post(path).header("Content-Type", "application/json");
@@ -175,8 +175,9 @@ fn resource(kind: WorkloadKind) -> ApiResource {
     }
 }
 
-/// Returns the complete intent of one manager: two partial intents under one name would delete each other's
-/// fields. Without the UID, the resource version alone would create a deleted workload again.
+/// Returns the complete intent of one field manager: two partial intents under the name of one manager would
+/// delete each other's fields. Without the UID, the resource version alone would create a deleted workload
+/// again.
 fn manifest(key: &WorkloadKey, facts: &WorkloadFacts, action: &RestartAction) -> Value {
     let resource = resource(key.kind);
     let mut body = json!({

@@ -69,7 +69,7 @@ impl Reporter {
         }
     }
 
-    /// Reports the deletion of pods of a monitor's podSelector, or its failure.
+    /// Reports the deletion of pods of a monitor's podSelector, or that the deletion failed.
     pub(crate) async fn pods(
         &self,
         monitor: &NamespacedName,

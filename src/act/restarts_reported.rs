@@ -26,7 +26,7 @@ struct RestartLabels {
     outcome: &'static str,
 }
 
-/// The metrics of restarts, and past reports, so that each is reported once.
+/// The metrics of restarts, and the past reports, so that each change is reported once.
 #[derive(Clone, Debug)]
 pub(super) struct Restarts {
     counts: Family<RestartLabels, Counter>,
@@ -68,7 +68,7 @@ impl Restarts {
     }
 }
 
-/// Whether something was restarted.
+/// Whether the action restarted a workload or removed pods.
 pub(super) fn is_done(outcome: &RestartOutcome) -> bool {
     *outcome == RestartOutcome::Write(Outcome::Done)
 }

@@ -21,7 +21,7 @@ const HONEST: &str = "copyrator-annotations-honest";
 /// Whether the API server corrects or refuses a forged stamp on annotations.
 ///
 /// # Errors
-/// Returns the reason why this cannot be tried now.
+/// Returns an error with the reason if the dry run cannot be made now.
 pub(crate) async fn is_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), own_namespace);
     is_put_right(&api, &forgery(), HONEST).await
@@ -30,7 +30,7 @@ pub(crate) async fn is_guarded(client: &Client, own_namespace: &str) -> Result<b
 /// Whether the API server corrects or refuses a forged stamp on a rule.
 ///
 /// # Errors
-/// Returns the reason why this cannot be tried now.
+/// Returns an error with the reason if the dry run cannot be made now.
 pub(crate) async fn rules_are_guarded(client: &Client, own_namespace: &str) -> Result<bool, String> {
     let api = Api::namespaced(client.clone(), own_namespace);
     let mut forged = canary::harmless_rule();

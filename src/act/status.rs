@@ -24,7 +24,7 @@ pub(crate) struct StatusOf<'a> {
     /// The object's namespace; `None` for a policy.
     pub namespace: Option<&'a str>,
     pub name: &'a str,
-    /// The object's UID, so that a new object of the same name does not get the old one's status.
+    /// The object's UID, so that a new object of the same name does not get the old object's status.
     pub uid: &'a str,
 }
 

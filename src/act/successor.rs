@@ -2,9 +2,9 @@
 //! exists, whether the API server will accept the successor.
 //!
 //! A dry run of a creation passes admission, validation and quota before the API server checks whether the
-//! name is free. So the answer "already exists" means that the API server would accept the successor. But the
-//! API server allocates ports and addresses before admission, and a quota counts the old object: allocation
-//! and quota refuse a successor that would fit once the old object is gone.
+//! name is free. The answer "already exists" to the dry run therefore means that the API server would accept
+//! the successor. But the API server allocates ports and addresses before admission, and a quota counts the
+//! old object: allocation and quota refuse a successor that would fit once the old object is gone.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Error, ResourceExt as _};
@@ -20,9 +20,9 @@ const HEALTH_PORT: &str = "healthCheckNodePort";
 pub(super) enum Verdict {
     /// Only the name is in use: the API server would create the successor once the old object is gone.
     Accepted,
-    /// A quota is exceeded. The API server checks quotas last, and names one exceeded quota.
+    /// A quota is exceeded. The API server checks quotas last, and its message names one exceeded quota.
     QuotaExceeded,
-    /// Something else refuses the successor.
+    /// The API server refuses the successor for a different reason.
     Refused,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn without_room(
 ) -> Option<(String, String)> {
     quotas.iter().find_map(|quota| {
         let status = quota.status.clone().unwrap_or_default();
-        // A resource that the quota controller has not counted yet is only in the spec.
+        // A quota's spec also lists resources that the quota controller has not counted yet.
         let mut hard = quota.spec.clone().and_then(|spec| spec.hard).unwrap_or_default();
         hard.extend(status.hard.unwrap_or_default());
         let used = status.used.unwrap_or_default();

@@ -31,12 +31,12 @@ pub enum WriteError {
 }
 
 impl Writer {
-    /// Writes through `client` while `lead` holds.
+    /// Creates a writer that sends requests through `client` while `lead` confirms the leadership.
     pub(crate) fn new(client: WriteClient, lead: LeaderCheck) -> Self {
         Self { client, lead }
     }
 
-    /// Sends one request. A further request checks leadership again.
+    /// Sends one request. Each request checks leadership again.
     ///
     /// # Errors
     /// [`WriteError`].

@@ -23,7 +23,7 @@ pub fn called(words: Vec<OsString>) -> Exit {
     let matches = command.clone().get_matches_from(words);
     match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli.run(),
-        // As clap's own parse does: with the usage of the command.
+        // Prints the error with the usage of the command, as clap's own parse does.
         Err(error) => error.format(&mut command.clone()).exit(),
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Runs a command on the cluster that its arguments name. `words` checks the other arguments; `command` reads
-/// the cluster and prints, and has reported what failed.
+/// the cluster, prints the answer, and reports failures itself.
 pub(super) fn run<W>(
     cluster: &ClusterArgs,
     words: impl FnOnce() -> Result<W, UsageError>,

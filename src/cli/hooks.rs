@@ -123,7 +123,7 @@ fn unusable(message: &str) -> Exit {
     Exit::Usage
 }
 
-/// The certificates in a file. Without any, every call to the webhook would fail.
+/// The certificates in a file. Without any certificate, every call to the webhook would fail.
 fn bundle(file: &std::path::Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file);
     let text = text.map_err(|error| format!("cannot read --ca {}: {error}", file.display()))?;
@@ -162,7 +162,7 @@ fn every_policy() -> [(&'static str, crate::api::ConfigPolicySpec); 2] {
         failure_policy,
         ..ConfigPolicySpec::default()
     };
-    // A policy with Fail has entries of its own, named after it.
+    // A policy with `failurePolicy: Fail` has separate entries, named after the policy.
     [("policy", policy(FailurePolicy::Ignore)), ("policy", policy(FailurePolicy::Fail))]
 }
 

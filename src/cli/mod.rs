@@ -1,5 +1,5 @@
-//! The command line: one file or folder for each command. What commands share is in `command`, `arguments`,
-//! `operator`, `survey`, `states` and `terminal`.
+//! The command line: one file or folder for each command. Code that commands share is in `command`,
+//! `arguments`, `operator`, `survey`, `states` and `terminal`.
 
 mod arguments;
 mod called;

@@ -241,7 +241,8 @@ impl Args {
         let namespaces = namespaces("namespaces", self.namespaces)?;
         let rule_name = self.rule_name.or(self.seed_rule_name).filter(|name| !name.is_empty());
         some_namespaces(&namespaces, &self.roles, rule_name.as_deref())?;
-        // Such processes serve no templates, and no kind that is known only at run time.
+        // A process that serves some namespaces or one rule serves no templates, and no kind that is known
+        // only at run time.
         let serves_rules_only = !namespaces.is_empty() || rule_name.is_some();
         let template_kinds = self.templates.kinds(&GrantedKinds::default())?;
         let template_kinds = if serves_rules_only { BTreeSet::new() } else { template_kinds };
@@ -300,7 +301,7 @@ impl Args {
     }
 }
 
-/// Whether the console is the only role, if it is one.
+/// Checks that the console, if it is a role of this process, is the only role.
 fn alone(roles: &[Role]) -> Result<(), UsageError> {
     if !roles.contains(&Role::Console) || roles.iter().all(|role| *role == Role::Console) {
         return Ok(());
@@ -310,7 +311,7 @@ fn alone(roles: &[Role]) -> Result<(), UsageError> {
     Err(UsageError::Value { flag: "roles", message: message.into() })
 }
 
-/// Whether these roles and flags work in some namespaces only.
+/// Checks that these roles and flags work in some namespaces only.
 fn some_namespaces(
     namespaces: &BTreeSet<String>,
     roles: &[Role],

@@ -1,6 +1,6 @@
-//! A client layer that measures by the answers how busy the API server is. It is below all requests, because
-//! the body of a refusal for overload is plain text, and only a header has the pause (API priority and
-//! fairness).
+//! A client layer that measures by the answers how busy the API server is. The layer handles raw answers,
+//! because the body of a refusal for overload is plain text, and only a header contains the pause (API
+//! priority and fairness).
 
 use std::{
     sync::Arc,
@@ -62,8 +62,8 @@ where
     }
 }
 
-/// A request in flight. If it is dropped before its answer, it counts as overload: the caller gave up
-/// waiting, or the API server could not be reached.
+/// A request in flight. A request that is dropped before its answer is treated as overload: the caller gave
+/// up waiting, or the API server could not be reached.
 struct Waiting(Option<Arc<Throttle>>);
 
 impl Waiting {
@@ -116,8 +116,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Whether a "too many requests" is about this object alone: a disruption budget or another webhook refused
-/// it. Otherwise the API server is overloaded.
+/// Whether a "too many requests" concerns only this object: a disruption budget or another webhook refused
+/// the request. Any other "too many requests" means that the API server is overloaded.
 pub(crate) fn is_refusal(status: &Status) -> bool {
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
     status.message.starts_with("admission webhook")

@@ -1,4 +1,5 @@
-//! The API server for callers that bring their own token. This process has no credentials for it.
+//! The API server for callers that bring their own token. This process has no credentials for that API
+//! server.
 
 use std::sync::Arc;
 
@@ -44,8 +45,8 @@ impl ApiServer {
         Self { config: Config::new(http::Uri::from_static("http://api.test/")), http: Http::new(server) }
     }
 
-    /// Returns clients that send this token and nothing else of its owner. `home` is the default namespace.
-    /// `heard` receives the status code of each answer.
+    /// Returns clients that send this token, and no other credentials of the caller. `home` is the default
+    /// namespace. `heard` receives the status code of each answer.
     ///
     /// # Errors
     /// Returns an error if the token cannot be sent.

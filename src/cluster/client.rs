@@ -33,13 +33,13 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Connections to one API server, without credentials: sends requests and returns streamed answers.
 pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Answer>, tower::BoxError>;
 
-/// A client that can write. A function that takes a plain [`Client`] cannot write, whatever its credentials:
-/// each such client of this process refuses requests that would change something.
+/// A client that can write. A function that takes a plain [`Client`] cannot write, whatever credentials it
+/// has: each plain client of this process refuses requests that would change something.
 #[derive(Clone)]
 pub struct WriteClient(Client);
 
 impl WriteClient {
-    /// Returns the client, for one request or for a component of kube that sends its own.
+    /// Returns the client, for one request or for a component of kube that sends requests itself.
     pub fn client(&self) -> Client {
         self.0.clone()
     }
@@ -51,7 +51,8 @@ impl WriteClient {
     }
 }
 
-/// Returns a client that reads. It also sends access reviews and dry runs, and refuses all other requests.
+/// Returns a client that reads. The client also sends access reviews and dry runs, and refuses all other
+/// requests.
 ///
 /// # Errors
 /// Returns an error if there is no usable configuration.
@@ -59,12 +60,12 @@ pub(crate) async fn client(target: &Target, throttle: &Arc<Throttle>) -> Result<
     Ok(clients(target, throttle).await?.0)
 }
 
-/// Returns a client that reads and one that writes, over the same connections and with our User-Agent. Their
+/// Returns a reading client and a writing client, over the same connections and with our User-Agent. The
 /// answers show the throttle how busy the API server is.
 ///
 /// We build our own stack for two reasons. Kube's stack lacks `TCP_NODELAY`, so the first request on each new
-/// connection waits some 40 ms for a delayed acknowledgement (measured); and it retries inside the call,
-/// while a worker waits.
+/// connection waits some 40 ms for a delayed acknowledgement (measured); and kube's stack retries inside the
+/// call, while a worker waits.
 ///
 /// # Errors
 /// Returns an error if there is no usable configuration.
@@ -124,7 +125,8 @@ pub(super) fn connections(config: &Config, patience: Duration) -> Result<Http, C
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    // Detects connections whose other end disappeared silently, both idle ones (watches) and busy ones.
+    // Detects connections whose other end disappeared silently, whether the connection is idle (a watch) or
+    // busy.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_tcp_user_timeout(Some(patience.min(ANSWER_TIMEOUT)));
     let connector = config.rustls_https_connector_with_connector(connector).map_err(unbuilt)?;

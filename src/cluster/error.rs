@@ -11,16 +11,16 @@ pub enum ClientError {
     /// The kubeconfig cannot be read, or lacks the context.
     #[error("cannot use the kubeconfig{}", context.as_ref().map(|name| format!(" with context {name}")).unwrap_or_default())]
     Kubeconfig {
-        /// The context that was asked for, if any.
+        /// The requested context, if any.
         context: Option<String>,
         /// The error that kube reports.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// The kubeconfig lacks the user that was asked for.
+    /// The kubeconfig lacks the requested user.
     #[error("the kubeconfig has no user {name}: kubectl config get-users lists them")]
     NoSuchUser {
-        /// Name of that user.
+        /// Name of the requested user.
         name: String,
     },
     /// The file with the CA certificates cannot be read.

@@ -1,8 +1,8 @@
 //! A client layer that keeps pages of lists small in bytes, whatever the objects contain.
 //!
 //! A limit in objects does not bound memory: a tenant can write a hundred objects of 1.4 MB each. If a page
-//! becomes too large while it arrives, this layer drops it and asks again for fewer objects. It remembers the
-//! number for each list until the objects are small again.
+//! becomes too large while it arrives, this layer drops the page and asks again for fewer objects. The layer
+//! remembers the number of objects for each list until the objects are small again.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use tower::{BoxError, Service, ServiceExt as _};
 
 use super::answers::Answer;
 
-/// The largest page, in bytes. A single object may be larger: there is no smaller page.
+/// The largest page, in bytes. A page with a single object may be larger: no smaller page exists.
 const MOST_BYTES: usize = 2 << 20;
 /// A page of at most this many bytes needs no permit.
 const SMALL: usize = 512 << 10;
@@ -131,7 +131,7 @@ struct Read {
 }
 
 /// Reads a page; `None` if it has more than `most` bytes. A large page waits for its permit once its first
-/// bytes are here; meanwhile, TCP flow control holds back the rest.
+/// bytes have arrived; meanwhile, TCP flow control holds back the rest of the page.
 async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<Option<Read>, BoxError> {
     let mut read = Read::default();
     loop {
@@ -154,7 +154,8 @@ async fn read(mut body: Answer, most: usize, places: &Arc<Semaphore>) -> Result<
 }
 
 impl Read {
-    /// Returns the page for the caller. Its permit is free again when the caller has read all of it.
+    /// Returns the page for the caller. The page's permit becomes free when the caller has read the whole
+    /// page.
     fn answer(self) -> Answer {
         let Self { parts, place, .. } = self;
         let frames = parts.into_iter().map(move |part| {

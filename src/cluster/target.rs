@@ -12,22 +12,23 @@ use secrecy::SecretString;
 
 use super::error::ClientError;
 
-/// API server, identity and timeout of a connection. The kubeconfig supplies values that are not set here.
+/// API server, identity and timeout of a connection. The kubeconfig supplies values that are not set in this
+/// struct.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// A kubeconfig file; else `KUBECONFIG`, `~/.kube/config`, or the pod's own account.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig; else the current one.
+    /// A context of the kubeconfig; else the current context.
     pub context: Option<String>,
-    /// A cluster of the kubeconfig; else the context's.
+    /// A cluster of the kubeconfig; else the cluster of the context.
     pub cluster: Option<String>,
-    /// A user of the kubeconfig, whose credentials are used; else the context's.
+    /// A user of the kubeconfig, whose credentials are used; else the user of the context.
     pub credentials: Option<String>,
     /// The API server's address; with it, the connection needs no kubeconfig.
     pub server: Option<http::Uri>,
     /// How to check the API server's certificate.
     pub trust: Trust,
-    /// Credentials that replace all of the kubeconfig's.
+    /// Credentials that replace all credentials of the kubeconfig.
     pub identity: Option<Identity>,
     /// The user to impersonate, if any.
     pub impersonated: Option<Impersonated>,
@@ -38,7 +39,7 @@ pub struct Target {
 /// How to check the API server's certificate.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// A PEM file with the trusted CAs; else the kubeconfig's.
+    /// A PEM file with the trusted CAs; else the CAs of the kubeconfig.
     pub authority: Option<PathBuf>,
     /// The name that the certificate must have; else the host of the address.
     pub server_name: Option<String>,
@@ -67,7 +68,7 @@ pub struct Impersonated {
     pub user: String,
     /// The UID (`--as-uid`), where one is given.
     pub uid: Option<String>,
-    /// The groups (`--as-group`), which replace those of the user name.
+    /// The groups (`--as-group`), which replace the groups of the user name.
     pub groups: Vec<String>,
     /// Further attributes (`--as-user-extra`), by key.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -82,7 +83,8 @@ impl Target {
         let mut config = self.found().await?;
         if let Some(server) = &self.server {
             config.cluster_url = server.clone();
-            // The TLS server name belongs to the kubeconfig's address (client-go's overrides drop it, too).
+            // The TLS server name belongs to the kubeconfig's address (client-go's overrides drop the name,
+            // too).
             config.tls_server_name = None;
         }
         self.trust.put(&mut config)?;
@@ -149,7 +151,7 @@ impl Target {
         };
         let kubeconfig = kubeconfig.map_err(failed)?;
         let is_there = |name: &String| kubeconfig.auth_infos.iter().any(|one| one.name == *name);
-        // Kube would continue as an anonymous user.
+        // Without this check, kube would continue as an anonymous user.
         if let Some(name) = self.credentials.as_ref().filter(|name| !is_there(name)) {
             return Err(ClientError::NoSuchUser { name: name.clone() });
         }

@@ -1,5 +1,5 @@
-//! A limit of concurrent requests (AIMD): it grows by addition while the API server answers, and halves when
-//! the API server is overloaded. After a `Retry-After`, no request may be sent for that time.
+//! A limit of concurrent requests (AIMD): the limit grows by addition while the API server answers, and
+//! halves when the API server is overloaded. After a `Retry-After`, no request may be sent for that time.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -50,8 +50,8 @@ impl Throttle {
         state.limit = (state.limit + 1.0 / state.limit).min(self.most);
     }
 
-    /// Notes that the API server was overloaded, or did not answer in time. `pause` is how long the API
-    /// server asks for no requests, if it does.
+    /// Notes that the API server was overloaded, or did not answer in time. `pause`: how long the API server
+    /// asks clients to wait, if it asks.
     pub fn busy(&self, pause: Option<Duration>) {
         let (mut state, now) = (self.lock(), Instant::now());
         state.busy += 1;

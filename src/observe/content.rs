@@ -47,8 +47,8 @@ pub enum ContentError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The answer is no valid object of the kind. The decoder's message could quote values, so it is not
-    /// kept.
+    /// The answer is no valid object of the kind. The decoder's message could quote values, so the message is
+    /// not kept.
     #[error("cannot decode {0}: the answer is no valid object of its kind")]
     Decode(ObjectKey),
     /// The digests of the object's many keys would take too much memory, whatever their values.
@@ -83,7 +83,7 @@ impl ContentError {
     }
 }
 
-/// Returns this token from the API server's answer.
+/// Returns the token that continues an expired list, from the API server's answer.
 pub(crate) fn goes_on_from(answer: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = answer else { return None };
     let token = status.metadata.as_ref().filter(|_| status.code == 410)?.continue_.clone();
@@ -117,8 +117,8 @@ impl Contents {
         Self { client, kept: Mutex::default(), turns: Mutex::default(), large }
     }
 
-    /// Returns the content of an object: in the wanted version if it is cached, else in the current one.
-    /// Caches the content for the task that writes it next.
+    /// Returns the content of an object: in the wanted version if that version is cached, else in the current
+    /// version. Caches the content for the task that writes it next.
     ///
     /// # Errors
     /// The object is gone, or the API server did not return it.
@@ -168,8 +168,8 @@ impl Contents {
         }
     }
 
-    /// Returns the fingerprint of an object: in the wanted version if it is cached, else in the current one.
-    /// Caches nothing.
+    /// Returns the fingerprint of an object: in the wanted version if that version is cached, else in the
+    /// current version. Caches nothing.
     ///
     /// # Errors
     /// The object is gone, or the API server did not return it.

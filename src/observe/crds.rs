@@ -130,7 +130,7 @@ pub(crate) async fn definition(client: &Client, name: &str) -> kube::Result<Opti
     }))
 }
 
-/// Returns the UID of each definition that exists and is served; for each other definition, what is wrong.
+/// Returns the UID of each definition that exists and is served, and the fault of each other definition.
 async fn uids(client: &Client) -> Seen {
     let mut uids = Seen::new();
     for name in DEFINITIONS {

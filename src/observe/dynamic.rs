@@ -24,14 +24,14 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// How soon to look again for a kind that is not served or cannot be listed, and to list it again after its
-/// watch has failed.
+/// Delay before a new attempt: for a kind that is not served or cannot be listed, and after a watch of the
+/// kind has failed.
 const AGAIN: Duration = Duration::from_secs(5);
 /// How long a watch runs on after the last template that needs it is gone. A template that is deleted and
 /// created again finds the watch still running.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A set of objects of such a kind: how to list them, and which part of them the world keeps.
+/// How to list the objects of one kind, and which part of each object the world keeps.
 pub(crate) trait Kept: Clone + Send + Sync + 'static {
     /// An object as the API server sends it.
     type Sent: Resource + Send;
@@ -52,13 +52,13 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     ) -> impl Stream<Item = watcher::Result<watcher::Event<Decoded<Self::Sent>>>> + Send;
     /// The key of the object that has this metadata.
     fn named(&self, meta: &ObjectMeta) -> Changed;
-    /// Reduces an object; `None` for metadata that is not that of an object of the kind.
+    /// Reduces an object; `None` if its metadata is not valid for the kind.
     fn reduced(&self, sent: Self::Sent) -> Option<Self::Object>;
     /// The key of a reduced object.
     fn changed(&self, object: &Self::Object) -> Changed;
     /// Whether the world already has this version of the object.
     fn is_known(&self, object: &Self::Object, world: &World) -> bool;
-    /// Stores the object in the world; returns whether that is news.
+    /// Stores the object in the world; returns whether the object is new or changed.
     fn put(&self, object: Self::Object, world: &mut World) -> bool;
     /// The keys of all objects that the world has.
     fn known(&self, world: &World) -> BTreeSet<Changed>;
@@ -66,7 +66,7 @@ pub(crate) trait Kept: Clone + Send + Sync + 'static {
     fn forget(&self, changed: &Changed, world: &mut World);
     /// Whether the objects are known.
     fn read(&self, world: &World) -> InstancesRead;
-    /// Notes whether the objects are known; returns whether that is news.
+    /// Notes whether the objects are known; returns whether the state has changed.
     fn set_read(&self, read: InstancesRead, world: &mut World) -> bool;
     /// The key of the change that [`set_read`](Self::set_read) makes.
     fn read_changed(&self) -> Changed;
@@ -109,10 +109,10 @@ pub(crate) async fn watch_kind<K: Kept>(
     }
 }
 
-/// Waits until `is_so` is true of the world. Looks again when a template changes.
+/// Waits until `is_so` is true of the world. Evaluates `is_so` again when a template changes.
 async fn until(observer: &Observer, is_so: impl Fn(&World) -> bool) {
     loop {
-        // Listens before reading, so that no notification in between is lost.
+        // Registers for notifications before reading the world, so that no change in between is lost.
         let told = observer.templates.notified();
         if is_so(&observer.world.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
@@ -132,8 +132,8 @@ async fn unneeded<K: Kept>(observer: &Observer, kept: &K) {
     }
 }
 
-/// Follows events until the state of the objects is no longer known, and only a new list can show it. A watch
-/// that resumes after a failure does not report that it works.
+/// Follows events until the state of the objects is no longer known, and only a new list can show the state.
+/// A watch that resumes after a failure does not report that it works.
 async fn follow<K: Kept>(
     client: &Client,
     config: watcher::Config,
@@ -196,7 +196,8 @@ fn code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// Whether a running watch was interrupted, so that the next one resumes where it was, or begins with a list.
+/// Whether a running watch was interrupted, so that the next watch resumes at the last version, or begins
+/// with a list.
 fn goes_on(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)) && !is_undecodable(error)
 }
@@ -226,7 +227,7 @@ impl<K: Kept> Intake<K> {
             }
             watcher::Event::InitDone => {
                 let unseen = std::mem::take(&mut self.unseen);
-                // Any unseen object may be the one without a name.
+                // Any unseen object may be the object without a name.
                 if !self.has_nameless {
                     unseen.iter().for_each(|changed| self.forget(changed));
                 }
@@ -280,8 +281,8 @@ impl<K: Kept> Intake<K> {
         self.kept.read(&self.observer.world.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets the objects if nothing needs them. A template that needs them later is not rendered before
-    /// they are listed.
+    /// Forgets the objects if nothing needs them. A template that needs the objects later is not rendered
+    /// before the next list.
     fn let_go(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         if !self.kept.is_needed(&world) {
@@ -293,8 +294,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes that known objects may have been deleted or changed: nothing is removed until they are listed
-    /// again. Queues no keys.
+    /// Notes that known objects may have been deleted or changed: nothing is removed until a new list is
+    /// complete. Queues no keys.
     fn doubt(&self) {
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
         self.kept.set_read(InstancesRead::Doubtful, &mut world);
@@ -309,8 +310,8 @@ impl<K: Kept> Intake<K> {
         }
     }
 
-    /// Notes whether the objects are known. While they are unknown, objects that templates have made stay
-    /// unchanged.
+    /// Notes whether the objects are known. While the objects are unknown, objects that templates have made
+    /// stay unchanged.
     fn set_read(&self, read: InstancesRead) {
         if self.read() == read {
             return;

@@ -24,7 +24,7 @@ use crate::{
     plan::{Changed, unread},
 };
 
-/// The watched objects of one such kind.
+/// The watched objects of one kind that is known only at run time.
 #[derive(Clone)]
 pub(crate) struct DeclaredOf(pub(crate) Kind);
 
@@ -41,7 +41,8 @@ impl Kept for DeclaredOf {
         self.0.resource().into()
     }
 
-    /// Always true: the watch finds objects whose template is gone by their labels, so that they are removed.
+    /// Always true: the watch also finds, by their labels, objects whose template is gone, so that these
+    /// objects are removed.
     fn is_needed(&self, _: &World) -> bool {
         true
     }

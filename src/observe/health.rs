@@ -1,5 +1,5 @@
 //! The health of a list and of the watch that follows it. After a minute of failures, `/readyz`, a metric,
-//! and the statuses of affected objects report them.
+//! and the statuses of affected objects report the failures.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
 
 /// How long a list or watch may fail before the failure is reported.
 const LASTING: Duration = Duration::from_secs(60);
-/// Failures that lie further apart are unrelated: a watch that works and brings no event gives no other sign
-/// of working. Each attempt ends within half a minute, and the next attempt begins within the following half
+/// Failures that are further apart are unrelated: a working watch without events gives no other sign that it
+/// works. Each attempt ends within half a minute, and the next attempt begins within the following half
 /// minute.
 const APART: Duration = Duration::from_secs(90);
 
@@ -39,7 +39,7 @@ impl Health {
         Self { observer, list, trouble: None }
     }
 
-    /// Notes that the list or watch has brought something.
+    /// Notes that the list or watch works.
     pub(crate) fn works(&mut self) {
         if self.trouble.take().is_some_and(|trouble| trouble.is_told) {
             tracing::info!(list = %self.list, "what could not be read is read again");

@@ -80,7 +80,7 @@ pub(crate) async fn list<W: Watched>(
     all(Api::all(client.clone()), "all namespaces", fields).await
 }
 
-/// Lists the objects of a kind in one namespace that this field selector matches.
+/// Lists the objects of a kind that this field selector matches, in one namespace.
 ///
 /// # Errors
 /// The API server refused, or did not answer.

@@ -17,8 +17,8 @@ use crate::{decoded::Decoded, names::ObjectKey};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most pods of a workload that expressions see.
 const MOST_PODS: usize = 500;
-/// The most bytes of these pods together, as JSON. Anybody who may create pods in the namespace can make them
-/// as large as the API server accepts, with labels that the selector matches.
+/// Maximum size of these pods together, in bytes of JSON. Anybody who may create pods in the namespace can
+/// create pods that the selector matches, as large as the API server accepts.
 const MOST_BYTES: usize = 4 << 20;
 /// The most pods on a page.
 const PAGE: u32 = 100;

@@ -1,5 +1,5 @@
-//! Polls one namespace, if the account may not watch all of them: a Role in the namespace can grant `get` on
-//! the namespace, but not `watch`.
+//! Polls one namespace, if the account may not watch all namespaces: a Role in the namespace can grant `get`
+//! on the namespace, but not `watch`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub(crate) async fn poll(client: Client, place: Arc<str>, observer: Observer, st
                 observer.look(&place, NamespaceRead::Refused(Store::Namespaces, status.message.clone()));
                 Some(status.message.clone())
             }
-            // The facts that were read before are still the best that we know.
+            // The facts from the last successful read stay in use.
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer in {TIMEOUT:?}")),
         };

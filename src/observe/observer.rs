@@ -44,9 +44,9 @@ pub struct Listed {
 pub trait Requests: Send + Sync {
     /// Queues these keys because of this change.
     fn request(&self, changed: &Changed, keys: BTreeSet<Key>);
-    /// Reports that every store is complete, and which store was just listed. Only a look at everything that
-    /// the list has or should have finds objects that appeared or disappeared unnoticed. `None`: look at
-    /// everything.
+    /// Reports that every store is complete, and which store was just listed. The receiver then examines
+    /// everything that the list has or should have, to find objects that appeared or disappeared unnoticed.
+    /// `None`: the receiver examines everything.
     fn complete(&self, listed: Option<Listed>);
     /// Reports that ConfigMaps or Secrets must be watched in other namespaces than before.
     fn widened(&self) {}
@@ -213,7 +213,7 @@ impl Observer {
         // A copy that somebody deleted while the watch was interrupted is neither in the list nor known.
         if complete {
             let listed = Listed { store: W::STORE, place: place.cloned() };
-            // Plans of any namespace may have waited for the first list of this one.
+            // Plans of any namespace may have waited for the first list of this namespace.
             self.requests.complete((was_certain && !is_first).then_some(listed));
         }
     }

@@ -19,7 +19,7 @@ use crate::{
 
 /// A page of copies with their content.
 pub(crate) struct Page {
-    /// The copies. An object that cannot be decoded is left out; planning its slot will report it.
+    /// The copies. An object that cannot be decoded is left out; the plan of its slot will report the object.
     pub copies: Vec<(ObjectKey, Content)>,
     /// The token of the next page; `None` for the last page.
     pub next: Option<String>,
@@ -88,7 +88,7 @@ impl Objects {
         self.text.len() as u64
     }
 
-    /// Each object as JSON of its own, with the kind, which a list omits.
+    /// Returns each object as a separate JSON text, with the kind, which the items of a list lack.
     pub(crate) fn each(&self) -> impl Iterator<Item = String> {
         let list: List<'_> = serde_json::from_str(&self.text).unwrap_or_default();
         list.items.into_iter().filter_map(|item| {

@@ -108,8 +108,8 @@ struct Pod {
 impl Pod {
     /// The facts, if the pod belongs to this workload. A selector can match other pods, so the owner decides.
     fn of(mut self, key: &WorkloadKey) -> Option<PodFacts> {
-        // A ReplicaSet whose pods lost their hash label is recognised by the Deployment's name at the
-        // beginning of its own.
+        // If the pods of a ReplicaSet lost their hash label, the ReplicaSet is recognised by its name, which
+        // begins with the Deployment's name.
         let by_name = self.facts.workload.is_none() && key.kind == WorkloadKind::Deployment;
         let prefix = format!("{}-", key.name);
         if by_name && self.replica_set.is_some_and(|name| name.starts_with(&prefix)) {
@@ -225,7 +225,7 @@ impl Object {
             crashing: containers.into_iter().any(Container::is_crashing),
             workload: owner.and_then(|owner| workload(owner, &metadata)),
             controlled: owner.is_some(),
-            // A node owns its static pods' mirrors; deleting one stops nothing.
+            // A node owns the mirror pods of its static pods; deleting a mirror pod stops no container.
             untouchable: is_mirror || owned_by("Node") || owned_by("Job"),
             name: metadata.name.clone(),
             uid: metadata.uid,

@@ -48,10 +48,10 @@ enum Found {
     Unread,
 }
 
-/// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find what it
-/// missed (a watch can stay silent after an etcd restore). Each kind is listed at a different time, since a
-/// list needs memory. `place` is the namespace that `api` is limited to, if namespaces are watched one by
-/// one.
+/// Watches one kind until `stop`. After `relist`, the watch is dropped and started again, to find the changes
+/// that the watch missed (a watch can stay silent after an etcd restore). Each kind is listed at a different
+/// time, since a list needs memory. `place` is the namespace that `api` is limited to, if namespaces are
+/// watched one by one.
 pub(crate) async fn watch<W: Watched>(
     api: Api<Decoded<W>>,
     config: watcher::Config,
@@ -102,7 +102,8 @@ async fn begin<W: Watched>(
                 intake.end_without_any();
                 return ABSENT_AGAIN;
             }
-            // A list that runs while the definition comes back would be a list under no definition.
+            // Do not list before the definition exists: a list that begins while the definition is created
+            // would belong to no definition.
             Ok(Found::Absent) => {
                 intake.fail(format!("CustomResourceDefinition {name} is gone"), course);
                 return FAILED_AGAIN;
@@ -128,7 +129,7 @@ async fn follow<W: Watched>(
     course: &mut Course,
 ) -> Duration {
     let mut events = pin!(watcher::<Decoded<W>>(api, config).default_backoff());
-    // An error is an item, not the end: the stream recovers by itself (kube#1615).
+    // An error does not end the stream: the stream recovers by itself (kube#1615).
     while let Some(event) = events.next().await {
         intake.observer.events.inc();
         match event {
@@ -203,8 +204,8 @@ pub struct Intake<W> {
     observer: Observer,
     /// The only namespace of this watch, if namespaces are watched one by one.
     place: Option<Arc<str>>,
-    /// Objects that were known when a list began and have not appeared in it so far. At the end of the list,
-    /// these objects were deleted unnoticed.
+    /// Objects that were known when a list began and have not appeared in it so far. Objects that are still
+    /// unseen at the end of the list were deleted unnoticed.
     unseen: BTreeSet<Changed>,
     /// Whether the list brought an object that does not even have a name.
     has_nameless: bool,
@@ -214,7 +215,7 @@ pub struct Intake<W> {
 }
 
 impl<W: Watched> Intake<W> {
-    /// Creates the intake of a watch that has not reported anything yet.
+    /// Creates the intake of a watch that has reported no event yet.
     pub fn new(observer: Observer) -> Self {
         Self::within(observer, None)
     }
@@ -240,8 +241,8 @@ impl<W: Watched> Intake<W> {
     }
 
     /// Reads the definition of the kind before the kind is listed, if this process manages copies and may
-    /// read definitions. If the definition is still the same when something is removed, it was the same all
-    /// the time.
+    /// read definitions. If a removal finds the definition unchanged, the definition was not replaced since
+    /// the list began.
     ///
     /// # Errors
     /// The API server refused or did not answer. An API server that has just started refuses requests that it
@@ -264,8 +265,8 @@ impl<W: Watched> Intake<W> {
         Ok(Found::There)
     }
 
-    /// Completes the empty list of a kind that is not served. Whether its objects were really deleted is
-    /// checked before a removal.
+    /// Completes the empty list of a kind that is not served. Before a removal, a check shows whether the
+    /// kind's objects were really deleted.
     fn end_without_any(self) {
         let known = self.observer.known::<W>(None);
         let is_listed = {
@@ -279,12 +280,12 @@ impl<W: Watched> Intake<W> {
         }
     }
 
-    /// Whether the API server refuses this watch's namespace; notes it if so.
+    /// Whether the API server refuses to list or watch this watch's namespace; if so, notes the refusal.
     fn is_refused(&self, error: &watcher::Error) -> bool {
         let place = self.place.as_ref().filter(|_| self.observer.looks_at_some());
         let (Some(place), Some(why)) = (place, refusal(error)) else { return false };
         let mut world = self.observer.world.write().unwrap_or_else(PoisonError::into_inner);
-        // Objects of a namespace that cannot be read are left alone anyway.
+        // Objects of an unreadable namespace stay unchanged anyway.
         world.end_doubt(W::STORE, self.place.clone());
         drop(world);
         self.observer.look(place, NamespaceRead::Refused(W::STORE, why.to_owned()));
@@ -305,7 +306,7 @@ impl<W: Watched> Intake<W> {
             }
             watcher::Event::InitDone => {
                 let unseen = std::mem::take(&mut self.unseen);
-                // Any unseen object may be the one without a name.
+                // Any unseen object may be the object without a name.
                 let unseen = if self.has_nameless { BTreeSet::new() } else { unseen };
                 self.observer.complete::<W>(self.place.as_ref(), unseen, self.definition.clone());
             }

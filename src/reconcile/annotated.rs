@@ -1,5 +1,5 @@
-//! Rules and monitors that the annotations of an object declare. Changes of their statuses become Events on
-//! the object, and the proof of a grant is written to an annotation of the object.
+//! Rules and monitors that the annotations of an object declare. Changes of the statuses of these rules and
+//! monitors become Events on the object, and the proof of a grant is written to an annotation of the object.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -77,7 +77,7 @@ impl AnnotatedHandler {
             (before.unwrap_or_default(), grant)
         };
         self.tallies.set(rule, Some(tally));
-        // The status of such a rule is only in memory, so writing it always succeeds.
+        // The status of a rule in annotations is only in memory, so writing the status always succeeds.
         let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
         note_room(&self.context, rule, Some(&before), says_too_many(&after));
         let large = large.as_ref().filter(|_| is_news);

@@ -1,7 +1,7 @@
 //! The asker: asks the API server what rules and monitors may do, and stores the answers in the world. Each
 //! refused question is charged to the namespace of the rule or monitor. While the budget of a namespace is
-//! overdrawn, the asker asks for the namespace only about rights that were granted before. So objects that
-//! may do nothing, however many, cannot use up the API server or the workers for other namespaces.
+//! overdrawn, the asker asks for the namespace only about rights that were granted before. Even many refused
+//! objects therefore leave the API server and the workers free for other namespaces.
 
 use std::{
     sync::{
@@ -104,7 +104,7 @@ impl Asker {
         Ok(Asked::Settled)
     }
 
-    /// Returns the answer, or as `Err` how long its namespace has to wait for it.
+    /// Returns the answer; `Err`: how long the object's namespace must wait before the API server is asked.
     async fn answer(
         &self,
         namespace: &str,
@@ -112,7 +112,7 @@ impl Asker {
     ) -> Result<Result<Authority, Duration>, AskError> {
         let (own, of_all) = self.refusals.owed(namespace);
         let waits = match inquiry.occasion {
-            // Without a new answer, the reconciler would stop writing what was granted.
+            // Without a new answer, the reconciler would stop writing objects that were granted.
             Occasion::Standing => Duration::ZERO,
             // The author waits for this answer: refusals in other namespaces do not delay it.
             Occasion::First => own,
@@ -132,7 +132,7 @@ impl Asker {
     /// Asks whether a rule's identity has a right in a namespace.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(super) async fn right(
         &self,
         rule: &NamespacedName,

@@ -13,8 +13,9 @@
 //! After a refusal, the API server is asked again at growing intervals, since the right may have been granted
 //! meanwhile. Refusals are charged to the namespace of the object ([`super::asker`]).
 //!
-//! Only the keys of rules and monitors ask, and the queue runs a key once at a time. So 16 workers do not ask
-//! the same questions, and a slow answer does not replace a newer one.
+//! Only the handlers of rules and monitors ask, and the queue runs each key only once at a time. Several
+//! workers therefore never ask the same questions at the same time, and a slow answer does not replace a
+//! newer answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,11 +44,12 @@ use crate::{
     validate::{CompiledObject, CompiledTemplate, declared_kind},
 };
 
-/// Maximum age of an answer about rights that can be withdrawn, when something is written by it.
+/// Maximum age that an answer about rights that can be withdrawn may have at a write.
 const STANDING_ANSWER: Duration = Duration::from_secs(30);
-/// Age at which such an answer is renewed, in good time for the next write; and first wait after a refusal.
+/// Age at which an answer about rights that can be withdrawn is renewed, in good time for the next write;
+/// also the first wait after a refusal.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
-/// Number of refusals in a row that are followed by this first wait: users often write a rule shortly before
+/// Number of refusals in a row after which the wait begins to grow: users often write a rule shortly before
 /// its roles.
 const QUICK_TRIES: u32 = 9;
 /// Number of questions per step of the wait after a refusal: an object with more questions waits longer.
@@ -67,7 +69,7 @@ pub(super) struct Asking<'a> {
     /// Whether a proof shows that this very spec was granted, perhaps by an earlier leader.
     pub(super) granted: bool,
     pub(super) known: Option<&'a Authority>,
-    /// Selects the questions to repeat after all of them were answered with yes; `None` if no right can be
+    /// Selects the questions to repeat after every question was answered with yes; `None` if no right can be
     /// withdrawn.
     pub(super) standing: Option<&'a dyn Fn(&Question) -> bool>,
 }
@@ -75,11 +77,11 @@ pub(super) struct Asking<'a> {
 /// The decision whether to ask the API server.
 #[derive(Debug)]
 pub enum Decided {
-    /// The answer at hand is good.
+    /// The known answer is still valid.
     Known,
-    /// The answer follows without a question.
+    /// The answer is certain without a question to the API server.
     Answer(Authority),
-    /// These questions have to be asked.
+    /// The API server must be asked these questions.
     Ask(Inquiry),
 }
 
@@ -183,7 +185,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns a refusal: without the admission policies, any user could forge the stamp. In a process
-    /// without hooks, that is true even of the stamps of rules.
+    /// without hooks, any user could forge even the stamps of rules.
     pub(super) fn unguarded(&self, world: &World, now: Timestamp) -> Decided {
         if world.namespace_scope().is_some() && self.of.annotated().is_none() {
             let message = "the admission policy copyrator-author-honest is not in force, so anybody could have written who \
@@ -209,8 +211,8 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Decides what to ask about a rule. `None` if the rule is deleted or invalid, if it reads a namespace that
-/// is out of sight, or while it is unknown whether its author's stamp can be trusted.
+/// Decides what to ask about a rule. `None` if the rule is deleted or invalid, if the rule reads a namespace
+/// that Copyrator cannot see, or while it is unknown whether the author's stamp can be trusted.
 pub fn about_rule(
     world: &World,
     rule: &NamespacedName,
@@ -294,7 +296,7 @@ pub(crate) fn about_template(
     let facts = world.templates().get(template)?;
     let compiled = facts.compiled.as_ref().ok()?;
     // The plural of a kind that is not granted is unknown, so the API server cannot be asked about the kind.
-    // A yes to the remaining questions must not be mistaken for a yes to all.
+    // A yes to the remaining questions must not be mistaken for a yes to all questions.
     let granted = &world.settings().template_kinds;
     let is_unknown = |object: &CompiledObject| declared_kind(object, granted).is_none();
     if not_read_kind(world, compiled).is_some() || compiled.objects.iter().any(is_unknown) {

@@ -93,7 +93,7 @@ fn payer(key: &Key, changed: &Changed) -> Tenant {
     }
 }
 
-/// Reads the wall clock. Nothing else in this folder does.
+/// Reads the wall clock. Only this function reads the clock in this folder.
 pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,4 +1,4 @@
-//! Drift: whether a write would change an existing object. The planner needs this fact.
+//! Drift: whether a write would change an existing object, a fact that the planner needs.
 
 use std::sync::Arc;
 

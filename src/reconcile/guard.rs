@@ -1,5 +1,5 @@
-//! The guard judges a copy, or an object that a template declares, before it is written: by the policies that
-//! cover it.
+//! The guard judges a copy, or an object that a template declares, by the policies that cover the object,
+//! before the object is written.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl CopyGuard {
             (Guards::of(&world, slot, write, &self.account)?, judged_by(&world, slot))
         };
         let refused = self.judged(slot, write, guards).await.err();
-        // If a policy has changed meanwhile, it may not refuse the object any more.
+        // If a policy has changed meanwhile, the policy may not refuse the object any more.
         if refused.is_some() && judged_by(&self.context.world(), slot) != by {
             return Some(Outcome::Stale);
         }

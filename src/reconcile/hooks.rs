@@ -72,7 +72,7 @@ impl HooksHandler {
         let policies: Vec<_> = wanted.iter().map(|it| (it.name.clone(), it.spec.clone())).collect();
         let unjudged = self.hooks.unjudged();
         let kept = self.hooks.keep(&policies, &warned, SystemTime::now()).await;
-        // Once calls arrive again, scan what has passed without a verdict.
+        // Once calls arrive again, scan the objects that were written without a verdict.
         let is_heard_again = match &kept {
             Ok(()) => self.unheard.swap(false, Ordering::Relaxed),
             Err(HookError::Unreached(_)) => {
@@ -104,8 +104,8 @@ impl HooksHandler {
         }
     }
 
-    /// Queues the hooks if they do not cover every write that has consequences because of this rule, monitor
-    /// or workload. Hooks that cover too much wait for the next regular check.
+    /// Queues the check of the hooks if the hooks do not cover every write that has consequences because of
+    /// this rule, monitor or workload. Hooks that cover too much wait for the next regular check.
     pub(super) fn see_warned(&self, key: &Key) {
         if !matches!(key, Key::Rule(_) | Key::Monitor(_) | Key::Workload(_)) {
             return;
@@ -120,8 +120,8 @@ impl HooksHandler {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads which policies are in force, whatever the result of our own attempt: the existing configurations
-    /// decide, and whether calls arrive.
+    /// Reads which policies are in force, whether or not our own write succeeded: the existing configurations
+    /// decide, and whether calls reach the webhook.
     async fn see_hooks(
         &self,
         wanted: &[Wanted],

@@ -1,6 +1,6 @@
-//! Events on an object that templates are rendered for. Such an Event reports why the object does not have
-//! what the templates declare for it. The object's author reads the Event with `kubectl describe`, and may be
-//! unable to read the namespace of the template.
+//! Events on an object that templates are rendered for. An Event reports why the object lacks what the
+//! templates declare for it. The object's author reads the Event with `kubectl describe`, and may be unable
+//! to read the namespace of the template.
 
 use super::context::{Context, now};
 use crate::{

@@ -18,7 +18,7 @@ use crate::{
 
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// The outdated copies, each with the time since when it is known to be outdated.
+/// The outdated copies, each with the time since when the copy is known to be outdated.
 #[derive(Debug)]
 pub(super) struct Lag {
     late: Mutex<HashMap<ObjectKey, Instant>>,

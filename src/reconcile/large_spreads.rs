@@ -1,5 +1,5 @@
-//! Large spreads: sources that are large for so many targets. Each is reported once, when the status that
-//! mentions it is written.
+//! Large spreads: sources that are large for so many targets. Each large spread is reported once, when a
+//! status that mentions the spread is written.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ pub(super) enum StatusWrite {
 }
 
 /// The rules whose large spread was reported, by this leader or, according to their statuses, by an earlier
-/// one.
+/// leader.
 #[derive(Debug, Default)]
 pub(super) struct LargeSpreads(Mutex<BTreeSet<NamespacedName>>);
 

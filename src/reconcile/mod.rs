@@ -1,6 +1,6 @@
 //! The reconciler: key → world → plan → fetch what the plan lacks → act → remember → when to look again. Each
-//! kind of key has a handler with what it needs. Every file in this module is glue: [`crate::plan`] decides
-//! what to do, and [`crate::act`] does it.
+//! kind of key has its own handler. Every file in this module is glue: [`crate::plan`] decides what to do,
+//! and [`crate::act`] does it.
 
 mod annotated;
 mod announce;
@@ -90,7 +90,8 @@ use crate::{
     },
 };
 
-/// Maximum time for fetching changed content, so that the changed keys can still be named.
+/// Age at which old fingerprints are forgotten: changed content must be fetched within this time, so that the
+/// changed keys can still be named.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The parts that handlers work with; the process creates the parts.
@@ -103,7 +104,7 @@ pub(crate) struct Handles {
     pub account: String,
     /// Writes the webhook configurations.
     pub hooks: HookWriter,
-    /// Puts the key of digests back.
+    /// Restores the Secret with the key of digests.
     pub digest_key: KeyKeeper,
     /// Checks that our CustomResourceDefinitions exist and are not being deleted.
     pub definitions: Definitions,
@@ -141,7 +142,7 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// Looks at the keys of `context`, with these handles.
+    /// Creates a reconciler of the keys in `context`, with these handles.
     pub(crate) fn new(context: Context, handles: Handles) -> Self {
         let Handles {
             client,
@@ -256,7 +257,7 @@ impl Reconciler {
         metrics.register_collector(Box::new(snapshot));
     }
 
-    /// Handles keys until told to stop; the current key is finished first.
+    /// Handles keys until `stop` is cancelled; the current key is finished first.
     pub(crate) async fn work(&self, stop: &CancellationToken) {
         let queue = self.context.queue();
         loop {
@@ -289,7 +290,7 @@ impl Reconciler {
         self.context.queue().close();
     }
 
-    /// Closes the queue and drops what was reported: a different process leads, and reports for itself.
+    /// Closes the queue and forgets past reports: a different process leads, and makes its own reports.
     pub(crate) fn lose_lease(&self) {
         self.close();
         self.hooks.rest();
@@ -299,7 +300,7 @@ impl Reconciler {
         self.lag.clear();
     }
 
-    /// Looks at everything: at the start of leading, and in the sweep.
+    /// Queues every key: at the start of leading, and in the sweep.
     pub(crate) fn sweep(&self) {
         self.context.sweep();
     }
@@ -317,7 +318,7 @@ impl Reconciler {
     /// Tests whether author stamps are protected, and returns the result.
     ///
     /// # Errors
-    /// Why this cannot be tested now.
+    /// The reason why the protection cannot be tested now.
     pub(crate) async fn look_at_stamps(&self) -> Result<bool, String> {
         self.stamps.look().await
     }
@@ -390,11 +391,11 @@ impl Reconciler {
     }
 
     /// Whether a key may be handled. Until every store is listed, no key is handled, except statuses that
-    /// report a failing list; afterwards, everything is handled. A process that serves one
-    /// rule leaves all other keys to a process that serves everything. Objects in unreadable namespaces stay
-    /// unchanged; once their namespace becomes readable, everything is handled. Hooks and policies belong to
-    /// the whole cluster, so a process that reads only some namespaces leaves them alone. The key of digests
-    /// and the index are our own: the next leader reads in the index which annotations were granted.
+    /// report a failing list; afterwards, everything is handled. A process that serves one rule leaves all
+    /// other keys to a process that serves everything. Objects in unreadable namespaces stay unchanged; once
+    /// their namespace becomes readable, everything is handled. Hooks and policies belong to the whole
+    /// cluster, so a process that reads only some namespaces leaves hooks and policies alone. The key of
+    /// digests and the index are our own: the next leader reads in the index which annotations were granted.
     fn is_to_look_at(&self, key: &Key) -> bool {
         let world = self.context.world();
         let is_the_rules = matches!(key, Key::Slot(_) | Key::Rule(_) | Key::RuleStatus(_));
@@ -404,7 +405,7 @@ impl Reconciler {
             Key::SourceIndex => world.settings().annotations,
             _ => key.namespace().is_some_and(|namespace| world.sees(namespace)),
         };
-        // Once a list has failed for long, statuses report that, whatever else is unknown.
+        // Once a list has failed for long, statuses report the failure, even while other facts are unknown.
         let is_status = matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_));
         let is_known = world.is_complete() || (is_status && world.failing_lists().next().is_some());
         is_known && (is_the_rules || world.settings().only_rule.is_none()) && is_seen()

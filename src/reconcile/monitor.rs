@@ -43,7 +43,7 @@ impl MonitorHandler {
         if monitor.annotated().is_some() {
             self.context.queue().add(Key::SourceIndex, Lane::Change);
         }
-        // After the workloads: the status needs to know their content.
+        // The status is queued after the workloads, since it needs their content.
         self.context.queue().add_by(Key::MonitorStatus(monitor.clone()), STATUS_AFTER);
         let again = match settled {
             Ok(Asked::Settled) => ask_again(account, after.as_ref()),
@@ -56,7 +56,7 @@ impl MonitorHandler {
                 return Again::Backoff(None);
             }
         };
-        // However long the pods wait, ask about the monitor's ServiceAccount in time.
+        // Even while the pods wait, the rights of the monitor's ServiceAccount must be asked about in time.
         if let Again::After(delay) = again {
             self.context.queue().add_later(Key::Monitor(monitor.clone()), delay);
         }

@@ -1,5 +1,5 @@
-//! The pace of statuses: each is written at most every two seconds, not before the API server has answered
-//! about its object, and less often the longer planning it takes.
+//! The pace of statuses: each status is written at most every two seconds, and less often if planning it
+//! takes long. No status is written before the API server has answered about the status's object.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,14 @@ use crate::{model::Authority, plan::Key};
 pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
 const AT_MOST_EVERY: Duration = Duration::from_secs(2);
 /// Pause after planning a status, in multiples of the time that planning took. A fan-out requests the status
-/// at each slot, and planning it plans all of these slots.
+/// at each slot, and planning the status plans all of these slots.
 const REST: u32 = 20;
-/// The longest such pause.
+/// The longest pause after planning a status.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 /// Interval of checks whether the API server has answered about an object.
 const FOR_AN_ANSWER: Duration = Duration::from_millis(200);
 
-/// Until when each status waits.
+/// The time until which each status waits.
 pub(super) struct StatusPace {
     context: Context,
     until: Mutex<HashMap<Key, Instant>>,
@@ -52,8 +52,8 @@ impl StatusPace {
     }
 
     /// Returns how long a status has to wait: two seconds since the last write, a pause that grows with the
-    /// time for planning, and until the API server has answered about its object. Without the last wait, the
-    /// status would say for two seconds that the rights are unknown, although copies exist.
+    /// time for planning, and until the API server has answered about its object. Without waiting for this
+    /// answer, the status would say for two seconds that the rights are unknown, although copies exist.
     pub(super) fn too_soon(&self, key: &Key) -> Option<Duration> {
         let is_told =
             matches!(key, Key::RuleStatus(_) | Key::MonitorStatus(_) | Key::Policy(_) | Key::SourceIndex);

@@ -1,4 +1,4 @@
-//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks none.
+//! The planner: plans, fetches the facts that the plan lacks, and plans again, until the plan lacks no facts.
 //! Every key whose plan may lack facts uses the planner. After planning, a handler acts, and remembers the
 //! result with one call into `plan/` (`settle_slot`, `settle_workload`, `settle_pods`). Each handler has its
 //! own code for acting and remembering: a copy is judged before it is written, a restart reserves its place
@@ -23,7 +23,7 @@ use crate::{
 
 /// How often a plan may request more facts before its key waits for an event.
 const ROUNDS: usize = 4;
-/// When to look again at facts that are on their way through a watch.
+/// Delay until the planner checks again for facts that a watch will soon report.
 pub(super) const SOON: Duration = Duration::from_millis(250);
 
 /// A plan that may lack facts.
@@ -57,20 +57,20 @@ impl<P: Plan, T> Plan for (P, T) {
     }
 }
 
-/// Why no plan without lacking facts exists.
+/// Why no complete plan exists.
 pub(super) enum Unplanned<P> {
     /// A watch will bring the facts soon.
     Soon,
     /// A watch is about to complete a list, which queues the key.
     Unlisted,
-    /// Facts could not be fetched; with the plan that lacks them.
+    /// Some facts could not be fetched; contains the plan that lacks these facts.
     Failed(P, FetchError),
 }
 
 /// A plan that lacks no facts.
 pub(super) struct Planned<P> {
     pub(super) plan: P,
-    /// Whether facts were fetched for it.
+    /// Whether facts were fetched for the plan.
     pub(super) is_news: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The queue of keys. A key waits at most once, runs at most once at a time, and comes back when its handler
-//! has requested that. New namespaces come before changes, changes before the sweep. In each lane tenants
+//! The queue of keys. A key waits at most once, runs at most once at a time, and is queued again if its
+//! handler requests that. New namespaces come before changes, changes before the sweep. In each lane tenants
 //! have turns ([`lines`]), and no tenant occupies all workers.
 
 mod lane;
@@ -28,14 +28,14 @@ const STATUS_WAITS: Duration = Duration::from_secs(1);
 /// When a key is handled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Only when something changes.
+    /// Handle the key again only when something changes.
     OnChange,
-    /// After this long at the latest.
+    /// Handle the key again after this time at the latest.
     After(Duration),
-    /// The key failed: after a backoff that doubles from failure to failure, with jitter; not before the
-    /// given time.
+    /// The key failed: handle the key again after a backoff that doubles with each failure, with jitter, and
+    /// not before the given time.
     Backoff(Option<Duration>),
-    /// The key was refused: after [`REFUSED_AGAIN`].
+    /// The key was refused: handle the key again after [`REFUSED_AGAIN`].
     Refused,
     /// Nothing was decided: the key needs a place of this lane, and waits in this lane.
     In(Lane),
@@ -64,10 +64,11 @@ pub(crate) const NEW_NAMESPACE_LANE: usize = 8;
 struct Inner {
     open: bool,
     lanes: [Lines; LANES],
-    /// Trees: a hash table would keep its memory after a sweep of everything.
+    /// Waiting and running keys are in trees: a hash table would keep its memory after a sweep of everything.
     waiting: BTreeMap<Key, Waiting>,
     running: BTreeMap<Key, Running>,
-    /// When each delayed key is due, and for whom. `delayed` has the same keys by time.
+    /// When each delayed key is due, and which tenant pays for the key. `delayed` has the keys of `due`, by
+    /// time.
     due: BTreeMap<Key, (Instant, Tenant)>,
     delayed: BTreeSet<(Instant, Key)>,
     failures: BTreeMap<Key, u32>,
@@ -96,15 +97,16 @@ struct Running {
 }
 
 /// The budget of one tenant for expressions, in seconds of a processor: enough for large templates at once,
-/// and a quarter of a processor for good.
+/// and permanently a quarter of a processor.
 const EXPRESSIONS: Rate = Rate { at_once: 60.0, a_second: 0.25 };
 
-/// The queue of keys: each waits at most once, and runs at most once at a time.
+/// The queue of keys: each key waits at most once, and runs at most once at a time.
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
     throttle: Arc<Throttle>,
-    /// The budgets of tenants for expressions. While a tenant owes, its line in [`Lane::OverBudget`] waits.
+    /// The budgets of tenants for expressions. While a tenant's budget is overdrawn, the tenant's line in
+    /// [`Lane::OverBudget`] waits.
     expressions: Budget,
 }
 
@@ -393,14 +395,14 @@ impl Inner {
         first.map_or(Duration::ZERO, |waiting| waiting.since.elapsed())
     }
 
-    /// Returns when the first tenant with waiting renderings will have paid back what it owes.
+    /// Returns the first time at which the budget of a tenant with waiting renderings is no longer overdrawn.
     fn paid_back(&self, budget: &Budget) -> Option<Instant> {
         let tenants = self.lanes[Lane::OverBudget as usize].tenants().flatten();
         let owed = tenants.map(|tenant| budget.owed(tenant).0).filter(|owed| !owed.is_zero());
         owed.min().map(|owed| Instant::now() + owed)
     }
 
-    /// Returns the next key, if fewer than `limit` are under way. New namespaces have a few workers in
+    /// Returns the next key, if fewer than `limit` keys are under way. New namespaces have a few workers in
     /// addition; while new namespaces wait for a worker, no other key is started.
     fn take(&mut self, limit: usize, budget: &Budget) -> Option<Key> {
         let new = self.running_in(Lane::NewNamespace);
@@ -427,8 +429,8 @@ impl Inner {
         self.running.values().filter(|running| running.waited.lane == lane).count()
     }
 
-    /// Removes the next key from a lane, of a tenant that occupies less than three quarters of the places. So
-    /// other tenants get a worker without waiting for the end of that tenant's keys.
+    /// Removes and returns the next key in a lane whose tenant occupies less than three quarters of the
+    /// places. A tenant with many keys therefore always leaves workers to other tenants.
     fn take_from(&mut self, lane: Lane, limit: usize, budget: &Budget) -> Option<Key> {
         let most = |places: usize| (places * 3 / 4).max(1);
         let is_new = |lane: Lane| lane == Lane::NewNamespace;
@@ -454,7 +456,7 @@ impl Inner {
 }
 
 /// Returns the backoff: at most 200 ms, doubling to 5 minutes. The hash of the key chooses a part of the
-/// backoff (full jitter), so that keys that failed together do not come back together; the result is never
+/// backoff (full jitter), so that keys that failed together are not tried again together; the result is never
 /// shorter than [`LEAST_BACKOFF`].
 fn backoff(key: &Key, failures: u32) -> Duration {
     let most = FIRST_BACKOFF.saturating_mul(2 << failures.saturating_sub(1).min(12)).min(LONGEST_BACKOFF);

@@ -52,7 +52,7 @@ const NEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Minimum time between two reads of pods, or two writes of a status, for one object.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// Wait after a refusal: somebody else owns a field of a status, or the API server does not keep it.
+/// Wait after a refusal: somebody else owns a field of a status, or the API server does not keep the field.
 const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 
 /// Returns the time from now until `then`.
@@ -117,7 +117,7 @@ impl RenderingHandler {
             }
             _ => again,
         };
-        // Even after an error, pods are listed again only when their time has come.
+        // Even after an error, pods are listed again only after the minimum time between two reads.
         if is_read { again } else { Again::Backoff(self.wait(&of)) }
     }
 
@@ -148,7 +148,7 @@ impl RenderingHandler {
         wait.filter(|wait| !wait.is_zero())
     }
 
-    /// Keeps the previous status while pods are not read again: expressions read pods for it.
+    /// Keeps the previous status while pods are not read again, since the status's expressions read pods.
     fn keep_status(&self, template: &NamespacedName, instance: &InstanceName, set: &mut RenderedSet) {
         let world = self.context.world();
         let before = world.rendered(template, instance).filter(|before| before.is_of_same(set));
@@ -158,7 +158,7 @@ impl RenderingHandler {
     }
 
     /// Renders, reads the objects that expressions need, and renders again, until no object is lacking. Also
-    /// returns whether everything could be read: a fault in the set reports what could not.
+    /// returns whether every read succeeded; faults in the set report failed reads.
     async fn rendered(
         &self,
         inputs: &Arc<Inputs>,
@@ -257,7 +257,7 @@ impl RenderingHandler {
             let status = set.status.as_ref();
             let status = status.and_then(|status| serde_json::from_str::<Value>(status.expose()).ok());
             let is_current = set.is_written(&seen) && !is_due && !inputs.leaves_over(status.as_ref());
-            // Applying an empty status would create one.
+            // Applying an empty status would create a status.
             let status = status.filter(|status| *status != json!({}));
             (granted.clone(), granted.status?, seen, status, is_current, turn, told)
         };
@@ -334,7 +334,7 @@ impl RenderingHandler {
         self.context.world_mut().set_status_answer(template, instance, seen, fault);
     }
 
-    /// Remembers that a status was as it should be, or was written.
+    /// Remembers that a status was up to date, or was written.
     fn remember(&self, turn: Option<&StatusTurn>, is_written: bool) {
         if let Some(turn) = turn {
             turn.remember(&mut self.context.world_mut(), is_written, now());
@@ -355,7 +355,7 @@ impl RenderingHandler {
         over.map(|over| Again::After(until(over)))
     }
 
-    /// Notes why a status is not as it should be, and queues the template's status to report it.
+    /// Notes why a status is not up to date, and queues the template's status to report the reason.
     fn note(&self, template: &NamespacedName, instance: &InstanceName, fault: Option<StatusFault>) {
         let world = &mut *self.context.world_mut();
         let rendering = |set: &RenderedSet| set.status.is_some() && set.status_fault != fault;

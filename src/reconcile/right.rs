@@ -25,7 +25,8 @@ pub(crate) struct RightInquiry {
     uid: Box<str>,
     generation: i64,
     right: Right,
-    /// From the widest question to the question about this namespace; `Err`: why the rule has no identity.
+    /// The questions, from the widest to the question about this namespace; `Err`: why the rule has no
+    /// identity.
     questions: Result<Vec<Question>, String>,
     namespace: Arc<str>,
 }
@@ -42,7 +43,7 @@ impl RightInquiry {
     ) -> Option<Self> {
         let declared = world.declaration(rule)?;
         let (uid, generation) = declared.version();
-        // After a recent no for all namespaces, ask only about this one.
+        // After a recent no for all namespaces, ask only about this namespace.
         let is_no = |known: &RightAnswer| known.answer.is_err() && is_younger(known.asked, AGAIN, now);
         let is_narrow = world.may(rule, right, EVERYWHERE).is_some_and(is_no);
         let ask = |identity: Identity| {
@@ -64,7 +65,7 @@ impl RightInquiry {
     /// Asks the API server, and returns its answers by namespace.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The API server gave no answer.
     pub(crate) async fn ask(
         &self,
         authorizer: &dyn Authorizer,

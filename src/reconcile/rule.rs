@@ -1,4 +1,5 @@
-//! Reconciles the authority of one rule or template: asks the API server what its identity may do. A new answer queues all of its slots.
+//! Reconciles the authority of one rule or template: asks the API server what its identity may do. A new
+//! answer queues all slots of the rule or template.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::{
     plan::{Key, slots_to_check},
 };
 
-/// Reconciles what rules are allowed.
+/// Reconciles the authority of rules.
 pub(super) struct RuleHandler {
     pub(super) context: Context,
     pub(super) asker: Arc<Asker>,

@@ -37,10 +37,10 @@ const REST_TIMES: u32 = 20;
 /// Minimum pause before a policy's first scan. The pause is also at least as long as the last scan.
 const FIRST: Duration = Duration::from_millis(500);
 /// Pause in multiples of the last scan, if writes passed without a verdict. A user who can overload the
-/// webhook again and again must not cause scans all the time either.
+/// webhook again and again must not cause scans all the time.
 const UNJUDGED_TIMES: u32 = 4;
-/// Minimum pause after a failed scan. This pause also suffices before a scan for writes that passed without a
-/// verdict, if the last scan was short.
+/// Minimum pause after a failed scan. The pause after a failed scan also suffices before a scan for writes
+/// that passed without a verdict, if the last scan was short.
 const AGAIN: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(250);
 /// Number of objects on the first page. The later pages have as many as fit into [`PAGE_BYTES`], at most
@@ -55,7 +55,7 @@ enum ScanError {
     /// A page could not be read.
     #[error(transparent)]
     Page(#[from] ContentError),
-    /// A policy cannot cope with an object. The message of the panic could quote values, so it is dropped.
+    /// Judging an object panicked. The message of the panic could quote values, so it is dropped.
     #[error("judging a {0:?} by the policies present ended in a panic")]
     Panic(PolicyKind),
 }
@@ -119,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// Scans once. Adds to `busy` how long that took, without the pauses.
+    /// Scans once. Adds the duration of the scan, without its pauses, to `busy`.
     async fn scan_once(&self, busy: &mut Duration) -> Result<(), ScanError> {
         let mut scan = Scan::begin(&self.context.world());
         let mut seen = 0;
@@ -185,8 +185,8 @@ impl Scanner {
     }
 
     /// Judges one object. An object that cannot be decoded is left out: readers of the object will report it.
-    /// Judging can take half a second for each policy, so a judgement runs on a thread of its own; the budget
-    /// ends it.
+    /// Judging can take half a second for each policy, so each judgement runs on a separate thread; the
+    /// budget ends the judgement.
     async fn judge_one(&self, mut scan: Scan, kind: PolicyKind, text: String) -> Result<Scan, ScanError> {
         let context = self.context.clone();
         let work = move || {
@@ -210,7 +210,7 @@ enum Urgency {
     Usual,
 }
 
-/// Returns the pause between two scans, by how long the last scan was busy, and whether it failed.
+/// Returns the pause between two scans, by how long the last scan was busy, and whether the last scan failed.
 fn rest(last: Result<Duration, Duration>, urgency: Urgency) -> Duration {
     let usual = |least: Duration, busy: Duration| least.max(busy * REST_TIMES);
     match (last, urgency) {

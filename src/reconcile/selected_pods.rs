@@ -104,8 +104,8 @@ impl SelectedPods {
         }
     }
 
-    /// Records the content that a monitor's pods run with. Until the watch reports the record, writing a
-    /// decision that is based on the old one fails.
+    /// Records the content that a monitor's pods run with. Until the watch reports the record, a write that
+    /// is based on the old record fails.
     async fn record(&self, monitor: &NamespacedName, recorded: &Recorded, label: &str) -> Again {
         let outcome = match recorded {
             Recorded::InStatus(version) => record_pods(&self.writer, monitor, version, label).await,

@@ -50,7 +50,7 @@ impl Gate {
     /// All gates, in the order in which the handler asks them.
     const ALL: [Self; 4] = [Self::FreshRights, Self::DefinitionsThere, Self::Policies, Self::Types];
 
-    /// The name in docs/copy-model.md.
+    /// The gate's name in docs/copy-model.md.
     fn name(self) -> &'static str {
         match self {
             Self::FreshRights => "fresh_rights",
@@ -128,12 +128,12 @@ impl SlotHandler {
         is_too_old(world.rule_authority(&rule)?, now()).then_some(rule)
     }
 
-    /// Returns what becomes of the action if this gate is shut.
+    /// Checks a gate; returns the result for the action if the gate is shut.
     async fn shut(&self, gate: Gate, slot: &ObjectKey, plan: &SlotPlan, action: &CopyAction) -> Option<Shut> {
         let shut = match gate {
             Gate::FreshRights => {
                 let rule = self.rule_to_ask_again(plan)?;
-                // In the most urgent lane: all of the rule's slots wait for the answer.
+                // The rule gets the most urgent lane, because all of the rule's slots wait for the answer.
                 self.context.queue().add(Key::Rule(rule), Lane::NewNamespace);
                 Shut::Wait(Again::After(SOON))
             }
@@ -198,7 +198,8 @@ impl SlotHandler {
         }
     }
 
-    /// After a write that met another version than the plan: reads the object, if no watch shows it.
+    /// Reads the object after a write that met a version other than the planned one, if no watch shows the
+    /// object.
     async fn look_again(&self, slot: &ObjectKey) -> Again {
         let known = self.context.world().object(slot).map(|facts| facts.seen.is_only_asked());
         if known == Some(false) || slot.kind.data().is_none() {
@@ -216,7 +217,7 @@ impl SlotHandler {
         }
     }
 
-    /// How long a refused action waits.
+    /// Returns how long a refused action waits until the next attempt.
     fn until_next_try(&self, slot: &ObjectKey) -> Duration {
         let world = self.context.world();
         let next = world.memory().slot(slot).attempt().map(|last| last.retry_at);

@@ -1,4 +1,5 @@
-//! The index of annotated sources, a ConfigMap, which is written if it differs from the existing one.
+//! The index of annotated sources, a ConfigMap, which is written if the index differs from the existing
+//! ConfigMap.
 
 use std::{sync::Arc, time::Duration};
 
@@ -85,7 +86,7 @@ impl SourceIndexHandler {
             (SourceIndex::of(&world, before.as_ref()), world.settings().annotations)
         };
         if let Some(before) = before.as_ref().filter(|_| !reads_annotations) {
-            // Annotations are off for now: the next leader that reads them needs the earlier grants.
+            // Annotations are off for now: the next leader that reads annotations needs the earlier grants.
             index.sources.clone_from(&before.sources);
         }
         if (live.is_none() && index.is_empty()) || before.as_ref() == Some(&index) {

@@ -1,4 +1,4 @@
-//! The protection of author stamps: dry runs test whether the API server accepts a forged one.
+//! The protection of author stamps: dry runs test whether the API server accepts a forged stamp.
 
 use kube::Client;
 
@@ -17,11 +17,12 @@ pub(super) struct StampCheck {
 }
 
 impl StampCheck {
-    /// Tests whether author stamps are protected, and returns the result: if they are, the next test has no
-    /// hurry. If the result has changed, every rule and monitor whose stamp needs the protection is queued.
+    /// Tests whether author stamps are protected, and returns the result: once stamps are protected, the next
+    /// test is not urgent. If the result has changed, every rule and monitor whose stamp needs the protection
+    /// is queued.
     ///
     /// # Errors
-    /// Why this cannot be tested now.
+    /// The reason why the protection cannot be tested now.
     pub(super) async fn look(&self) -> Result<bool, String> {
         let (annotations, unhooked, own_namespace) = {
             let world = self.context.world();

@@ -89,7 +89,7 @@ impl StatusHandler {
                 compiled.is_ok_and(|compiled| too_many_objects(&world, template, compiled).is_some());
             (facts.uid.clone(), facts.status.clone(), is_too_many, report)
         };
-        // Before the report, which waits until everything is rendered.
+        // The room is noted before the report, because the report waits until everything is rendered.
         note_room(&self.context, template, before.as_ref(), is_too_many);
         let Some(RuleReport { status, tally, .. }) = report else { return Again::OnChange };
         self.tallies.set(template, Some(tally));
@@ -103,7 +103,7 @@ impl StatusHandler {
         let (uid, before, report) = {
             let world = self.context.world();
             let Some(facts) = world.monitors().get(monitor) else { return self.pace.forget(key) };
-            // Another writer maintains `pods_applied`, so it is not compared.
+            // Another writer maintains `pods_applied`, so that field is not compared.
             let before =
                 facts.status.clone().map(|status| ConfigMonitorStatus { pods_applied: None, ..status });
             (facts.uid.clone(), before, monitor_report(&world, monitor, now()))
@@ -164,8 +164,7 @@ impl StatusHandler {
     }
 }
 
-/// Queues the slots of a rule that had too many copies and has not any more, so that the lacking copies are
-/// made.
+/// Queues the slots of a rule that no longer has too many copies, so that the lacking copies are made.
 pub(super) fn note_room(
     context: &Context,
     rule: &NamespacedName,

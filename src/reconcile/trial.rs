@@ -28,8 +28,8 @@ pub(super) struct TemplateTrial {
 }
 
 impl TemplateTrial {
-    /// Returns the outcome of a write that must not be made. Until an instance has passed, every instance has a trial of its own: an
-    /// instance with a value of the wrong type delays no other instance.
+    /// Returns the outcome of a write that must not be made. Until an instance has passed, every instance has
+    /// a separate trial: an instance with a value of the wrong type delays no other instance.
     pub(super) async fn refusal(&self, slot: &ObjectKey, plan: &SlotPlan) -> Option<Outcome> {
         let trial = trial::trial(&self.context.world(), slot, plan, now())?;
         if let Some((faulty, message)) = &trial.known {
@@ -41,7 +41,7 @@ impl TemplateTrial {
                 Outcome::Refused { reason: WriteFault::Mistyped, message } => {
                     return Some(self.refused(slot, &trial, tried_slot, &message));
                 }
-                // The API server checks types before it answers so.
+                // The API server checks types before it gives one of these answers.
                 Outcome::Done | Outcome::NeedsReplacing(_) | Outcome::Refused { .. } => {}
                 // The trial has no result: the write itself reports the failure.
                 Outcome::Stale | Outcome::NamespaceGone | Outcome::Retry { .. } | Outcome::NotLeading => {
@@ -83,7 +83,7 @@ impl TemplateTrial {
     }
 }
 
-/// The message about an object that is held back by another object of its instance.
+/// The message about an object that is not written because a different object of its instance is faulty.
 fn not_written(faulty: &ObjectKey, message: &str) -> String {
     format!("not written, because {faulty} of the same instance cannot be: {message}")
 }

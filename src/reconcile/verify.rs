@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// Maximum number of copies on a page. By the largest source, a page also holds no more than [`PAGE_BYTES`].
+/// Maximum number of copies on a page. A page also has at most [`PAGE_BYTES`], estimated by the largest
+/// source.
 const PAGE: u64 = 100;
 const PAGE_BYTES: Bytes = Bytes(8 << 20);
 /// Pause between two pages. The walk must end before the API server forgets where the list began (5 minutes).
@@ -43,7 +44,7 @@ impl Verifier {
     /// Compares every copy with its source by content, and queues the copies that differ. Objects that
     /// templates declare are queued in any case: the API server reports whether they differ.
     pub(super) async fn verify(&self) {
-        // A process that may not list a kind everywhere lists it in each namespace.
+        // A process that may not list a kind everywhere lists the kind in each namespace.
         let places: Vec<Option<Arc<str>>> = {
             let world = self.context.world();
             match world.namespace_scope() {

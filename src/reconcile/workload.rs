@@ -57,7 +57,8 @@ impl WorkloadHandler {
             }
         };
         if !asking.is_empty() {
-            // In the most urgent lane: all of the monitor's workloads wait for the answer.
+            // The monitor gets the most urgent lane, because all of the monitor's workloads wait for the
+            // answer.
             let keys = asking.into_iter().map(Key::Monitor);
             keys.for_each(|key| self.context.queue().add(key, Lane::NewNamespace));
             return Again::After(SOON);

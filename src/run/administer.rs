@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use super::{error::ServeError, tasks::Tasks};
 use crate::serve::{Admin, ConnectionMetrics, Drain, Limits, Readiness, admin_router, serve_plain};
 
-/// Largest age of the heartbeat. With an older one, the runtime is stuck.
+/// Largest age of the heartbeat. If the heartbeat is older, the runtime is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ pub(crate) async fn administer(
 /// Opens a listener at this address.
 ///
 /// # Errors
-/// Returns an error if the address is in use, or is not one of this machine.
+/// Returns an error if the address is in use, or does not belong to this machine.
 pub(crate) async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, purpose, source })
 }

@@ -12,7 +12,7 @@ use crate::serve::{ClientTrust, Condition};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Installs the file's bundle in `trust` whenever the file changes, until `stop`. If the file has no usable
-/// bundle, the last good one stays. Logs each content and each failure once.
+/// bundle, the last good bundle stays in use. Logs each content and each failure once.
 pub(super) async fn keep_client_ca(
     file: PathBuf,
     trust: ClientTrust,

@@ -12,13 +12,13 @@ use crate::reconcile::{NEW_NAMESPACE_LANE, Reconciler};
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How often the leader checks whether the policies that guard annotations are in force.
 const GUARD_EVERY: Duration = Duration::from_secs(60);
-/// The interval while these policies are not in force yet, or the check fails.
+/// How often the leader checks these policies while they are not in force yet, or while the check fails.
 const GUARD_AGAIN: Duration = Duration::from_secs(2);
 /// How long a worker may take to finish its current key when the process stops.
 const FINISH: Duration = Duration::from_secs(5);
 
-/// Opens the queue when this process becomes the leader, and closes it when it loses leadership, until
-/// `stop`.
+/// Opens the queue when this process becomes the leader, and closes the queue when the process loses
+/// leadership, until `stop`.
 pub(super) async fn lead(
     reconciler: Arc<Reconciler>,
     leader: Leader,
@@ -110,7 +110,7 @@ pub(super) async fn work(
         ended = workers.join_next() => ended,
         () = &mut finished => None,
     } {
-        // A worker that ends before `stop` has panicked; that ends the process.
+        // A worker that ends before `stop` has panicked; the panic ends the process.
         if let Err(panicked) = ended {
             outcome = Err(panicked);
             break;

@@ -1,5 +1,6 @@
-//! The webhook's leaf certificate: issued in memory from the CA, or mounted. The wall clock decides about its
-//! age: a sleep over the leaf's lifetime would stop while the machine is suspended (cert-manager PR 8464).
+//! The webhook's leaf certificate: issued in memory from the CA, or mounted. The wall clock decides about the
+//! leaf's age: a sleep over the leaf's lifetime would stop while the machine is suspended (cert-manager PR
+//! 8464).
 
 mod source;
 mod trust;
@@ -32,7 +33,7 @@ const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 /// How often the keeper compares the clock with its deadlines.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Keeps a valid leaf in use. The last good leaf stays in use until a new one exists.
+/// Keeps a valid leaf in use. The last good leaf stays in use until a new leaf exists.
 pub(super) struct LeafKeeper {
     serving: Arc<ServingCert>,
     names: Vec<String>,
@@ -68,7 +69,7 @@ pub(super) struct Sources<F, C, R, T> {
 
 /// Checks the leaf until `stop`: when a check is due, when the clock shows that the leaf has expired (the
 /// machine may have slept) or was set back, and when a caller refuses the leaf. Any client can refuse the
-/// leaf, so this causes at most two checks per second.
+/// leaf, so refusals cause at most two checks per second.
 pub(super) async fn keep_leaf<
     F: Future<Output = Result<LeafSource, String>>,
     C: Future<Output = Carriers>,
@@ -133,8 +134,8 @@ impl LeafKeeper {
         }
     }
 
-    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns when to look
-    /// again. Logs every fault once.
+    /// Installs the leaf that was found at `now` if it is better than the leaf in use. Returns the delay
+    /// until the next check. Logs every fault once.
     pub(super) fn look(&mut self, found: Result<LeafSource, String>, now: SystemTime) -> Duration {
         let by_files = matches!(found, Ok(LeafSource::Mounted(..)));
         let used = found.and_then(|found| match found {
@@ -195,7 +196,7 @@ impl LeafKeeper {
         self.serving.install(&leaf.chain_pem, &leaf.key_pem).map_err(|error| error.to_string())?;
         tracing::info!(ca = fingerprint, "a new serving certificate is in use");
         self.signed_by = Some(fingerprint);
-        // Callers trust this CA: each step of a CA rotation waits until the hooks have it.
+        // Callers trust this CA: each step of a CA rotation waits until the hooks have the CA.
         self.trusted = true;
         Ok(())
     }
@@ -222,7 +223,7 @@ impl LeafKeeper {
         let trusted = self.trust.judge(mounted, carriers, now);
         let in_use = self.serving.leaf();
         if in_use.as_ref() != Some(leaf) {
-            // A trusted leaf stays until it expires, or until callers trust the next one. Without a trusted
+            // A trusted leaf stays until it expires, or until callers trust the next leaf. Without a trusted
             // leaf, any leaf is better than none, but the webhook is not ready with an untrusted leaf.
             let lasts = in_use.is_some_and(|leaf| leaf.validity().contains(now + LOOK_AT_FILES));
             if lasts && self.trusted && trusted.is_err() {

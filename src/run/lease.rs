@@ -64,7 +64,7 @@ pub(crate) struct Elector {
 
 impl Elector {
     /// Creates a candidate for the Lease `name` in `namespace`. The candidate's identity is `host` (the pod's
-    /// name) with a random suffix: a restarted container must not be mistaken for the previous one.
+    /// name) with a random suffix: a restarted container must not be mistaken for the previous container.
     ///
     /// # Errors
     /// [`LeaseError::Random`].
@@ -156,7 +156,7 @@ impl Elector {
                 }
                 self.lead_until(begun + self.terms.give_up);
             }
-            // Another candidate was faster, which is no error, but our knowledge is outdated.
+            // Another candidate wrote the Lease first, which is no error, but our knowledge is outdated.
             Err(CallError::Api(kube::Error::Api(status)))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {
@@ -170,7 +170,7 @@ impl Elector {
     /// begins.
     fn lead_until(&mut self, valid_until: Instant) {
         let term = &mut self.term;
-        // `send_modify` locks the token, so no reader sees the old one after this reads the clock.
+        // `send_modify` locks the token, so no reader sees the old token after this closure reads the clock.
         self.leadership.send_modify(|token| {
             if !token.is_some_and(|token| token.is_valid(Instant::now())) {
                 *term += 1;

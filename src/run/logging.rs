@@ -14,8 +14,8 @@ pub(crate) enum LogFormat {
 
 /// Starts logging. `filter` is a list of `target=level` as in `RUST_LOG`.
 ///
-/// kube logs a whole response body at WARN when it cannot decode the body, Secrets included. This target
-/// stays at ERROR whatever the filter contains.
+/// kube logs a whole response body at WARN when it cannot decode the body, Secrets included. The target of
+/// these messages stays at ERROR, whatever the filter contains.
 pub(crate) fn start_logging(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_new(format!("{filter},kube_client::client=error"))
         .unwrap_or_else(|_| EnvFilter::new("info,kube_client::client=error"));
@@ -29,7 +29,7 @@ pub(crate) fn start_logging(format: LogFormat, filter: &str) {
         LogFormat::Text => registry.with(layer).try_init(),
     };
     drop(started);
-    // A panic's message can quote the value that caused it, so only its location is logged.
+    // A panic's message can quote the value that caused the panic, so only the panic's location is logged.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panicked");

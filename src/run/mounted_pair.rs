@@ -13,8 +13,8 @@ use crate::{
 /// Polling interval. A watch on the files would miss changes (`observe/mounted.rs`).
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Installs the mounted certificate whenever it changes, until `stop`. The last good certificate stays if the
-/// files have none. Logs each failure once.
+/// Installs the mounted certificate whenever it changes, until `stop`. The last good certificate stays in use
+/// if the files contain no usable certificate. Logs each failure once.
 pub(crate) async fn keep_pair(
     dir: PathBuf,
     serving: ServingCert,

@@ -12,7 +12,7 @@ use crate::{model::World, serve::Readiness};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Reports unreadable namespaces while the process runs. Unreadable namespaces do not affect readiness, since
-/// the process still serves the readable ones.
+/// the process still serves the readable namespaces.
 pub(super) fn report_unreadable(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &Readiness) {
     let (world, condition, stop) = (world.clone(), readiness.remark("namespaces"), tasks.shutdown());
     tasks.spawn("namespaces", async move {

@@ -53,7 +53,8 @@ use crate::{
 const LEASE: &str = "copyrator-reconciler";
 /// Pause before the process tries again to read the key of digests.
 const RETRY: Duration = Duration::from_secs(1);
-/// Pauses between comparisons of the definitions with this build: while they are older, and afterwards.
+/// Pauses between comparisons of the definitions with this build: while the definitions are older, and
+/// afterwards.
 const LOOK_SOON: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// How often, after the start, the process looks for lists that decisions wait for.

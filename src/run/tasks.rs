@@ -1,4 +1,4 @@
-//! The supervised tasks of the process, by name: none is detached, and none can end unnoticed.
+//! The supervised tasks of the process, by name: no task is detached or can end unnoticed.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Objects per page of a first list. The memory at the start grows with it.
+/// Objects per page of a first list. The memory at the start grows with the size of a page.
 const PAGE: u32 = 100;
 
 /// Returns the namespaces of `--namespaces`; `None` for the whole cluster.
@@ -141,7 +141,7 @@ impl Watches<'_> {
         self.run(name, Api::<Decoded<W>>::all(self.client.clone()), None, fields);
     }
 
-    /// Watches ConfigMaps and Secrets where something needs them.
+    /// Starts and ends watches of ConfigMaps and Secrets as the needs of plans change.
     fn start_data(&mut self, widened: Arc<Notify>) {
         let config = watcher::Config::default().page_size(PAGE);
         let (client, observer) = (self.client.clone(), self.observer.clone());

@@ -1,4 +1,4 @@
-//! Probes and metrics, on a plain HTTP port of their own.
+//! Probes and metrics, on a separate plain HTTP port.
 
 use std::sync::Arc;
 

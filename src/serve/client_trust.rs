@@ -25,7 +25,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Why a bundle was not installed; the previous one stays in use.
+/// Why a bundle was not installed; the previous bundle stays in use.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The text contains an incomplete PEM block, such as the first half of a file.
@@ -203,7 +203,8 @@ fn names(certificate: &CertificateDer<'_>) -> Option<BTreeSet<String>> {
 
 impl ClientCertVerifier for Gate {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // No hint: a client with one certificate sends it, and the accepted authorities can change.
+        // The server does not name the accepted authorities: they can change, and a client with one
+        // certificate sends that certificate anyway.
         &[]
     }
 

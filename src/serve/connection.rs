@@ -33,7 +33,8 @@ use super::slow_peer::{Phase, SlowPeer};
 /// Shortest time between two log messages about refused client certificates.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// Which callers are accepted, and how fast they may send requests. By default any caller, at any rate.
+/// Which callers are accepted, and how fast they may send requests. By default, a listener accepts any caller
+/// at any rate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callers {
     /// The client certificates that callers need; `None`: callers need no certificate.
@@ -81,8 +82,8 @@ impl Connections {
         let (phase, leave) = (permit.phase.clone(), permit.leave.clone());
         let client = |caller| Client { phase, leave, peer, caller };
         let Transport::Tls(acceptor) = &self.transport else { return self.speak(socket, client(None)).await };
-        // Taken before the handshake: if a new bundle is installed during the handshake, the next request
-        // checks it.
+        // The caller is created before the handshake: if a new bundle is installed during the handshake, the
+        // next request checks the certificate again.
         let caller = self.callers.trust.as_ref().map(ClientTrust::caller);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(socket)) => accepted,

@@ -1,9 +1,9 @@
 //! Graceful shutdown of a listener, which answers every call.
 //!
 //! Endpoint changes take seconds to reach every API server, and each API server keeps connections to us open.
-//! So after the signal, every response has `Connection: close` (on which the API server drops the connection
-//! from its pool: kubernetes/kubernetes issue 127335). The listener accepts new connections for the
-//! propagation delay, and closes after the delay.
+//! After the signal, every response therefore has `Connection: close` (on which the API server drops the
+//! connection from its pool: kubernetes/kubernetes issue 127335). The listener accepts new connections for
+//! the propagation delay, and closes after the delay.
 
 use std::time::Duration;
 

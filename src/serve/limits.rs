@@ -5,23 +5,23 @@ use std::time::Duration;
 /// Limits of a listener. The listener's router limits bodies and requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. The listener closes any further connection as soon as it has accepted it. The API
-    /// server opens about as many connections as it has calls in flight.
+    /// Open connections. The listener closes any further connection right after accepting it. The API server
+    /// opens about as many connections as it has calls in flight.
     pub max_connections: usize,
     /// Open connections of one address, so that an address that hoards connections leaves some for other
     /// addresses. Behind NAT, all API servers can be one address.
     pub max_connections_a_peer: usize,
-    /// Whether a new connection at the limit replaces an old one: the oldest idle connection or, if none is
-    /// idle, the oldest whose request header is incomplete.
+    /// Whether a new connection at the limit replaces an old connection: the oldest idle connection or, if no
+    /// connection is idle, the oldest connection whose request header is incomplete.
     pub makes_room: bool,
     /// Time from accepting to the end of the TLS handshake.
     pub handshake: Duration,
     /// Time from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// Time in which a client must read 64 KiB of a waiting answer, or the rest of the answer if it is
+    /// Time in which a client must read 64 KiB of a waiting answer, or the rest of the answer if the rest is
     /// shorter.
     pub stalled: Duration,
-    /// Time between two requests on a kept connection. This time must be longer than the API server's own
+    /// Time between two requests on a kept connection. The idle time must be longer than the API server's own
     /// idle limit of about 90 s: the client must close first, or a call could be lost on its way.
     pub idle: Duration,
     /// The read buffer of a connection in bytes, and so the largest header. hyper needs at least 8,192.

@@ -19,7 +19,7 @@ use super::metrics::ConnectionMetrics;
 use super::permits::ConnectionPermits;
 
 /// The pause after `accept` failed for a local reason (no file descriptor, no memory). An immediate retry
-/// would fail again, and a busy loop would make it worse.
+/// would fail again, and a busy loop would make the shortage worse.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The result of closing a listener.
@@ -30,8 +30,8 @@ pub struct Drained {
 }
 
 /// Serves a router over TLS and HTTP/1.1 until drained. All tasks of the listener end with this future, even
-/// if the caller drops it. Where `callers` need certificates, `tls` must [demand
-/// them](super::ServingCert::server_config).
+/// if the caller drops it. If `callers` need certificates, `tls` must [demand
+/// certificates](super::ServingCert::server_config).
 pub(crate) async fn serve_https(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -149,8 +149,8 @@ async fn pause_after(failure: &io::Error, metrics: &ConnectionMetrics) {
 }
 
 fn report(ended: Result<(), JoinError>) {
-    // Handlers catch their own panics; a panic caught by this code is the listener's, and ends one connection
-    // only.
+    // Handlers catch their own panics; a panic caught by this code comes from the listener, and ends only one
+    // connection.
     if let Err(failure) = ended.as_ref()
         && failure.is_panic()
     {

@@ -9,11 +9,13 @@ use prometheus_client::registry::Registry;
 pub struct ConnectionMetrics {
     /// Open connections, including handshakes.
     pub open: Gauge,
-    /// Connections that the listener closed at once because of its limit, or the limit of one address.
+    /// Connections that the listener closed at once because of the listener's limit, or the limit for one
+    /// address.
     pub refused: Counter,
     /// Handshakes that failed or took too long.
     pub handshakes_failed: Counter,
-    /// Failed handshakes that the caller ended, for example because it does not trust our certificate.
+    /// Failed handshakes that the caller ended, for example because the caller does not trust our
+    /// certificate.
     pub certificates_refused: Counter,
     /// Requests and connections refused by the rate limit of their address.
     pub limited: Counter,

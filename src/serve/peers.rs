@@ -35,13 +35,13 @@ struct Table {
 
 impl PeerRate {
     /// Returns a limit of `per_second` requests per second and address. After a pause, an address may send
-    /// twice as many at once. `None` if `per_second` is 0: no limit.
+    /// twice as many requests at once. `None` if `per_second` is 0: no limit.
     pub(crate) fn new(per_second: u32) -> Option<Self> {
         let price = Duration::from_secs(1).checked_div(per_second)?;
         Some(Self { price, table: Arc::default() })
     }
 
-    /// Whether an address may send a request now. Counts the request if so.
+    /// Whether an address may send a request now. Counts an admitted request.
     pub(super) fn admits(&self, peer: IpAddr, now: Instant) -> bool {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let used = table.used_by(network(peer), now);

@@ -17,7 +17,7 @@ use super::{
     slow_peer::Phase,
 };
 
-/// The permits of one listener for connections, and the connections that have one.
+/// The connection permits of one listener, and the connections that have a permit.
 pub(super) struct ConnectionPermits {
     semaphore: Arc<Semaphore>,
     by_peer: OpenByPeer,
@@ -61,8 +61,8 @@ impl ConnectionPermits {
         Self { semaphore, by_peer: OpenByPeer::default(), limits, connections: Mutex::default() }
     }
 
-    /// Returns a permit for a connection of this address; `None` if none is free and no connection can make
-    /// room.
+    /// Returns a permit for a connection of this address; `None` if no permit is free and no connection can
+    /// make room.
     pub(super) fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let held = match self.by_peer.take(peer, self.limits.max_connections_a_peer) {
             Some(of_peer) => {
@@ -80,8 +80,8 @@ impl ConnectionPermits {
         Some(ConnectionPermit { all: self.clone(), number, phase, leave })
     }
 
-    /// Ends a connection that `may_leave` accepts and returns its permit: the oldest idle one or, if none is
-    /// idle, the oldest whose request header is incomplete.
+    /// Ends a connection that `may_leave` accepts and returns its permit: the oldest idle connection or, if
+    /// no connection is idle, the oldest connection whose request header is incomplete.
     fn given_up(&self, may_leave: impl Fn(&OpenConnection) -> bool) -> Option<Held> {
         if !self.limits.makes_room {
             return None;

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
-/// A check whether a condition holds now. `Err` has the reason why it does not.
+/// A check whether a condition holds now. `Err` has the reason why the condition does not hold.
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Named conditions that must all hold; not draining is one condition. Clones share the conditions.
@@ -77,7 +77,8 @@ impl Readiness {
 }
 
 impl Condition {
-    /// Notes that the condition holds. Returns whether this is a change, so that the caller logs it once.
+    /// Notes that the condition holds. Returns whether the condition did not hold before, so that the caller
+    /// logs the change once.
     pub(crate) fn holds(&self) -> bool {
         self.register.write().unwrap_or_else(PoisonError::into_inner).remove(self.name).is_some()
     }
@@ -90,7 +91,8 @@ impl Condition {
         register.insert(self.name, reason.clone()).as_ref() != Some(&reason)
     }
 
-    /// Notes that the condition holds if `result` is `Ok`, or else does not, with the error as the reason.
+    /// Notes that the condition holds if `result` is `Ok`; otherwise, notes the error as the reason why the
+    /// condition does not hold.
     pub(crate) fn set<E: fmt::Display>(&self, result: Result<(), E>) {
         match result {
             Ok(()) => self.holds(),

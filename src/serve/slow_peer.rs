@@ -1,8 +1,8 @@
 //! A stream that limits slow request headers and stalled answers, without affecting idle connections.
 //!
-//! hyper's `header_read_timeout` also runs while a kept connection is idle, so it must be long. The timeout
-//! in this file runs from a request's first byte, so it can be short: the short timeout cuts off a client
-//! that trickles its header, but not a client that waits before its next request.
+//! hyper's `header_read_timeout` also runs while a kept connection is idle, so that timeout must be long. The
+//! timeout in this file runs from a request's first byte, so it can be short: the short timeout cuts off a
+//! client that trickles its header, but not a client that waits before its next request.
 //!
 //! hyper has no timeout for a client that stops reading, or reads a byte now and then; the answer would stay
 //! in memory.
@@ -80,7 +80,7 @@ impl<S> SlowPeer<S> {
     }
 
     /// Passes on the result of a write, or fails with `TimedOut` once the peer reads too slowly. `taken`
-    /// counts the bytes that the peer has read by this result.
+    /// computes from a result how many bytes the peer has read.
     fn in_time<T>(
         &mut self,
         written: Poll<io::Result<T>>,

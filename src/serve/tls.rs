@@ -15,13 +15,13 @@ use rustls_pki_types::pem::PemObject;
 
 use super::client_trust::ClientTrust;
 
-/// Why a certificate was not installed; the previous one stays in use. Messages never quote the key.
+/// Why a certificate was not installed; the previous certificate stays in use. Messages never quote the key.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The chain has no certificate, or a damaged one.
+    /// The chain has no certificate, or a damaged certificate.
     #[error("cannot serve the certificate: {0}")]
     Chain(#[from] CertError),
-    /// The text contains no private key, or one of an unsupported kind.
+    /// The text contains no private key, or a key of an unsupported kind.
     #[error("cannot serve the certificate of `{subject}`: its private key cannot be loaded")]
     Key {
         /// Subject of the leaf certificate.
@@ -129,7 +129,7 @@ impl ServingCert {
 
     /// Returns the TLS configuration of a listener: TLS 1.2 and 1.3, and HTTP/1.1 only. The API server does
     /// not use HTTP/2 for webhooks (kubernetes/kubernetes pull 82090), so we avoid attacks over HTTP/2. With
-    /// `clients`, every client needs a certificate that they accept.
+    /// `clients`, every client needs a certificate that `clients` accepts.
     ///
     /// # Errors
     /// Returns an error only if the built-in provider lacks these TLS versions.

@@ -1,4 +1,4 @@
-//! The body of a request, read into one piece of memory: collecting pieces would need twice as much.
+//! The body of a request, read into one piece of memory: collecting pieces would need twice as much memory.
 
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt as _;
@@ -88,8 +88,8 @@ impl Incoming {
         }
     }
 
-    /// Reads and drops the rest of the body: an HTTP/1.1 client may not see an answer before it has sent
-    /// everything.
+    /// Reads and drops the rest of the body: an HTTP/1.1 client may not see an answer before the client has
+    /// sent the whole body.
     async fn drop_rest(&mut self) -> Result<(), HandleError> {
         self.next = Bytes::new();
         while let Some(frame) = self.body.frame().await {

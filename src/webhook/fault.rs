@@ -12,8 +12,8 @@ use crate::{
     },
 };
 
-/// Longest time for receiving a body. The API server has the whole body before it calls; a slow body would
-/// keep a permit.
+/// Longest time for receiving a body. The API server has the whole body before it calls the webhook; a slow
+/// body would keep a permit.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a request has no verdict.

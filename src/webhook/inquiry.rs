@@ -8,7 +8,7 @@ use crate::{
     authority::{Subject, listing_namespaces, refusal, too_many},
 };
 
-/// Timeout of a question that only decides about a warning: the write waits for it.
+/// Timeout of a question that only decides about a warning: the write waits for the answer.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Asks the questions of an inquiry, and returns the verdict.
@@ -27,7 +27,8 @@ pub(crate) async fn settle(authorizer: &dyn Authorizer, inquiry: Inquiry) -> Res
         }
     }
     let mut verdict = inquiry.allow;
-    // Missing rights of the ServiceAccount only cause a warning: it may get them later in the same release.
+    // Missing rights of the ServiceAccount only cause a warning: the ServiceAccount may get the rights later
+    // in the same release.
     match refused(authorizer, &inquiry.expected, MOST_QUESTIONS).await? {
         Answers::Refused(missing) => match missing.first() {
             Some(question) => {

@@ -37,7 +37,8 @@ pub(super) struct Decided {
     pub(super) decision: Result<Decision, DecideError>,
 }
 
-/// Decides about a review. If our watch has not reported its namespace yet, this waits a little.
+/// Decides about a review. If our watch has not reported the review's namespace yet, the decision waits a
+/// little.
 pub(super) async fn decided(
     state: &Arc<AdmitState>,
     purpose: Purpose,
@@ -56,8 +57,8 @@ pub(super) async fn decided(
     let turn = state.shedding.turn_of(&namespace_of(&bytes), Instant::now() + TURN_WITHIN).await;
     let turn = match turn {
         Some(turn) => Arc::new(turn),
-        // Without a verdict, `failurePolicy: Ignore` would let the write pass. A namespace must not cause
-        // that by its own load.
+        // Without a verdict, `failurePolicy: Ignore` would let the write pass. A namespace must not bypass
+        // policies by its own load.
         None => return undecoded(state, &purpose, &bytes, Unread::NoTurn),
     };
     loop {
@@ -97,7 +98,7 @@ pub(super) fn undecoded(
     }
     let head = head_of(begin).ok_or(DecodeError::TooLarge)?;
     let review = decode(&head)?;
-    // Policies do not judge our own kinds; their verdict needs the whole object.
+    // Policies do not judge our own kinds; the verdict on an object of our own kinds needs the whole object.
     if *purpose == Purpose::All && review.kind.group == GROUP {
         return Err(why.into());
     }
@@ -122,8 +123,8 @@ fn decided_of(review: Review<'_>, decision: Result<Decision, DecideError>) -> De
     }
 }
 
-/// Whether decisions of this purpose are mostly fast. Our own kinds have expressions to compile, and warnings
-/// count the objects that a change affects.
+/// Whether reviews of this purpose are mostly decided quickly. Our own kinds have expressions to compile, and
+/// warnings count the objects that a change affects.
 fn is_brief(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::Policies | Purpose::Defaults | Purpose::Author)
 }

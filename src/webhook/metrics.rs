@@ -45,7 +45,7 @@ pub struct Metrics {
     /// Panics caught in a request.
     pub panics: Counter,
     /// When policies last gave no verdict about a write, in seconds since 1970; 0: never. The answer to a
-    /// canary reports it.
+    /// canary reports this time.
     pub last_unjudged: Gauge,
 }
 

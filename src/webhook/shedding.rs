@@ -1,5 +1,6 @@
-//! Limits of requests in flight. The webhook refuses further requests at once: a queue would only make all of
-//! them too late for the API server. Only a few large requests wait for memory, for a part of their time.
+//! Limits of requests in flight. The webhook refuses further requests at once: a queue would only delay all
+//! requests beyond the API server's timeout. Only a few large requests wait for memory, for a part of their
+//! timeout.
 
 use std::{
     collections::HashMap,
@@ -72,7 +73,8 @@ struct Share {
     bytes: Arc<Semaphore>,
     /// Permits for slow judgements: for one namespace, a quarter of all places.
     turns: Arc<Semaphore>,
-    /// Permits to wait. A waiting request keeps its place, which small reviews need as well.
+    /// Permits to wait for memory or a turn. A waiting request keeps its place, which small reviews need as
+    /// well.
     waiting: Semaphore,
 }
 
@@ -114,14 +116,14 @@ impl Shedding {
         self.heavy.clone()
     }
 
-    /// Waits for such a permit, and blocks the thread: call this only on blocking threads. The wait is short,
-    /// since each judgement has a budget.
+    /// Waits for a permit for a judgement that may take much memory. The wait blocks the thread: call this
+    /// function only on blocking threads. The wait is short, since each judgement has a budget.
     pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Handle::current().block_on(self.heavy().acquire_owned()).ok()
     }
 
-    /// Returns a permit for a slow judgement of a review about this namespace. If the namespace has none
-    /// left, a few reviews wait until `until`; more would take the places of other namespaces.
+    /// Returns a permit for a slow judgement of a review about this namespace. If the namespace has no permit
+    /// left, a few reviews wait until `until`; more reviews would occupy the places of other namespaces.
     pub(super) async fn turn_of(&self, namespace: &str, until: Instant) -> Option<Turn> {
         let share = self.large.share_of(namespace);
         let permit = match share.turns.clone().try_acquire_owned() {

@@ -9,7 +9,7 @@ use crate::{access::Authorizer, admit::Parties, model::World};
 pub struct AdmitState {
     /// The webhook's model of the cluster. Watches write the model.
     pub world: Arc<RwLock<World>>,
-    /// Answers questions about users' rights. Only reviews of our own kinds and annotations need it.
+    /// Answers questions about users' rights. Only reviews of our own kinds and annotations need the answers.
     pub authorizer: Arc<dyn Authorizer>,
     /// Our own accounts, and the trusted foreign accounts.
     pub parties: Arc<Parties>,

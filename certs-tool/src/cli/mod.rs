@@ -71,7 +71,7 @@ impl Written {
     ) -> Result<(), CliError> {
         files::replace(dir, name, content)?;
         let path = dir.join(name).display().to_string();
-        // The report names keys, but does not read them.
+        // The report names the files of keys, but does not read them.
         if let (false, Ok(text)) = (name.ends_with(".key"), std::str::from_utf8(content)) {
             self.certificates.extend(read_pem([(path.as_str(), text)], now)?.certificates);
         }
@@ -133,7 +133,7 @@ pub enum CliError {
     /// A certificate could not be read or made.
     #[error(transparent)]
     Certificate(#[from] CertError),
-    /// A file holds no certificate where one is needed, or a damaged one.
+    /// A file that must hold a certificate holds no certificate, or a damaged certificate.
     #[error(transparent)]
     Inspect(#[from] copyrator_certs::inspect::InspectError),
     /// Standard output is closed, or the report has no JSON form.

@@ -99,8 +99,8 @@ impl ClusterArgs {
     }
 }
 
-/// Refuses an empty value, which mostly comes from a variable that somebody forgot to set. kubectl ignores an
-/// empty value, and asks with other rights than meant.
+/// Refuses an empty value, which mostly comes from a variable that somebody forgot to set: kubectl ignores an
+/// empty value, and sends requests with other rights than intended.
 fn something() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }

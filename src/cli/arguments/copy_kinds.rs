@@ -15,7 +15,7 @@ pub(crate) struct CopyKinds {
 }
 
 impl CopyKinds {
-    /// The values of a flag that belongs to a different struct.
+    /// Wraps the values of a flag that a different struct declares.
     pub(crate) fn of(copy_kinds: Vec<String>) -> Self {
         Self { copy_kinds }
     }

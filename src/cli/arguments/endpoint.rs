@@ -3,7 +3,7 @@
 use super::usage::UsageError;
 use crate::hooks::Endpoint;
 
-/// A URL if the user names one, else a Service.
+/// Returns a URL if the user names one, else a Service.
 pub(crate) fn endpoint(
     url: Option<String>,
     service_name: &str,

@@ -80,7 +80,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
 /// The documents of a text that is called `file` in messages.
 ///
 /// # Errors
-/// It is not YAML or JSON, or not of objects.
+/// The text is not YAML or JSON, or has a document that is not an object.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     let mut number = 0;

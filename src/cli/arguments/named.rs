@@ -110,7 +110,7 @@ impl FromStr for Named {
     }
 }
 
-/// The kind that is copied and whose singular or plural this is, with or without its API group.
+/// The copied kind with this singular or plural name, with or without the API group.
 fn copied(word: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| is_named(*kind, word))
 }

@@ -23,8 +23,8 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// The output of this kind: the table that `table` makes, wide or not, or machine-readable, or names of
-    /// objects.
+    /// Formats output of this kind: as the table that `table` makes, wide or not, as machine-readable text,
+    /// or as names of objects.
     pub(crate) fn text<T: Serialize>(
         self,
         kind: &str,
@@ -61,11 +61,11 @@ pub(crate) fn json<T: Serialize>(kind: &str, body: &T) -> String {
 pub(crate) fn yaml<T: Serialize>(kind: &str, body: &T) -> String {
     let json = json(kind, body);
     let value = serde_json::from_str::<serde_json::Value>(&json).ok();
-    // If YAML fails, JSON is YAML, too.
+    // If the conversion to YAML fails, the JSON text is printed, since JSON is YAML, too.
     value.and_then(|value| serde_saphyr::to_string(&value).ok()).unwrap_or(json)
 }
 
-/// Objects by `KIND/NAME`, each once, as `kubectl -o name` prints them.
+/// Objects by `KIND/NAME`, each object once, as `kubectl -o name` prints them.
 pub(crate) fn names<K: AsRef<str>, N: AsRef<str>>(objects: impl IntoIterator<Item = (K, N)>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for (kind, name) in objects {

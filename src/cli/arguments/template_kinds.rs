@@ -18,12 +18,12 @@ pub(crate) struct TemplateKinds {
 }
 
 impl TemplateKinds {
-    /// The values of a flag that belongs to a different struct.
+    /// Wraps the values of a flag that a different struct declares.
     pub(crate) fn of(template_kinds: Vec<String>) -> Self {
         Self { template_kinds }
     }
 
-    /// The kinds; kinds that templates declare have their places in `kinds`.
+    /// Returns the kinds; adds kinds without a built-in type to the registry `kinds`.
     pub(crate) fn kinds(self, kinds: &GrantedKinds) -> Result<BTreeSet<TemplateKind>, UsageError> {
         let words: Vec<String> = non_empty(self.template_kinds).collect();
         let fault = |message| UsageError::Value { flag: "template-kinds", message };

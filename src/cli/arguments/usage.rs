@@ -27,7 +27,7 @@ pub(crate) fn trusted_writers(entries: Vec<String>) -> Result<Vec<String>, Usage
     fault.map_or(Ok(writers), |message| Err(UsageError::Value { flag: "trusted-writers", message }))
 }
 
-/// Drops empty entries: an environment variable that is set to nothing is no entry.
+/// Drops empty entries: an environment variable that is set to the empty text is no entry.
 pub(crate) fn non_empty(entries: Vec<String>) -> impl Iterator<Item = String> {
     entries.into_iter().filter(|entry| !entry.is_empty())
 }

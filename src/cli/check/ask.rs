@@ -1,5 +1,5 @@
 //! Gives one object to the webhook's own code, `read`, `look` and `judge` of [`crate::admit::decide`], as if
-//! an unknown user had just written it.
+//! an unknown user had just written the object.
 
 use jiff::Timestamp;
 use serde_json::{Value, value::RawValue};
@@ -35,7 +35,7 @@ pub(super) fn own_kind(item: &Item, served: Option<TemplateKind>) -> Vec<Finding
     settled(item, &item.value, &Purpose::Files, &parties, "spec")
 }
 
-/// The webhook's findings about annotations of ours.
+/// The webhook's findings about Copyrator's annotations.
 pub(super) fn annotations(item: &Item, object: &Value) -> Vec<Finding> {
     settled(item, object, &Purpose::Annotations, &Parties::default(), "annotations")
 }

@@ -60,7 +60,8 @@ impl Cluster {
         self.namespaces.contains_key(namespace)
     }
 
-    /// The policies that may cover an object: its namespace's labels decide, and no file gives them.
+    /// The policies that may cover an object: the labels of the object's namespace decide, and no file gives
+    /// these labels.
     pub(super) fn open<'c>(&'c self, object: &'c Candidate<'_>) -> impl Iterator<Item = &'c str> {
         let open = |policy: &&Policy| {
             hangs_on_labels(&policy.spec) && policy.compiled.covers(object, None).is_none()

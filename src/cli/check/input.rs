@@ -17,9 +17,9 @@ const OURS: [&str; 4] = ["CopyratorRule", "ConfigMonitor", "ConfigPolicy", "Copy
 
 /// The input of a check.
 pub(super) struct Input {
-    /// The objects to judge, and objects that are needed for it.
+    /// The objects to judge, and the objects that judging needs.
     pub items: Vec<Item>,
-    /// How many objects of which other kinds were left out.
+    /// The number of objects of each other kind, which were left out.
     pub skipped: BTreeMap<String, usize>,
     /// Findings about objects whose apiVersion or kind looks misspelt, and about Jobs and CronJobs whose
     /// annotations have no effect.
@@ -34,7 +34,7 @@ pub(super) struct Item {
     pub file: String,
     /// Where the object's document begins, from 1.
     pub line: u64,
-    /// Which document of the file it is, from 1.
+    /// Which document of the file the object is in, from 1.
     pub document: usize,
     /// The item's index among all documents that were read. Items of a List have the same file, line and
     /// document, and differ only in this index.

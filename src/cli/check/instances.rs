@@ -59,8 +59,7 @@ impl Given {
         let spec = serde_json::from_value::<CopyratorTemplateSpec>(item.value["spec"].clone());
         let compiled = spec.ok().and_then(|spec| CompiledTemplate::compile(&spec).ok());
         let Some(template) = compiled else {
-            // The webhook's code has just compiled this template: report a template that does not compile in
-            // this function.
+            // The webhook's code has just compiled this template, so a failure in this function is a finding.
             return vec![Finding::refused(
                 "rendering",
                 None,
@@ -88,7 +87,7 @@ impl Given {
         faults
     }
 
-    /// The Namespace of an object. If no file has it, a Namespace with only its name.
+    /// The Namespace of an object. If no file has the Namespace, returns a Namespace with only the name.
     fn namespace_of(&self, object: &Value) -> Value {
         let field = if is_namespace(object) { "name" } else { "namespace" };
         let name = object["metadata"][field].as_str().unwrap_or_default();
@@ -104,7 +103,7 @@ fn is_namespace(object: &Value) -> bool {
     object["apiVersion"] == "v1" && object["kind"] == "Namespace"
 }
 
-/// Renders a template for one object. Later objects of the template see each rendered one as existing,
+/// Renders a template for one object. Later objects of the template see each rendered object as existing,
 /// without a status and with a placeholder as its uid.
 fn render_for(
     template: &CompiledTemplate,

@@ -19,7 +19,7 @@ use crate::{
 
 /// How long to wait for the cluster: a user who presses the tab key waits no longer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most names to propose: more are of no use.
+/// Maximum number of proposed names: a longer list is of no use.
 const NAMES: u32 = 500;
 
 /// The directive for kubectl: propose the printed words and no files.
@@ -44,7 +44,7 @@ fn of_command(mut program: Command, words: &[OsString]) -> Vec<String> {
     let line = |candidate: clap_complete::CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy().into_owned();
         match candidate.get_help() {
-            // Only one line: kubectl shows the text after the tab beside the proposal.
+            // The help is cut to one line, because kubectl shows the text after the tab beside the proposal.
             Some(help) => format!("{value}\t{}", help.to_string().lines().next().unwrap_or_default()),
             None => value,
         }
@@ -79,7 +79,7 @@ fn target(words: &[OsString]) -> Option<Target> {
         .filter_map(|flag| {
             let long = format!("--{}", flag.get_long()?);
             let is_given = words.iter().any(|word| *word == *long);
-            // The word after a flag that needs no value is not its value.
+            // The word after a flag that needs no value is not the flag's value.
             let takes_none = flag.get_num_args().is_some_and(|range| range.min_values() == 0);
             if takes_none {
                 is_given.then_some(long)

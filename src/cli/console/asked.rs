@@ -18,7 +18,7 @@ const MOST_ROWS: usize = 500;
 /// The parameters of a query.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// `namespaces`: the namespaces to read; empty: those of the command line.
+    /// `namespaces`: the namespaces to read; empty: the namespaces of the command line.
     pub namespaces: BTreeSet<Arc<str>>,
     /// `namespace`: rows of this namespace only.
     pub namespace: Option<String>,

@@ -12,7 +12,8 @@ use tokio::process::Command;
 /// Programs that open a file in the browser. The first program that exists is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
-/// A file that redirects to the page. Only its owner can read it, and dropping this value removes it.
+/// A file that redirects to the page. Only the file's owner can read the file, and dropping this value
+/// removes the file.
 pub(super) struct RedirectFile(PathBuf);
 
 impl RedirectFile {

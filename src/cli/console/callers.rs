@@ -1,5 +1,5 @@
-//! Authentication: who the caller is, and with whose rights the console answers. Only this differs between a
-//! console on a user's machine and one in the cluster; routes, pages and limits are the same.
+//! Authentication: who the caller is, and with whose rights the console answers. A console on a user's
+//! machine and a console in the cluster differ only in authentication; routes, pages and limits are the same.
 
 use std::{
     sync::Arc,
@@ -97,7 +97,7 @@ impl Callers {
     }
 }
 
-/// The credentials of a request. A write ignores the cookie, since browsers send it by themselves.
+/// The credentials of a request. A write ignores the cookie, since browsers send cookies by themselves.
 struct Brought<'h> {
     bearer: Option<&'h str>,
     cookies: Vec<&'h str>,

@@ -35,9 +35,9 @@ struct Once {
 
 /// The secrets that a new run prints.
 pub(super) struct Printed {
-    /// For the browser, once, within [`TOKEN_LIFE`].
+    /// The token for the browser, valid once within [`TOKEN_LIFE`].
     pub token: String,
-    /// For `Authorization: Bearer`, until the run ends.
+    /// The token for `Authorization: Bearer`, valid until the run ends.
     pub bearer: String,
 }
 

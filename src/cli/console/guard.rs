@@ -1,8 +1,9 @@
 //! Pure checks of a request's Host and origin, before authentication.
 //!
 //! A page of a foreign site can make a browser send requests to the console, and a name that resolves to
-//! loopback (DNS rebinding) can make such requests look as if they came from their own site. So the Host must
-//! be a configured one, and a browser must say that the request came from our own page or the address bar.
+//! loopback (DNS rebinding) can make such requests look as if they came from their own site. The Host must
+//! therefore be a configured host, and a browser must say that the request came from our own page or the
+//! address bar.
 
 use std::str::FromStr;
 
@@ -109,7 +110,7 @@ impl Guard {
         }
     }
 
-    /// The host that a request names, if it is one of ours.
+    /// The host that a request names, if the host is one of ours.
     fn named_by<'h>(&self, headers: &'h HeaderMap, uri: &Uri) -> Option<&'h str> {
         let host = one(headers, header::HOST.as_str()).ok().flatten()?;
         let named = AllowedHost::parse(host)?;

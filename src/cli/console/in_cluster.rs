@@ -34,7 +34,7 @@ use crate::{
     serve::{self, ConnectionMetrics, Drain, Limits, Readiness, ServingCert, serve_https, serve_plain},
 };
 
-/// The maximum number of connections. Behind a proxy, all of them come from one address.
+/// The maximum number of connections. Behind a proxy, all connections come from one address.
 const CONNECTIONS: usize = 512;
 /// The maximum number of connections of one address.
 const CONNECTIONS_A_PEER: usize = 256;

@@ -43,7 +43,7 @@ async fn leave(State(door): State<Arc<Door>>) -> Response {
     with_cookie(&door.site, "", Some(Duration::ZERO), "/login")
 }
 
-/// Redirects the browser to a page, and sets its cookie.
+/// Redirects the browser to a page, and sets the session cookie.
 fn with_cookie(site: &Site, value: &str, life: Option<Duration>, to: &str) -> Response {
     let mut response = Redirect::to(&site.base.at(to)).into_response();
     let cookie = HeaderValue::from_str(&site.session.set_cookie(value, life)).ok();

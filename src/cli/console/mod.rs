@@ -206,7 +206,7 @@ fn routes(door: Arc<Door>) -> Router {
 }
 
 /// The host that browsers send: a `.localhost` name of this run if the name resolves to this address, else
-/// the address. A name of its own separates the cookies of this run from the cookies of other runs and ports.
+/// the address. A separate name keeps the cookies of this run apart from the cookies of other runs and ports.
 async fn host(address: SocketAddr, name: &str) -> String {
     let name = format!("{name}.localhost:{}", address.port());
     let leads_here = match tokio::net::lookup_host(name.clone()).await {

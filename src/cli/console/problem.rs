@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::terminal::with_distinct_causes;
 
-/// A failed request: the API server's own `Status`, or one of ours in the same form.
+/// A failed request: the API server's own `Status`, or a `Status` of ours.
 #[derive(Debug)]
 pub(super) struct Problem {
     code: StatusCode,
@@ -49,7 +49,7 @@ impl Problem {
         Self { code: code.unwrap_or(StatusCode::BAD_GATEWAY), body }
     }
 
-    /// A failed request to the API server: its answer unchanged, or why no answer came.
+    /// A failed request to the API server: the API server's answer unchanged, or why no answer came.
     pub(super) fn asking(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::answered(&status),

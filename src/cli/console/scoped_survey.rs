@@ -1,7 +1,8 @@
 //! Surveys for requests, cached for a while.
 //!
-//! A survey lists everything that the caller may see. A caller takes one at a time. Requests within a few
-//! seconds share it, or within a longer time if it took long, so that pages cost the API server little.
+//! A survey lists everything that the caller may see. Each caller takes one survey at a time. Requests within
+//! a few seconds share a survey (within a longer time if the survey took long), so that pages cost the API
+//! server little.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -34,7 +35,7 @@ pub(super) struct RequestedSurveys {
 }
 
 /// Surveys the namespaces that the request or the command line names. Without such names, surveys all
-/// namespaces, or the context's own if the caller may not list all.
+/// namespaces, or only the context's own namespace if the caller may not list all namespaces.
 ///
 /// # Errors
 /// A survey failed.

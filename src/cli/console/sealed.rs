@@ -1,5 +1,5 @@
 //! The session cookie of a caller in the cluster: the token and its expiry, encrypted with a key that only
-//! this process has. So the console stores no sessions, and the cookie is useless elsewhere.
+//! this process has. The console therefore stores no sessions, and the cookie is useless elsewhere.
 
 use std::time::{Duration, SystemTime};
 

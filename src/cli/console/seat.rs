@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{act::as_caller::AsCaller, cli::operator::Installed};
 
-/// How many requests of one caller are answered at once; one more gets 429.
+/// How many requests of one caller are answered at once; a further request gets 429.
 pub(super) const AT_ONCE: usize = 16;
 /// How many event streams of one caller may be open at once.
 pub(super) const STREAMS: usize = 4;
@@ -27,7 +27,7 @@ pub(super) struct Seat {
     /// Writes templates with the caller's rights, and nothing else.
     pub writes: AsCaller,
     pub installed: Installed,
-    /// The namespaces of `--namespaces`; empty: all that the caller may see.
+    /// The namespaces of `--namespaces`; empty: all namespaces that the caller may see.
     pub named: BTreeSet<Arc<str>>,
     /// The cluster in words, for every page.
     pub cluster: String,

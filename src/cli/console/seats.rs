@@ -32,17 +32,18 @@ const ASKED_AT_ONCE: usize = 8;
 /// How long an unknown token waits for its check, so that a caller with invalid tokens does not keep other
 /// callers out.
 const TURN: Duration = Duration::from_secs(5);
-/// How many surveys run at once, over all callers. A survey is as large as what its caller may see.
+/// How many surveys run at once, over all callers. The size of a survey grows with the objects that its
+/// caller may see.
 const SURVEYS_AT_ONCE: usize = 2;
 /// The message for a token that the API server does not accept.
 const NOT_TAKEN: &str =
     "the API server does not take this token: it has ended, was withdrawn, or is of another cluster";
-/// The default namespace of users, who have none of their own.
+/// The default namespace of users, who have no namespace of their own.
 const NO_HOME: &str = "default";
 /// The cluster in words.
 const HERE: &str = "this cluster";
 
-/// All seats, and what new seats are made from.
+/// All seats, and the parts that new seats are made from.
 pub(super) struct Seats {
     server: ApiServer,
     installed: Installed,
@@ -63,13 +64,13 @@ struct OccupiedSeat {
 }
 
 /// The user, or all ServiceAccounts of a namespace, for which seats are counted together. A user who may
-/// create tokens in a namespace can get any number of them, for accounts of their own making.
+/// create tokens in a namespace can get any number of tokens, for accounts of their own making.
 type Holder = Arc<str>;
 
-/// The user that the API server takes a token for.
+/// The user to whom a token belongs, according to the API server.
 struct Known {
     holder: Holder,
-    /// The default namespace for objects that name none.
+    /// The default namespace for objects without a namespace.
     home: String,
 }
 
@@ -89,7 +90,7 @@ impl Known {
 }
 
 impl OccupiedSeat {
-    /// Whether a request or a stream of its caller is under way.
+    /// Whether a request or a stream of the seat's caller is under way.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.seat) > 1
     }
@@ -138,8 +139,8 @@ impl Seats {
         }
     }
 
-    /// Asks the API server whose token this is, and so whether it is valid. The home of a ServiceAccount is
-    /// its namespace.
+    /// Asks the API server whose token this is, and so whether the token is valid. The home of a
+    /// ServiceAccount is its namespace.
     async fn known(&self, token: &Token) -> Result<Known, Problem> {
         let Ok(_turn) = tokio::time::timeout(TURN, self.asking.acquire()).await else {
             return Err(crowded("many unknown tokens are being asked about"));
@@ -178,8 +179,8 @@ impl Seats {
     }
 
     /// Stores a seat. If no place is free, evicts the seat that was idle for longest. If all seats are in
-    /// use, evicts a seat of the holder with the most seats, if that holder has at least two more than the
-    /// newcomer.
+    /// use, evicts a seat of the holder with the most seats, if that holder has at least two more seats than
+    /// the newcomer.
     fn take(&self, id: TokenId, mut seat: Seat, holder: Holder) -> Result<Arc<Seat>, Problem> {
         let mut occupied = self.occupied();
         if let Some(other) = occupied.values().find(|one| one.holder == holder) {
@@ -203,7 +204,7 @@ impl Seats {
     }
 }
 
-/// The seat to evict for a new one of this holder.
+/// The seat to evict for a new seat of this holder.
 fn leaving(occupied: &BTreeMap<TokenId, OccupiedSeat>, newcomer: &Holder) -> Option<TokenId> {
     let idle = occupied.iter().filter(|(_, one)| !one.is_in_use());
     if let Some((id, _)) = idle.min_by_key(|(_, one)| one.last) {

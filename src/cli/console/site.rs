@@ -1,9 +1,10 @@
 //! The address of a console, and how its callers authenticate, for pages, cookies and the OpenAPI document.
-//! Pure.
+//! This module is pure.
 
 use std::{str::FromStr, time::Duration};
 
-/// The base path of the console, as an Ingress sends it, without a slash at its end. Empty: no base path.
+/// The base path of the console, as an Ingress sends it, without a slash at its end. An empty text means no
+/// base path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct BasePath(String);
 
@@ -44,13 +45,14 @@ impl BasePath {
 pub(super) enum Session {
     /// With the secrets that a run on the caller's machine has printed.
     Run,
-    /// With the caller's own token of the cluster, or a cookie that seals it.
+    /// With the caller's own token of the cluster, or with a cookie that seals the token.
     Token,
 }
 
 impl Session {
-    /// The name of the cookie, which tells it from cookies of other programs on the same host. Browsers
-    /// accept a name with `__Host-` from this host alone, over TLS or on the machine that they run on.
+    /// The name of the cookie, which distinguishes the cookie from cookies of other programs on the same
+    /// host. Browsers accept a name with `__Host-` from this host alone, over TLS or on the machine that they
+    /// run on.
     pub(super) fn cookie(self) -> &'static str {
         match self {
             Self::Run => "copyrator-console",

@@ -1,4 +1,5 @@
-//! The stay of one request: the permits that it holds until it is answered, and its deadline.
+//! The stay of one request: the permits that the request holds until its answer is complete, and the
+//! deadline.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -31,7 +32,7 @@ impl Stay {
     /// Runs a part of the answer.
     ///
     /// # Errors
-    /// It took too long, or panicked.
+    /// The part took too long, or panicked.
     pub(super) async fn within<T>(&self, part: impl Future<Output = T>) -> Result<T, Problem> {
         let done = AssertUnwindSafe(part).catch_unwind();
         match timeout_at(self.0.until, done).await {

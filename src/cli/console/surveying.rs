@@ -1,4 +1,4 @@
-//! Takes surveys in turn: one at a time per holder of tokens, and few over all callers. Each runs on a
+//! Takes surveys in turn: one at a time per holder of tokens, and few over all callers. Each survey runs on a
 //! blocking thread, since planning a large cluster takes a second and would delay other requests.
 
 use std::{panic::resume_unwind, time::Duration};

@@ -1,5 +1,5 @@
 //! A cache of surveys. Each survey holds the names and states of everything that its caller may see, so the
-//! cache keeps few, within a memory limit.
+//! cache keeps few surveys, within a memory limit.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cli::survey::Survey;
 
-/// The age up to which any survey is used, even if it took little time, or the request wants a new one.
+/// The age up to which any survey is used, even if the survey took little time, or the request wants a new
+/// survey.
 pub(super) const FRESH: Duration = Duration::from_secs(5);
-/// A survey that took long may get this many times as old, so that surveys take a twentieth of the time at
-/// most.
+/// A survey may be used up to an age of this many times its duration, so that surveys take a twentieth of the
+/// time at most.
 const TIMES: u32 = 20;
 /// The maximum age of a survey.
 const OLDEST: Duration = Duration::from_secs(60);
@@ -23,7 +24,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 const KEPT: usize = 4;
 /// The memory limit of kept surveys, in KiB, over all callers.
 const ROOM: usize = 256 << 10;
-/// The bytes that an object takes, or the plan of a copy (measured: some 2,000 for a copy and its plan).
+/// The estimated bytes of an object, or of the plan of a copy (measured: some 2,000 for a copy and its plan).
 const EACH: usize = 1000;
 
 /// Limits over all callers: how many surveys run at once, and how much memory kept surveys use.
@@ -39,8 +40,8 @@ impl Room {
     }
 }
 
-/// A survey, and until when it answers requests. Without room in the cache, a survey answers only the request
-/// that made it.
+/// A survey, and the time until which it answers requests. Without room in the cache, a survey answers only
+/// the request that made it.
 pub(super) struct CachedSurvey {
     survey: Survey,
     /// When the survey began.
@@ -64,8 +65,8 @@ impl Deref for CachedSurvey {
 pub(super) struct Surveys(BTreeMap<Option<Arc<str>>, Arc<CachedSurvey>>);
 
 impl Surveys {
-    /// Returns a survey that is not old. For a request that wants a new one, the survey must have begun less
-    /// than [`FRESH`] before the request.
+    /// Returns a survey that is not old. For a request that wants a new survey, the survey must have begun
+    /// less than [`FRESH`] before the request.
     pub(super) fn fresh(
         &mut self,
         end: &Option<Arc<str>>,
@@ -84,8 +85,8 @@ impl Surveys {
         self.0.retain(|_, cached| now < cached.until);
     }
 
-    /// Keeps a survey that began at a time and is complete now, unless the cache has no room for it. If the
-    /// caller has too many surveys, the new survey replaces the oldest.
+    /// Keeps a survey that began at a time and is complete now, unless the cache has no room for the survey.
+    /// If the caller has too many surveys, the new survey replaces the oldest.
     pub(super) fn keep(
         &mut self,
         end: Option<Arc<str>>,

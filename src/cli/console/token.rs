@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// several thousand.
 const LONGEST: usize = 16 << 10;
 
-/// A bearer token. `Debug` does not show it.
+/// A bearer token. `Debug` does not show the token.
 #[derive(Clone, Debug)]
 pub(super) struct Token(SecretString);
 

@@ -19,7 +19,7 @@ pub(super) struct WhoAmI {
 /// Asks the API server who the caller is.
 ///
 /// # Errors
-/// The API server did not tell.
+/// The API server did not answer who the caller is.
 pub(super) async fn whoami(seat: &Seat) -> Result<WhoAmI, Problem> {
     let caller = CallerAuthorizer::new(seat.client.clone()).await.map_err(|error| Problem::of(&error))?;
     let subject = caller.caller();

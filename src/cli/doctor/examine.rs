@@ -1,4 +1,4 @@
-//! Runs all checks over the facts. Pure.
+//! Runs all checks over the facts. This module is pure.
 
 use clap::ValueEnum as _;
 
@@ -47,7 +47,7 @@ pub(super) fn examine(facts: &Facts, ignored: &[Id]) -> Vec<Finding> {
             hooks::check(facts, &install, &mut found);
         }
     } else {
-        // Without an install, missing objects need no report. But hooks that a removed install left behind
+        // Without an install, missing objects need no report. The hooks that a removed install left behind
         // may still refuse writes.
         hooks::answered(facts, &install, false, &mut found);
     }
@@ -74,7 +74,8 @@ pub(super) fn in_order(facts: &Facts, found: &[Finding], ignored: &[Id]) -> Vec<
     Id::value_variants().iter().copied().filter(|id| is_looked_at(id) && is_fine(id)).collect()
 }
 
-/// Whether Copyrator is installed. If the caller may not see it, this assumes that it is.
+/// Whether Copyrator is installed. If the caller may not read the Deployments, Copyrator is assumed to be
+/// installed.
 fn is_installed(facts: &Facts) -> bool {
     !facts.deployments.as_ref().is_ok_and(Vec::is_empty)
 }

@@ -90,7 +90,7 @@ pub(super) struct LeaseFacts {
     pub(super) is_renewed: bool,
     /// Whether the holder is a pod in our namespace with the reconciler's account.
     pub(super) is_ours: bool,
-    /// When the holder last renewed it, by its own clock.
+    /// When the holder last renewed the Lease, by the holder's own clock.
     pub(super) renewed_at: Option<Timestamp>,
 }
 

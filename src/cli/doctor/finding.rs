@@ -40,7 +40,7 @@ pub(in crate::cli) enum Id {
 }
 
 impl Id {
-    /// The id in `-o json`, `--ignore` and the documents.
+    /// The finding's id in `-o json`, `--ignore` and the documents.
     pub(super) fn text(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ pub(in crate::cli) struct Finding {
     pub fix: String,
 }
 
-/// The findings of all checks, as they come.
+/// The findings of all checks, in the order of the checks.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 

@@ -1,4 +1,4 @@
-//! Foreign webhooks that block writes of ConfigMaps, Secrets or our kinds while they do not answer.
+//! Foreign webhooks that block writes of ConfigMaps, Secrets or our kinds while the webhooks do not answer.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ struct Foreign<'v> {
     index: usize,
     name: &'v str,
     sees: String,
-    /// Namespace and name of its Service; `None` for a URL.
+    /// Namespace and name of the webhook's Service; `None` for a URL.
     service: Option<(String, String)>,
 }
 

@@ -100,8 +100,8 @@ pub(super) struct Marked {
     pub(super) stray: Vec<ObjectKey>,
 }
 
-/// Counts objects of ConfigMaps, Secrets and these kinds, for each definition that exists. A missing
-/// definition is a finding of its own.
+/// Counts objects of ConfigMaps, Secrets and these kinds, for each definition that exists. A separate finding
+/// reports a missing definition.
 pub(super) async fn look(client: &Client, copy_kinds: &BTreeSet<Kind>) -> Readable<Marked> {
     let mut there: Vec<There> = Vec::new();
     there.extend(
@@ -179,7 +179,7 @@ where
     .await
 }
 
-/// Counts objects of a kind that is known only at run time. Returns whether the API server serves it.
+/// Counts objects of a kind that is known only at run time. Returns whether the API server serves the kind.
 async fn count_granted(client: &Client, kind: Kind, there: &mut [There]) -> Readable<bool> {
     match list_declared(client, kind, None).await {
         Ok(objects) => {

@@ -1,4 +1,5 @@
-//! Checks our webhook configurations: they exist, are in force and as they should be, and calls arrive.
+//! Checks our webhook configurations: they exist, are in force and have the wanted content, and calls reach
+//! the webhook.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copyrator_certs::Certificate;
@@ -46,7 +47,8 @@ pub(super) fn check(facts: &Facts, install: &Install<'_>, found: &mut Findings) 
         trusted(facts, install, kind, live, found);
     }
     drifted(facts, install, validating, mutating, left_alone, found);
-    // Without the hook or the definition, the API server calls no webhook; this has a finding of its own.
+    // Without the hook or the definition, the API server calls no webhook; a separate finding reports the
+    // missing object.
     let is_uncalled = validating.is_none() || found.has(Id::CrdMissing);
     if !is_uncalled {
         answered(facts, install, is_empty, found);
@@ -87,7 +89,7 @@ fn off(kind: &str, live: &Value, is_empty: bool, found: &mut Findings) {
 /// Checks that every hook has the CA that signs now.
 fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found: &mut Findings) {
     let signs = match &facts.ca {
-        // An old Secret of ours signs nothing where certificates are mounted.
+        // Where certificates are mounted, an old Secret of ours signs no certificate.
         _ if install.told("tls-dir").is_some() => None,
         Ok(Ca::There(ca)) => Some(ca.secret.current.certificate().fingerprint()),
         _ => None,
@@ -113,8 +115,8 @@ fn trusted(facts: &Facts, install: &Install<'_>, kind: &str, live: &Value, found
     found.error(Id::CaNotTrusted, format!("{kind} {NAME}"), what, renew(kind));
 }
 
-/// The command that makes the reconciler write the configuration again. The hands-off annotation has a
-/// finding of its own.
+/// The command that makes the reconciler write the configuration again. A separate finding reports the
+/// hands-off annotation.
 fn renew(kind: &str) -> String {
     format!("kubectl delete {} {NAME} --ignore-not-found", kind.to_lowercase())
 }
@@ -207,7 +209,7 @@ fn bare(live: &Value) -> Value {
     bare
 }
 
-/// Checks that a call reaches the webhook, or, if that cannot be tried, that a pod is ready to answer it.
+/// Checks that a call reaches the webhook; if no call can be tried, checks that a pod is ready to answer.
 pub(super) fn answered(facts: &Facts, install: &Install<'_>, is_empty: bool, found: &mut Findings) {
     let namespace = &facts.namespace;
     let workload = install.workload(Role::Webhook);

@@ -1,5 +1,5 @@
-//! Templates whose objects are deleted with the definition of their instances' kind. Such a template is no
-//! fault: a note warns before somebody deletes the definition.
+//! Templates whose objects are deleted with the definition of their instances' kind. A template with such
+//! objects is no fault: a note warns before somebody deletes the definition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, api::ListParams};

@@ -19,8 +19,8 @@ use crate::{
 /// How often the Lease is read while it looks stale.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the Lease. Unless it is clear that one of our pods renews the Lease, waits for as long as another
-/// candidate would before taking over.
+/// Reads the Lease. Unless one of our pods clearly renews the Lease, waits as long as a candidate waits
+/// before it takes over.
 pub(super) async fn look(
     client: &Client,
     namespace: &str,

@@ -27,7 +27,7 @@ pub(super) fn sorted(all: Vec<AsWritten<ConfigPolicy>>) -> (Vec<ConfigPolicy>, V
                 inert.extend(invalid(&policy));
                 understood.push(policy);
             }
-            // Assume `Fail`: the policy's `failurePolicy` may be part of what is not understood.
+            // Assume `Fail`: the policy's `failurePolicy` may be in the part that is not understood.
             Err((name, why)) => inert.push(InertPolicy { name, is_strict: true, why }),
         }
     }

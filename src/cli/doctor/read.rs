@@ -1,4 +1,4 @@
-//! Reads objects of one kind. If the caller may not, that is recorded as [`Unread`].
+//! Reads objects of one kind. A missing right is recorded as [`Unread`].
 
 use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;

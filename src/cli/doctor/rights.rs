@@ -1,4 +1,5 @@
-//! Checks the rights of our accounts: the chart says what they need, and the API server what they have.
+//! Checks the rights of our accounts: the chart defines the needed rights, and the API server reports the
+//! existing rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use crate::{
     },
 };
 
-/// All rights at once.
+/// The right to do everything.
 const EVERYTHING: (&str, &str, &str) = ("*", "*", "*");
 
 /// The most harmful rights in all namespaces: verb, group and resource. Our accounts only have the rights

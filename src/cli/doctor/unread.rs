@@ -1,5 +1,5 @@
-//! Finds objects that cannot be read, and lists that fail. Copies of such objects stay as they are, and
-//! statuses about them may be old.
+//! Finds objects that cannot be read, and lists that fail. Copies of unreadable objects stay as they are, and
+//! statuses about these copies may be old.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn resource(object: &str) -> String {
 }
 
 /// Reads everything that Copyrator reads, except content. Skips lists that the caller may not read, unless
-/// the caller may read none.
+/// the caller may read no list.
 pub(super) async fn look(client: &Client, install: &Install<'_>) -> Readable<UnreadFacts> {
     let mut seen = Seen {
         world: World::default(),

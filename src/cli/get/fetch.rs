@@ -108,7 +108,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// Lists a kind in a namespace, or in all.
+/// Lists a kind in one namespace, or in all namespaces.
 pub(in crate::cli) async fn fetch(
     client: &Client,
     sought: Sought,
@@ -194,7 +194,8 @@ impl Listed {
         json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
     }
 
-    /// The API server's columns; `wide` adds less important columns. Empty without rows.
+    /// The API server's columns; `wide` adds less important columns. The text is empty if the list has no
+    /// rows.
     pub(in crate::cli) fn table(&self, wide: bool, with_namespace: bool) -> String {
         if self.rows.is_empty() {
             return String::new();

@@ -24,7 +24,7 @@ pub(super) enum ReadError {
     Refused {
         /// The resource to list.
         plural: String,
-        /// In which namespace, or in all, in words.
+        /// The namespace to list, or all namespaces, in words.
         scope: String,
         /// The API server's message.
         message: String,

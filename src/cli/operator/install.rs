@@ -48,8 +48,7 @@ impl<'f> Install<'f> {
         Self { namespace, deployments, granted: GrantedKinds::default() }
     }
 
-    /// This install, in which kinds that are known only at run time have their places among the `granted`
-    /// kinds.
+    /// Returns this install with `granted` as the registry of the kinds that are known only at run time.
     pub(crate) fn with_kinds(self, granted: &GrantedKinds) -> Self {
         Self { granted: granted.clone(), ..self }
     }
@@ -81,7 +80,7 @@ impl<'f> Install<'f> {
         format!("deployment/{}", name.unwrap_or_else(|| format!("{}-{}", self.stem(), role.word())))
     }
 
-    /// The command that starts pods of this role: again, or at all if the Deployment has no replicas.
+    /// The command that restarts the pods of this role, or starts pods if the Deployment has no replicas.
     pub(crate) fn start(&self, role: Role) -> String {
         let (namespace, workload) = (self.namespace, self.workload(role));
         match self.serving(role).and_then(|deployment| deployment.spec.replicas) {
@@ -232,7 +231,7 @@ fn told(deployment: &Deployment, flag: &str) -> Option<String> {
     all_told(deployment, flag).pop()
 }
 
-/// All values of a flag: as `--flag=value` or as two words, else in its environment variable.
+/// All values of a flag: as `--flag=value` or as two words, else in the flag's environment variable.
 fn all_told(deployment: &Deployment, flag: &str) -> Vec<String> {
     let container = deployment.spec.template.spec.as_ref().and_then(|spec| spec.containers.first());
     let arguments = container.and_then(|container| container.args.as_deref()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The settings of the operator in the cluster, as far as its plans depend on them: a command needs the same.
+//! The settings of the operator in the cluster, as far as its plans depend on them: a command needs the same
+//! settings.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -62,7 +63,8 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// These kinds without custom resources and templates, for a Copyrator that reads only some namespaces.
+    /// Returns these kinds without custom resources and templates, for a Copyrator that reads only some
+    /// namespaces.
     pub(super) fn of_rules_in_some_namespaces(mut self) -> Self {
         self.copied.retain(|kind| kind.is_copied() && !matches!(kind, Kind::Granted(_)));
         Self { templates: BTreeSet::new(), ..self }
@@ -137,7 +139,7 @@ impl Installed {
         }
     }
 
-    /// These settings, completed by the Deployment's where the command line has no value.
+    /// Returns these settings, completed by the Deployment's settings where the command line has no value.
     pub(super) fn with(&self, install: &Install<'_>) -> Self {
         Self { settings: self.settings.clone().or(install.settings()), ..self.clone() }
     }
@@ -184,7 +186,7 @@ impl Installed {
             annotations: settings.annotations.unwrap_or(true),
             ..Settings::default()
         });
-        // The reconciler itself checks that.
+        // The reconciler itself checks whether stamps are guarded.
         world.set_stamps_guarded(true);
         world
     }

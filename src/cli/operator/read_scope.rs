@@ -29,13 +29,14 @@ pub(crate) enum ReadScope {
     /// Only the namespace that the command is about, since the caller has rights only in this namespace;
     /// Copyrator reads all namespaces.
     One(Arc<str>),
-    /// Only these, as the command line says; the Deployment says otherwise, in words.
+    /// Only these namespaces, as the command line says; the text describes the different setting of the
+    /// Deployment.
     Overridden(BTreeSet<Arc<str>>, String),
 }
 
-/// The settings of the operator: from the command line, else from its Deployment, else the defaults. The
-/// kinds that are copied beside ConfigMaps and Secrets, and the kinds whose objects templates are rendered
-/// for, have no default: they are `None` if neither command line nor Deployment names them.
+/// The settings of the operator: from the command line, else from the operator's Deployment, else the
+/// defaults. The kinds that are copied beside ConfigMaps and Secrets, and the kinds whose objects templates
+/// are rendered for, have no default: they are `None` if neither command line nor Deployment names them.
 pub(crate) async fn settings(
     client: &Client,
     installed: &Installed,
@@ -80,14 +81,15 @@ impl ReadScope {
         let found = deployments(client, &installed.namespace).await;
         let is_refused = matches!(&found, Err(kube::Error::Api(status)) if status.code == 401);
         let told = Self::read(&installed.namespace, found);
-        // Whose token is not valid sees nothing, wherever Copyrator looks.
+        // A caller whose token is not valid can read no namespace, whatever Copyrator reads.
         if installed.namespaces.is_empty() || is_refused {
             return told;
         }
         Ok(Self::said(&installed.namespaces, told.ok()))
     }
 
-    /// This scope, or only the given namespace if the caller may not list namespaces and rules everywhere.
+    /// Returns this scope, or only the given namespace if the caller may not list namespaces and rules
+    /// everywhere.
     ///
     /// # Errors
     /// The API server did not answer what the caller may do.

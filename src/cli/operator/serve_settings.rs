@@ -25,7 +25,7 @@ pub(super) struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// These settings, completed by the `other` settings.
+    /// Returns these settings, completed by the `other` settings.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             grace: self.grace.or(other.grace),

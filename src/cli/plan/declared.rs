@@ -110,7 +110,7 @@ pub(super) fn rule_row(
         return RuleRow { action: Some(Course::Unknown), reason: Some(Reason::Unread), message, ..row };
     }
     // Add the reconciler's message for a rule that is suspended, or has no sources or targets. For other
-    // rules, that would plan every slot once more.
+    // rules, finding a message would plan every slot once more.
     if with_copies.contains(rule) && !facts.spec.suspend {
         return beyond_sight(world, rule, facts, row);
     }
@@ -195,7 +195,7 @@ pub(super) fn monitor_row(survey: &Survey, monitor: &NamespacedName) -> RuleRow 
         return row;
     }
     // Add the reconciler's message for a monitor that is suspended, or has no workloads. For other monitors,
-    // that would plan every workload once more.
+    // finding a message would plan every workload once more.
     let is_of = |outlook: &RestartOutlook| outlook.monitors.contains(monitor);
     if !facts.spec.suspend && survey.restarts.iter().flatten().any(is_of) {
         return row;

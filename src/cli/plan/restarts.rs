@@ -79,7 +79,7 @@ impl RestartSummary {
     }
 }
 
-/// The sign of a line; the command's help explains them.
+/// The sign of a line; the command's help explains the signs.
 pub(super) fn sign(course: RestartCourse) -> (char, Course) {
     match course {
         RestartCourse::Refuse => ('!', Course::Refuse),

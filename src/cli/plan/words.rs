@@ -5,7 +5,7 @@ use crate::{
     marks::DIGEST,
 };
 
-/// The sign of a line; the command's help explains them.
+/// The sign of a line; the command's help explains the signs.
 pub(super) fn sign(course: Course) -> char {
     match course {
         Course::Create => '+',
@@ -18,8 +18,8 @@ pub(super) fn sign(course: Course) -> char {
     }
 }
 
-/// The names of changes: `keys: +new ~other -old; labels: team; type`. Empty if the fields have lines of
-/// their own.
+/// The names of changes: `keys: +new ~other -old; labels: team; type`. Empty if the fields have separate
+/// lines.
 pub(super) fn difference(changes: &Difference) -> String {
     if !changes.values.is_empty() {
         return String::new();

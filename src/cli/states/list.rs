@@ -1,4 +1,5 @@
-//! Lists objects of our kinds. If the user may not list them, the error says what would help.
+//! Lists objects of our kinds. If the user may not list the objects, the error has a hint at what may work
+//! instead.
 
 use jiff::Timestamp;
 use kube::{
@@ -150,7 +151,8 @@ where
     }
 }
 
-/// The object. For an object that cannot be decoded, its metadata and a `Ready` condition with the reason.
+/// Returns the object; for an object that cannot be decoded, its metadata and a `Ready` condition with the
+/// reason.
 fn reported<Status: Clone + std::fmt::Debug + DeserializeOwned>(
     object: Decoded<Reported<Status>>,
 ) -> Reported<Status> {

@@ -80,7 +80,7 @@ async fn templates(
     }
 }
 
-/// Reads the rules of other namespaces that have copies in this one.
+/// Reads the rules of other namespaces that have copies in this namespace.
 pub(super) async fn read_rules(
     client: &Client,
     read_scope: &ReadScope,

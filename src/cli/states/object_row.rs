@@ -172,8 +172,8 @@ pub(super) fn of_policy(policy: Reported<ConfigPolicyStatus>) -> ObjectRow {
     of_status("ConfigPolicy", &policy, summary, &status.conditions, problems.collect())
 }
 
-/// The rows of sources whose annotations declare these rules. Such rules have no status, so their status is
-/// computed by this function.
+/// The rows of sources whose annotations declare these rules. A rule in annotations has no status, so this
+/// function computes the status.
 pub(in crate::cli) fn of_annotations(
     survey: &Survey,
     is_wanted: impl Fn(&NamespacedName) -> bool,

@@ -3,7 +3,7 @@
 use super::ObjectRow;
 use crate::cli::terminal::{aligned, line};
 
-/// A table for people: a line for each object, and below it what is wrong.
+/// A table for people: a line for each object, and its problems below the line.
 pub(in crate::cli) fn table(rows: &[ObjectRow]) -> String {
     if rows.is_empty() {
         return "no rules, monitors or policies\n".into();

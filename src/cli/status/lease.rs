@@ -7,8 +7,8 @@ use kube::{Api, Client};
 use crate::{cli::operator::LEASE, run::lease::LeaseTimings};
 
 /// A note that no reconciler has renewed its Lease for so long that the shown statuses may be outdated;
-/// `None` if a reconciler has, or if the Lease may not be read. Clocks differ, so a few lease durations are
-/// tolerated.
+/// `None` if a reconciler has renewed the Lease, or if the Lease may not be read. Clocks differ, so a few
+/// lease durations are tolerated.
 pub(super) async fn unrenewed(client: &Client, namespace: &str, now: Timestamp) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let spec = leases.get_opt(LEASE).await.ok()??.spec?;

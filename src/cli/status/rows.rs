@@ -37,7 +37,7 @@ pub(in crate::cli) struct Rows {
     pub copies: Vec<CopyRow>,
     /// Every workload, the worst first.
     pub workloads: Vec<RestartOutlook>,
-    /// Notes for a reader of the rest.
+    /// Notes for the reader of the status.
     pub notes: Vec<String>,
     /// Why copies and workloads could not be read one by one; a further try may succeed.
     unseen: Option<String>,
@@ -66,7 +66,7 @@ impl Rows {
         // An object whose copies and workloads are named one by one is left out, unless it has a problem of
         // its own.
         let rows = self.rows.iter().filter(|row| row.is_unsettled()).map(ObjectRow::in_short);
-        // The state of a copy whose rule cannot be read will not be known in a moment either.
+        // The state of a copy whose rule cannot be read stays unknown, so waiting for that state is useless.
         let is_awaited =
             |copy: &&CopyRow| copy.state == CopyState::Unknown && copy.reason != Unseen::OutOfSight.into();
         let copies = self.copies.iter().filter(|copy| copy.is_worrying() || is_awaited(copy));

@@ -11,7 +11,7 @@ const EVERY: Duration = Duration::from_secs(2);
 const NAMED: usize = 20;
 
 /// The first read in which everything is as declared, or the last read at the deadline. An API server that
-/// does not answer may do so at the next read; a refusal is final.
+/// does not answer may answer the next read; a refusal is final.
 pub(super) async fn until_settled<F>(timeout: Duration, look: impl Fn() -> F) -> Result<Rows, ReadFailure>
 where
     F: Future<Output = Result<Rows, ReadFailure>>,
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Reports what is not as declared.
+/// Reports the objects that are not as declared.
 pub(super) fn give_up(timeout: &str, missing: &[String]) -> Exit {
     say(&format!("not everything is as declared after {timeout}; missing are:"));
     missing.iter().take(NAMED).for_each(|one| say(&format!("  {one}")));

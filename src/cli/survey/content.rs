@@ -132,7 +132,7 @@ enum FetchedContent {
     Unread(String),
 }
 
-/// Reads these objects into the world. Stores in `unread` why one could not be read.
+/// Reads these objects into the world. Stores in `unread` why an object could not be read.
 pub(super) async fn read(
     client: &Client,
     world: &mut World,

@@ -261,9 +261,9 @@ pub(super) async fn take_in(
     (taken, declined)
 }
 
-/// Returns the warnings of the webhook, or why it refuses. If the caller may not check rights, the object is
-/// accepted by this function, and the plan says that the rights were not checked. Without `asks`, the plan
-/// checks the author's rights, since the plan knows where copies can be written.
+/// Returns the warnings of the webhook, or why the webhook refuses the object. If the caller may not check
+/// rights, the object is accepted by this function, and the plan says that the rights were not checked.
+/// Without `asks`, the plan checks the author's rights, since the plan knows where copies can be written.
 async fn judge(
     file: &FromFile,
     known: Option<&ExistingObject>,

@@ -194,8 +194,8 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     })
 }
 
-/// Reads the definition of rules if Copyrator does: with a definition, the marks of copies name the
-/// definition of their rules.
+/// Reads the definition of rules if Copyrator reads the definition: with a definition, the marks of copies
+/// name the definition of their rules.
 async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
     let marks = |copy| world.object(copy)?.marks.as_deref();
     if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
@@ -347,7 +347,7 @@ fn copied(further: &[Kind], (group, plural): (&str, &str)) -> Option<Kind> {
     [Kind::ConfigMap, Kind::Secret].into_iter().chain(further.iter().copied()).find(is_one)
 }
 
-/// Whether a rule copies objects of a kind, or a template declares some.
+/// Whether a rule copies objects of a kind, or a template declares objects of the kind.
 fn is_named(world: &World, kind: Kind) -> bool {
     let declares = |facts: &TemplateFacts| {
         let granted = &world.settings().template_kinds;
@@ -461,7 +461,7 @@ pub(super) fn put<W: Watched>(world: &mut World, objects: Vec<Decoded<W>>, now: 
     }
 }
 
-/// Adds a list to the world, unless the list was refused. Returns whether it was refused.
+/// Adds a list to the world, unless the list was refused. Returns whether the list was refused.
 fn put_unless_refused<W: Watched>(
     world: &mut World,
     listed: Result<Vec<Decoded<W>>, ListError>,

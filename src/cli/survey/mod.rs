@@ -95,7 +95,7 @@ pub(super) enum SurveyMode<'a> {
     /// The cluster as it is; workloads in one namespace only, if given.
     Current(Option<&'a str>),
     /// The cluster with these files applied over it, and with workloads as they are once copies are written.
-    /// With a namespace, only ConfigPolicies that concern it are evaluated.
+    /// With a namespace, only ConfigPolicies that concern the namespace are evaluated.
     WithFiles(Files, Option<&'a str>),
 }
 

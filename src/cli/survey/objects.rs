@@ -203,8 +203,8 @@ fn fingerprint(kind: Kind, value: &Value, key: &DigestKey) -> Option<Fingerprint
     Some(decode(kind, &value.to_string())?.fingerprint(key))
 }
 
-/// The result of `kubectl apply`: the content of the file, and what exists besides, except what an earlier
-/// apply wrote.
+/// The result of `kubectl apply`: the content of the file, and the other existing content, except what an
+/// earlier apply wrote.
 fn merge(object: &ObjectKey, live: Option<&Value>, file: &Value) -> Option<Value> {
     let none = Value::Null;
     let live = live.unwrap_or(&none);

@@ -29,7 +29,7 @@ use crate::{
 /// The content of files that are not applied yet. `Content` has no `Debug`, so it cannot reach a formatter.
 pub(super) type FileContents = BTreeMap<ObjectKey, Content>;
 
-/// Reads the policies, if Copyrator judges by them. Returns a note if the caller may not read them.
+/// Reads the policies, if Copyrator judges by them. Returns a note if the caller may not read policies.
 pub(super) async fn take(
     client: &Client,
     world: &mut World,
@@ -53,7 +53,7 @@ pub(super) async fn take(
     }
 }
 
-/// The copies that are about to be written, in one namespace or all. Policies judge only these.
+/// The copies that are about to be written, in one namespace or all. Policies judge only these copies.
 pub(super) fn writes<'a>(
     plans: &'a BTreeMap<ObjectKey, SlotPlan>,
     namespace: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! The key for marks and digests. A caller who may not read the key still gets a plan: it trusts marks, and
-//! compares copies by content.
+//! The key for marks and digests. A caller who may not read the key still gets a plan: the plan trusts marks,
+//! and compares copies by content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use crate::{
 
 /// The key that a plan uses.
 pub(super) struct PlanKey {
-    /// Copyrator's key, or a temporary one.
+    /// Copyrator's key, or a temporary key.
     pub key: DigestKey,
     /// Whether marks are trusted instead of verified.
     pub is_believed: bool,
@@ -33,7 +33,7 @@ pub(super) struct PlanKey {
     pub note: Option<String>,
 }
 
-/// Reads the key of digests, if the caller may.
+/// Reads the key of digests, if the caller may read the key.
 pub(super) async fn digest_key(
     client: &Client,
     namespace: &str,
@@ -90,8 +90,8 @@ pub(super) fn believe_marks(world: &mut World) {
     }
 }
 
-/// Makes the digest of a copy agree if its content was read and is as it should be. Returns whether any
-/// digest was changed.
+/// Makes the digest of a copy agree if its content was read and needs no change. Returns whether any digest
+/// was changed.
 pub(super) fn believe_digests(world: &mut World, plans: &BTreeMap<ObjectKey, SlotPlan>) -> bool {
     let mut any = false;
     for (slot, plan) in plans {
@@ -122,8 +122,8 @@ pub(super) struct Believed {
     pub doubtful: BTreeMap<Restartable, (RestartReason, String)>,
 }
 
-/// Makes a record agree if nothing that its workload uses was written after it. For all other workloads, only
-/// the key could show whether they run the current content.
+/// Makes a record agree if nothing that its workload uses was written after the record. For all other
+/// workloads, only the key could show whether they run the current content.
 pub(super) fn believe_records(world: &mut World, keys: &BTreeSet<WorkloadKey>) -> Believed {
     let mut believed = Believed::default();
     let Some(key) = world.key().cloned() else { return believed };

@@ -1,4 +1,4 @@
-//! Rules that a command leaves out if it does not know which kinds Copyrator copies: it cannot read
+//! Rules that a command leaves out if the command does not know which kinds Copyrator copies: it cannot read
 //! Copyrator's Deployment, and no flag names the kinds.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Lines for people: text in columns, and without what a terminal would obey.
+//! Lines for people: text in columns, without control sequences for the terminal.
 
 use crate::validate::printable;
 
@@ -16,7 +16,7 @@ pub(crate) fn aligned<const N: usize>(lines: &[[String; N]]) -> Vec<String> {
     aligned_all(lines)
 }
 
-/// Aligns lines of any length, as the function above; all lines must have as many cells as the first.
+/// Aligns lines of any length, as [`aligned`] does; all lines must have as many cells as the first line.
 pub(crate) fn aligned_all<L: AsRef<[String]>>(lines: &[L]) -> Vec<String> {
     let columns = lines.first().map_or(0, |line| line.as_ref().len());
     let width = |column: usize| {

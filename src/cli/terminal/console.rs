@@ -40,9 +40,9 @@ impl Console {
         }
     }
 
-    /// Whether to use colours. A colour alone never means anything.
+    /// Whether to use colours. A colour only repeats what the text says.
     pub(crate) fn is_coloured(&self) -> bool {
-        // https://no-color.org: set, and not empty.
+        // `NO_COLOR` switches colours off if it is set and not empty (https://no-color.org).
         let declined = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         is_coloured(self.color, std::io::stdout().is_terminal(), declined())
     }
@@ -112,7 +112,7 @@ pub(crate) fn with_distinct_causes(error: &dyn std::error::Error) -> String {
 /// Writes data to standard output. A closed pipe is the reader's choice, and no failure.
 pub(crate) fn print(text: &str) -> Exit {
     let mut out = std::io::stdout();
-    // A program gets data as they are.
+    // A program that reads the output gets the data unchanged.
     let shown = out.is_terminal().then(|| harmless(text));
     let written = out.write_all(shown.as_deref().unwrap_or(text).as_bytes()).and_then(|()| out.flush());
     match written {

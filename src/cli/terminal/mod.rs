@@ -1,4 +1,4 @@
-//! Prints what a command says, and ends it.
+//! The output of commands on a terminal, and their exit codes.
 
 mod columns;
 mod console;

@@ -1,4 +1,4 @@
-//! Builds trees: source, copies, workloads. This pure module reads plans and facts, and decides nothing.
+//! Builds trees: source, copies, workloads. This pure module reads plans and facts, and makes no decisions.
 
 use std::{collections::BTreeMap, fmt};
 

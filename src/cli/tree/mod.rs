@@ -103,7 +103,7 @@ impl Args {
 }
 
 /// The trees of an object in namespace `home`. Without an object, the trees that concern namespace `about`,
-/// or all. `None` if the object does not exist.
+/// or all trees. `None` if the object does not exist.
 pub(super) fn forest(
     survey: &Survey,
     object: Option<&Named>,

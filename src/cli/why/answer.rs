@@ -1,4 +1,5 @@
-//! Why an object exists, and what depends on it, from plans and facts. This pure module decides nothing.
+//! Why an object exists, and what depends on it, from plans and facts. This module is pure, and makes no
+//! decisions.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -223,8 +224,8 @@ fn of_object(seen: &Seen<'_>, object: &ObjectKey) -> Option<Why> {
     })
 }
 
-/// The rules or templates that make an object, or would; the rule or template that the object belongs to
-/// first.
+/// The rules or templates that make an object, or would make the object; first the rule or template that the
+/// object belongs to.
 fn made_by(seen: &Seen<'_>, object: &ObjectKey) -> Vec<Made> {
     let of_it = seen.outlooks.iter().filter(|outlook| outlook.slot == *object);
     let mut made_by: Vec<Made> = of_it.map(|outlook| made(seen.world, outlook)).collect();

@@ -9,7 +9,7 @@ use crate::{
     plan::restart::RestartState,
 };
 
-/// How many characters of a digest are shown: enough to tell two apart.
+/// How many characters of a digest are shown: enough to distinguish two digests.
 const SHORT: usize = 8;
 
 /// The answer in words; `wide` with whole digests.

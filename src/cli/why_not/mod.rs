@@ -111,7 +111,7 @@ impl Args {
     }
 }
 
-/// Why a namespace gets no copies, of every rule or of one.
+/// Why a namespace gets no copies: of every rule, or of one rule.
 pub(super) fn answer(survey: &Survey, only: Option<&NamespacedName>, namespace: &str) -> Answer {
     let items = rows(survey, only, namespace);
     let unseen = survey.world.unseen(namespace).filter(|_| items.is_empty());

@@ -1,9 +1,9 @@
-//! The protobuf messages of answers about metadata, converted to JSON. Their tags are those of
+//! The protobuf messages of answers about metadata, converted to JSON. The tags of the messages are those of
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`.
 //!
 //! The API server accepts objects that do not fit these messages: text that is not UTF-8 (a Go client that
-//! cuts an annotation in the middle of a character writes such text), or a time after the year 9999. So text
-//! is decoded as bytes, each item of a list separately, and an item that cannot be decoded becomes
+//! cuts an annotation in the middle of a character writes such text), or a time after the year 9999. Text is
+//! therefore decoded as bytes, each item of a list separately, and an item that cannot be decoded becomes
 //! [`Item::Broken`].
 //!
 //! No message implements `Debug`: annotations can contain a whole Secret.
@@ -161,8 +161,8 @@ struct List {
 #[serde(untagged)]
 enum Item {
     Whole(PartialObjectMetadata),
-    /// An object that could not be decoded. Its `labels` are a number, so no decoder accepts it as a whole
-    /// object.
+    /// An object that could not be decoded. The `labels` of a broken item are a number, so no decoder accepts
+    /// the item as a whole object.
     Broken(Names),
 }
 
@@ -429,7 +429,8 @@ fn is_no_time(time: &Option<Time>) -> bool {
     time.as_ref().is_none_or(|time| time.seconds == 0)
 }
 
-/// Whether to omit the time. A manager may write any time, and one that we cannot express has no meaning.
+/// Whether to omit the time. A field manager may write any time, and a time that we cannot express has no
+/// meaning.
 fn is_out_of_range(time: &Option<Time>) -> bool {
     is_no_time(time) || time.as_ref().is_some_and(|time| Timestamp::from_second(time.seconds).is_err())
 }

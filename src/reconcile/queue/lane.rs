@@ -1,13 +1,13 @@
 //! The lanes of the queue.
 
 /// How urgent a key is, or for which scarce place it waits. A waiting key stays in its lane unless it is
-/// requested in a lane that comes earlier in this list.
+/// requested in a lane that comes earlier in this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// A namespace that has just appeared waits for its objects.
     NewNamespace,
-    /// A rendering that reads pods. Few such renderings run at once, since the pods that they read are in
-    /// memory together.
+    /// A rendering that reads pods. Few renderings that read pods run at once, since all of their pods are in
+    /// memory at the same time.
     Pods,
     /// A rendering whose tenant has used up its budget for expressions. The tenant's line waits until the
     /// budget has refilled.
@@ -18,7 +18,7 @@ pub(crate) enum Lane {
     Sweep,
     /// The status of a rule or monitor, in whatever lane it was requested. Planning a status examines all
     /// copies or workloads, and occupies a processor for that long. Statuses run one after the other, so that
-    /// no other key waits for them.
+    /// statuses delay no other key.
     Status,
 }
 
@@ -37,7 +37,7 @@ impl Lane {
 
     /// Returns the order of the lanes. New namespaces always come first. Keys that wait for a scarce place
     /// come before changes unless the last key had waited for a scarce place, so that neither lane keeps the
-    /// other waiting. A late status comes before scarce places and changes.
+    /// other waiting. A late status comes before keys that wait for scarce places, and before changes.
     pub(super) fn in_order(was_scarce: bool, is_late: bool) -> [Self; LANES] {
         let mut order =
             [Self::NewNamespace, Self::Pods, Self::OverBudget, Self::Change, Self::Status, Self::Sweep];

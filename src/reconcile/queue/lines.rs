@@ -23,8 +23,8 @@ pub(super) struct Lines {
     lines: BTreeMap<Tenant, Line>,
     /// Tenants in the order of their turns: by cost, and at equal cost by the number of their first key.
     turns: BTreeSet<(Duration, u64, Tenant)>,
-    /// Cost of the tenant with the last turn. A tenant that enters again begins with this cost: such a tenant
-    /// comes before all tenants that had a turn since, and gains nothing from its absence.
+    /// Cost of the tenant with the last turn. A returning tenant begins with this cost: it comes before all
+    /// tenants that had a turn since, and gains nothing from its absence.
     begun: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Lines {
         self.at(tenant, |line| line.cost = line.cost.saturating_add(cost));
     }
 
-    /// The key that has stood in line the longest.
+    /// The key that has waited the longest.
     pub(super) fn first(&self) -> Option<&Key> {
         self.keys.values().next()
     }
@@ -83,7 +83,7 @@ impl Lines {
         self.lines.keys()
     }
 
-    /// Changes a tenant's line, and with it the tenant's turn. A line without keys is removed.
+    /// Changes a tenant's line, and so the tenant's turn. A line without keys is removed.
     fn at<T>(&mut self, tenant: &Tenant, change: impl FnOnce(&mut Line) -> T) -> T {
         let mut line =
             self.lines.remove(tenant).unwrap_or_else(|| Line { cost: self.begun, keys: BTreeSet::new() });

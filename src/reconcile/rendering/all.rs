@@ -48,7 +48,7 @@ pub(super) fn render_all(world: &mut World) {
     render_with(world, &Default::default());
 }
 
-/// Renders every template, with these objects in place of read ones.
+/// Renders every template, with these objects instead of objects read from the API server.
 #[cfg(test)]
 pub(super) fn render_with(
     world: &mut World,

@@ -20,7 +20,7 @@ pub(super) type Lacking = BTreeMap<ObjectKey, bool>;
 /// Objects that were looked for, and their pods.
 #[derive(Default)]
 pub(super) struct Existing {
-    /// The objects; `None` if the template has no such object.
+    /// The objects by key; `None` for an object that the template does not have.
     pub(super) objects: BTreeMap<ObjectKey, Option<Value>>,
     /// The pods of the workloads among the objects.
     pub(super) pods: BTreeMap<ObjectKey, Vec<Value>>,
@@ -34,7 +34,7 @@ pub(super) struct Existing {
 
 impl Existing {
     /// Returns the lacking objects that exist, with UIDs. All other lacking objects are treated as absent:
-    /// they do not exist yet, or are not the template's.
+    /// they do not exist yet, or do not belong to the template.
     pub(super) fn of(
         &mut self,
         world: &World,
@@ -83,7 +83,7 @@ impl Existing {
         errors
     }
 
-    /// Counts unread objects as absent.
+    /// Treats unread objects as absent.
     pub(super) fn forgive(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_keys();
         let pods = std::mem::take(&mut self.unread_pods).into_keys();
@@ -96,7 +96,7 @@ impl Existing {
     }
 }
 
-/// Describes what was attempted, why it failed, and the way out.
+/// Describes what was attempted, why it failed, and the remedy.
 fn why(error: &ReadError) -> String {
     match error {
         ReadError::Read(_, source) => match lacking(source) {

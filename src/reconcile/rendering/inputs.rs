@@ -26,7 +26,7 @@ pub(super) struct Inputs {
     pub(super) facts: NamespaceFacts,
     /// The object that the template is rendered for; `None` for a template that is rendered for a namespace.
     pub(super) object: Option<InstanceFacts>,
-    /// The kinds of the template's objects, in their order.
+    /// The kinds of the template's objects, in the order of the objects.
     kinds: Vec<Kind>,
     key: DigestKey,
     /// The fields of the object's status that the template has written.
@@ -34,7 +34,8 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns the inputs; `None` if the template declares nothing for the instance, or may not.
+    /// Returns the inputs; `None` if the template declares no objects for the instance, or may not declare
+    /// any.
     pub(super) fn of(world: &World, template: &NamespacedName, instance: &InstanceName) -> Option<Self> {
         let declared = world.templates().get(template)?;
         let compiled = declared.compiled.as_ref().ok()?;
@@ -189,8 +190,8 @@ impl Inputs {
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
         let labels = labels.collect();
         let mut body = body;
-        // An object from the API server has a UID and a version. This object gets the UID of the object that
-        // it is made for, or else of the template, and the template's generation.
+        // An object from the API server has a UID and a version. The rendered object gets the UID of the
+        // object that it is made for, or else of the template, and the template's generation.
         body["metadata"]["uid"] = json!(self.object.as_ref().map_or(&self.version.0, |object| &object.uid));
         body["metadata"]["resourceVersion"] = json!(self.version.1.to_string());
         let body = Body::new(&body);

@@ -14,10 +14,10 @@ use tokio::{
     task::spawn_blocking,
 };
 
-/// The processors that evaluate expressions, and whose turn it is.
+/// The processors that evaluate expressions, and the turns of tenants.
 pub(in crate::reconcile) struct Processor {
     places: Semaphore,
-    /// The turn of each tenant that evaluates something, or waits to.
+    /// The turn of each tenant that evaluates a rendering, or waits for a processor.
     turns: Mutex<BTreeMap<Arc<str>, Arc<Turn<()>>>>,
 }
 
@@ -29,8 +29,8 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// Runs `work` on a thread of its own, when its tenant has the turn. Returns the result, `None` after a
-    /// panic, and how long it took.
+    /// Runs `work` on a separate thread, when its tenant has the turn. Returns the result and the duration of
+    /// the work; the result is `None` after a panic.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,

@@ -1,5 +1,6 @@
-//! Whether callers trust a mounted leaf: its own `ca.crt` vouches for it, and the CA bundle of every hook does.
-//! The reconciler adds a CA that the hooks lack; its volume may change some minutes after the webhook's.
+//! Decides whether callers trust a mounted leaf: the leaf's own `ca.crt` and the CA bundle of every hook must
+//! vouch for the leaf. The reconciler adds a CA that the hooks lack; the reconciler's volume may change some
+//! minutes after the webhook's volume.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +9,7 @@ use copyrator_certs::{Certificate, validity::rfc3339};
 use super::source::{Carrier, Carriers};
 use crate::observe::mounted::{self, Mounted};
 
-/// Number of propagation times that a process waits that writes the hooks itself, or that may not read the hooks.
+/// Number of propagation times that a process waits if it writes the hooks itself, or may not read the hooks.
 const BY_ITSELF: u32 = 3;
 
 /// The state of trust in mounted leaves.
@@ -20,13 +21,14 @@ pub(super) struct Trust {
     writes_hooks: bool,
     /// The bundles by which callers trust the leaf in use, each once; empty before a leaf exists.
     settled: Vec<Vec<Certificate>>,
-    /// The mounted authorities at that time: with other ones, the hooks are read again.
+    /// The mounted authorities by which the leaf in use was judged: if the authorities change, the hooks are
+    /// read again.
     authorities: Vec<Certificate>,
     /// Since when this process cannot know the bundles.
     unknowable_since: Option<SystemTime>,
-    /// When the first look at the hooks was; `None` before the first look.
+    /// When the hooks were first read; `None` before the first read.
     first_look: Option<SystemTime>,
-    /// The leaf whose CA all hooks carried at the last look.
+    /// The leaf whose CA all hooks carried when they were last read.
     carried: Option<Certificate>,
 }
 
@@ -110,8 +112,8 @@ impl Trust {
         let due = first_look + self.propagation * BY_ITSELF;
         let was_carried = self.carried.take();
         if let Some(lacking) = self.lacking(hooks, mounted, now) {
-            // A rollout would deadlock without a bound: it waits for this process to be ready, and this
-            // process would wait for a leader that only the rollout ends.
+            // Without a bound, a rollout would deadlock: the rollout waits until this process is ready, and
+            // this process would wait for a leader that only the rollout ends.
             let is_bounded = self.writes_hooks && self.settled.is_empty();
             if is_bounded && due <= now {
                 return Ok(vec![mounted.authorities.clone()]);

@@ -42,7 +42,7 @@ impl Default for LeaseTimings {
 pub(crate) struct State {
     /// While leading: when the last successful write was *begun*. Other candidates measure from a later time.
     pub renewed: Option<Instant>,
-    /// No call before this time: the pause after a failed call.
+    /// The end of the pause after a failed call: no call is made before this time.
     pub not_before: Instant,
     /// Whether our knowledge may be outdated: the Lease was not read yet, or a write failed as a conflict.
     pub stale: bool,
@@ -51,7 +51,7 @@ pub(crate) struct State {
 /// The candidate's knowledge of the Lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ObservedLease {
-    /// No Lease exists, since this time (`None` if it had no holder that may still lead).
+    /// No Lease has existed since this time; `None` if no former holder may still lead.
     Absent(Option<Instant>),
     /// The Lease as last read, unchanged since this time.
     Present(Box<Lease>, Instant),
@@ -72,8 +72,8 @@ pub(crate) enum Step {
     Wait(Instant),
 }
 
-/// Returns the next step of the candidate `me`. `jitter` is how long it waits before taking a released Lease,
-/// so that not all candidates write at the same moment.
+/// Returns the next step of the candidate `me`. `jitter` is how long the candidate waits before taking a
+/// released Lease, so that not all candidates write at the same moment.
 pub(crate) fn next(
     me: &str,
     terms: &LeaseTimings,
@@ -91,7 +91,8 @@ pub(crate) fn next(
     let (step, due) = match seen {
         _ if state.stale => (Step::Read, now),
         ObservedLease::Absent(None) => (Step::Create, now),
-        // The Lease is gone, but its holder may not know yet and leads until the Lease would have expired.
+        // The Lease is gone, but its holder may not know this yet, and leads until the Lease would have
+        // expired.
         ObservedLease::Absent(Some(gone)) => (Step::Create, *gone + terms.lease),
         ObservedLease::Present(..) if ours => (Step::Take, state.renewed.map_or(now, |at| at + terms.renew)),
         ObservedLease::Present(lease, changed) => match holder(lease) {

@@ -35,7 +35,7 @@ impl Leadership {
     }
 }
 
-/// The latest token of an [`Elector`](super::Elector). Clones see the same one.
+/// The latest token of an [`Elector`](super::Elector). Clones see the same token.
 #[derive(Clone, Debug)]
 pub(crate) struct Leader(watch::Receiver<Option<Leadership>>);
 

@@ -80,7 +80,8 @@ pub(in crate::cli::console) async fn copies(call: Call) -> Result<Page<CopyRow>,
     page(rows, key, asked, requested.notes)
 }
 
-/// Every copy that the caller may see, once: a copy is in the surveys of its rule's namespace and of its own.
+/// Every copy that the caller may see, once: a copy is in the surveys of two namespaces, that of its rule and
+/// its own.
 pub(in crate::cli::console) fn copy_rows(requested: &RequestedSurveys) -> Vec<CopyRow> {
     let of = |scoped: &ScopedSurvey| standings(&scoped.survey, scoped.namespace.as_deref());
     let mut seen = BTreeSet::new();

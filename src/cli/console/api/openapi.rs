@@ -122,8 +122,8 @@ fn parameter(name: &str, place: &str) -> Value {
         }
         "namespace" if place == "path" => json!({ "type": "string", "pattern": format!("^{LABEL}$") }),
         "name" => json!({ "type": "string", "pattern": "^[a-z0-9.:-]+$" }),
-        // As in kubectl: any case, plural, short name, or with a group. Which kinds are known depends on the
-        // cluster.
+        // The kind is written as in kubectl: in any case, as a plural or short name, or with a group. Which
+        // kinds are known depends on the cluster.
         "kind" => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9.-]*$" }),
         "dryRun" => json!({ "const": "All" }),
         _ => json!({ "type": "string" }),

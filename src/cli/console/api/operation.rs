@@ -71,7 +71,7 @@ impl Verb {
 /// The form of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli::console) enum Form {
-    /// As commands print it with `-o json`, with our apiVersion and this kind.
+    /// A document as commands print it with `-o json`, with our apiVersion and this kind.
     Document(&'static str),
     /// A List of Kubernetes' own objects.
     List,

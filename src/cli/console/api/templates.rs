@@ -27,7 +27,7 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "the body is one template"));
     };
     let seen = match &call.version {
-        // An apply with only a resourceVersion would recreate a deleted object; with the UID, too, it does
+        // An apply with only a resourceVersion would recreate a deleted object; an apply with the UID does
         // not.
         Some(version) => Some((read(&call.seat, &name).await?.uid().unwrap_or_default(), version.clone())),
         None => None,
@@ -38,8 +38,8 @@ pub(super) async fn put(mut call: Call) -> Result<Response, Problem> {
 }
 
 /// `DELETE`: deletes the version that `If-Match` names. Without `If-Match`, the current UID is the
-/// precondition, so a new object of that name is not deleted; the resourceVersion is not, since every status
-/// update changes it.
+/// precondition, so a new object of that name is not deleted. The resourceVersion is no precondition in that
+/// case, since every status update changes it.
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
     let name = name(&call)?;
     let meant = match &call.version {

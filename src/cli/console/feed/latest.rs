@@ -42,7 +42,7 @@ pub(in crate::cli::console) async fn latest(seat: &Seat, asked: &Asked) -> Resul
     Ok(Latest { items, after: start.resume.text(), notes })
 }
 
-/// The namespaces that a request is about; empty: all, or the context's own.
+/// The namespaces that a request is about; empty: all namespaces, or the context's own.
 pub(super) fn named<'s>(seat: &'s Seat, asked: &'s Asked) -> &'s BTreeSet<Arc<str>> {
     if asked.namespaces.is_empty() { &seat.named } else { &asked.namespaces }
 }

@@ -24,7 +24,7 @@ async fn shown(visit: Arc<Visit>) -> Result<Markup, Problem> {
     Ok(render(&visit.frame, &latest(&visit.seat, &visit.asked).await?))
 }
 
-/// The body of the view. The script clones the `template` elements at its end for new rows.
+/// The body of the view. The script clones the `template` elements at the end of the body for new rows.
 pub(super) fn render(frame: &Frame, latest: &Latest) -> Markup {
     html! {
         h1 { "Live" }

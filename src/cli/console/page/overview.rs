@@ -1,4 +1,4 @@
-//! The view Overview: whether everything is in order, and else the ten worst problems, each with the sentence
+//! The view Overview: whether everything is in order; if not, the ten worst problems, each with a sentence
 //! that says what to do.
 
 use std::{collections::BTreeSet, sync::Arc};

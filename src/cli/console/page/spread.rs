@@ -124,7 +124,7 @@ pub(super) fn render(
     let Matrix { rules, hidden, rows } = matrix;
     let limit = (CELLS / rules.len().max(1)).clamp(10, asked.limit);
     let asked_rows = Asked { limit, ..asked.clone() };
-    // The namespaces with trouble first.
+    // Sorts the namespaces with problems first.
     let key = |(place, row): &(String, BTreeMap<String, Cell>)| {
         let is_calm = Matrix::worst(row) > CopyState::Outdated;
         vec![usize::from(is_calm).to_string(), place.clone()]

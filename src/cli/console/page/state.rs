@@ -20,13 +20,13 @@ pub(super) enum Shape {
     Open,
     /// A diamond: the object is being removed.
     Leaving,
-    /// A dashed circle: not known.
+    /// A dashed circle: the state is not known.
     Unknown,
     /// Two bars: the object waits.
     Waiting,
-    /// A square: something is in the way.
+    /// A square: something blocks the object.
     Blocked,
-    /// A triangle: somebody has to look.
+    /// A triangle: a problem needs somebody's attention.
     Bad,
 }
 

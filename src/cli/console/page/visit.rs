@@ -29,7 +29,7 @@ pub(super) struct Visit {
     pub asked: Asked,
     pub frame: Frame,
     stay: Stay,
-    /// How long the page waits for its view before it begins without it.
+    /// How long the answer waits for the view before it begins without the view.
     patience: Duration,
 }
 
