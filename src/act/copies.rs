@@ -439,9 +439,10 @@ fn not_replaced(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Returns the outcome of a creation that met an object which no watch has reported. Either watches never
-/// report such objects (tokens of ServiceAccounts, Helm's releases); or the object is very new or nearly
-/// deleted, and a watch soon reports it.
+/// Returns the outcome of a creation that met an object which no watch has reported. Either no watch reports
+/// the object (the ServiceAccount `default`, a Deployment without our labels); or the object is very new or
+/// nearly deleted, and a watch soon reports the object. ConfigMaps and Secrets have their own way: the handler
+/// asks for the object (`SlotHandler::look_again`).
 fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> Outcome {
     let Some(meta) = found else { return Outcome::Stale };
     // For kinds that rules do not copy, the watch reports only objects with our labels.
@@ -460,8 +461,7 @@ fn occupied_by(slot: &ObjectKey, found: Option<&ObjectMeta>, now: Timestamp) -> 
         return Outcome::Refused { reason: WriteFault::Conflict, message };
     }
     let message = format!(
-        "{slot} is there already and is of a sort that Copyrator does not look at (a token, a Helm release, \
-         kube-root-ca.crt, the ServiceAccount default): remove or rename it, exclude the namespace, or set copy.name"
+        "{slot} is there already, and Copyrator never writes it: exclude the namespace, or set copy.name"
     );
     Outcome::Refused { reason: WriteFault::Conflict, message }
 }
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn what_no_watch_will_tell_of_is_a_conflict() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let slot = ObjectKey::new(Kind::Secret, "shop", "app");
+        let slot = ObjectKey::new(Kind::ServiceAccount, "shop", "default");
         let made =
             |second| ObjectMeta { creation_timestamp: Some(Time(at(second))), ..ObjectMeta::default() };
         let meant = |meta: &ObjectMeta| occupied_by(&slot, Some(meta), at(100));
@@ -490,6 +490,6 @@ mod tests {
         let is_told = matches!(&found, Outcome::Refused { reason, .. } if *reason == conflict);
         assert!(is_told, "a mark without labels is somebody's own: {found:?}");
         let Outcome::Refused { reason: WriteFault::Conflict, message } = meant(&made(10)) else { panic!() };
-        assert!(message.starts_with("Secret shop/app is there already"), "{message}");
+        assert!(message.starts_with("ServiceAccount shop/default is there already"), "{message}");
     }
 }

@@ -96,7 +96,7 @@ impl Verifier {
         }
     }
 
-    /// Waits while something needs objects that are not listed yet, since no copy can be judged without them.
+    /// Waits until every store is listed, since no copy can be judged before.
     async fn wait_until_complete(&self) {
         while !self.context.world().is_complete() {
             tokio::time::sleep(BREATH).await;

@@ -256,7 +256,8 @@ fn tell_completeness(tasks: &mut Tasks, world: &Arc<RwLock<World>>, readiness: &
                 let stores = world.unlisted().map(|store| format!("{store:?}"));
                 let places = world.namespace_scope().into_iter().flat_map(|places| places.unsettled());
                 let data = world.data_scope().into_iter().flat_map(|scope| scope.unlisted());
-                let data = data.map(|watch| format!("{watch:?}"));
+                // One namespace that cannot be listed must not keep the process from being ready.
+                let data = data.filter(|_| was_complete).map(|watch| format!("{watch:?}"));
                 let missing = stores.chain(places.map(|name| format!("namespace {name}"))).chain(data);
                 let failing = world.failing_lists();
                 let failing = failing.map(|(list, failing)| {

@@ -10,9 +10,8 @@ use crate::bed::{Bed, Call, Fate, Gate, Story, eventually, private};
 /// So often it is looked whether less is needed.
 const FLAGS: [&str; 2] = ["--sweep-interval", "3s"];
 
-/// Without a rule, Secrets are watched by labels of ours; with one, where its sources are, and nowhere else. What no watch shows
-/// is found all the same: objects in the way, copies without labels, copies that nobody wants any more, and objects that declare
-/// something.
+/// Without a rule, the reconciler watches Secrets by our labels; a rule adds a watch of the namespace with its sources, and no other
+/// watch. The reconciler still finds objects in the way, copies without labels, orphaned copies and annotated sources.
 #[test]
 fn secrets_are_watched_where_something_reads_them() {
     let bed = private("data-scope");
@@ -37,7 +36,7 @@ fn secrets_are_watched_where_something_reads_them() {
     story.until("Secret", &second, "app", [("k", "1")]);
     let with_rule = set(&["labels", testbed::NAMESPACE, &story.home]);
     assert_eq!(watched(&gate.calls()), with_rule, "with a rule");
-    // What somebody else has is seen before it is written over, and that it goes is seen, too.
+    // The reconciler sees another user's object before a write, and sees that the object is deleted.
     let third = story.bystander("third");
     let fourth = story.bystander("fourth");
     for place in [&third, &fourth] {

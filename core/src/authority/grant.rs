@@ -250,7 +250,7 @@ mod tests {
         assert!(!granted(&all, &granted_in(&[("vault", "9")], None, true)));
     }
 
-    /// Unsigned text in a proof is no tag of ours.
+    /// A proof with unsigned text contains no valid tag.
     #[test]
     fn nobody_adds_a_namespace_to_a_proof() {
         let key = DigestKey::new(&[7; DigestKey::LENGTH]);

@@ -253,15 +253,7 @@ impl Count {
     /// Notes whether content is about to be read. After a failed read, no further content is read, and the
     /// status reports the failure.
     fn reads(&mut self, world: &World, needs: &[Need]) {
-        let contents = needs.iter().filter_map(|need| match need {
-            Need::Fingerprint(object) => Some(object),
-            Need::List(..)
-            | Need::Existing(_)
-            | Need::Drift(_)
-            | Need::Pods(_)
-            | Need::SelectedPods(_)
-            | Need::Right(..) => None,
-        });
+        let contents = needs.iter().filter_map(Need::content);
         let tried: Vec<bool> =
             contents.map(|object| world.memory().source(object).unread().is_some()).collect();
         self.is_reading |= !tried.is_empty() && !tried.contains(&true);

@@ -44,12 +44,11 @@ impl Seen {
         self.is_by(SeenBy::Asked)
     }
 
-    /// The state after `watch` has brought facts of the object. A single read shows the object only while no
-    /// watch does.
+    /// The state after `watch` has brought facts of the object. The state forgets an earlier single read.
+    /// Callers drop a single read of an object that a watch shows (`intake::object::is_behind`).
     pub(crate) fn after(before: Option<Self>, watch: SeenBy) -> Self {
         let all = before.map_or(0, |before| before.all) & !bit(SeenBy::Asked);
-        let own = if watch == SeenBy::Asked && all != 0 { 0 } else { bit(watch) };
-        Self { all: all | own, by: watch }
+        Self { all: all | bit(watch), by: watch }
     }
 
     /// The state after `watch` has shown the object without newer facts.
@@ -98,7 +97,6 @@ mod tests {
         assert!(asked.is_only_asked());
         let shown = Seen::after(Some(asked), SeenBy::Copies);
         assert!(!shown.is_only_asked());
-        assert!(!Seen::after(Some(shown), SeenBy::Asked).is_only_asked());
         assert_eq!(asked.and(SeenBy::Whole).without(SeenBy::Whole), None);
     }
 

@@ -25,3 +25,18 @@ pub enum Need {
     /// Whether the identity of this rule has this right in this namespace.
     Right(NamespacedName, Right, Arc<str>),
 }
+
+impl Need {
+    /// The object whose content the decision lacks; `None` for any other fact.
+    pub fn content(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Fingerprint(object) => Some(object),
+            Self::List(..)
+            | Self::Existing(_)
+            | Self::Drift(_)
+            | Self::Pods(_)
+            | Self::SelectedPods(_)
+            | Self::Right(..) => None,
+        }
+    }
+}

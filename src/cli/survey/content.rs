@@ -75,11 +75,8 @@ pub(super) async fn plan_all(
         if lacking.is_empty() {
             break;
         }
-        let of = |need: &Need| match need {
-            Need::Fingerprint(key) => Some(key.clone()),
-            _ => None,
-        };
-        read(client, world, lacking.iter().filter_map(of).collect(), &mut unread).await?;
+        let contents = lacking.iter().filter_map(Need::content).cloned();
+        read(client, world, contents.collect(), &mut unread).await?;
         ask_rights(world, &lacking, (authorizer, trusted), &mut unread, now).await;
         if is_believed {
             believe_marks(world);

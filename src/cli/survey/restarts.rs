@@ -92,15 +92,7 @@ pub(super) async fn read_inputs(
             needs.extend(Inputs::of_monitor(world, monitor, compiled).needs(world));
         }
     }
-    let objects = needs.into_iter().filter_map(|need| match need {
-        Need::Fingerprint(object) => Some(object),
-        Need::List(..)
-        | Need::Existing(_)
-        | Need::Drift(_)
-        | Need::Pods(_)
-        | Need::SelectedPods(_)
-        | Need::Right(..) => None,
-    });
+    let objects = needs.iter().filter_map(Need::content).cloned();
     read(client, world, objects.collect(), unread).await
 }
 

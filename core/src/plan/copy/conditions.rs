@@ -1,4 +1,4 @@
-//! What the statuses of rules and templates have in common: numbers, problems, the proof of a grant, and
+//! The common parts of the statuses of rules and templates: numbers, problems, the proof of a grant, and
 //! conditions.
 
 use jiff::Timestamp;
