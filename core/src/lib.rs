@@ -14,7 +14,6 @@ pub mod decoded;
 pub mod digest;
 pub mod explain;
 pub mod hooks;
-pub mod import;
 pub mod intake;
 pub mod marks;
 pub mod model;

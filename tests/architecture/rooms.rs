@@ -1,13 +1,16 @@
-//! Which room may import which: a folder or file directly below `core/src/` or `src/` is a room.
+//! Which room may import which. A room is a folder or file directly below `src/` of a large crate, or a small crate. Cargo holds the
+//! arrows between crates; this test holds the arrows inside crates as well.
 
 use std::collections::BTreeSet;
 use std::fs;
+
+use regex::Regex;
 
 use super::{assert_none, product, root};
 
 /// Each room with the rooms that it may import. A room imports only rooms that stand above it in this table, so no two
 /// rooms can need each other. Before an arrow is added, look whether one item stands in the wrong room.
-const ROOMS: [(&str, &[&str]); 26] = [
+const ROOMS: [(&str, &[&str]); 36] = [
     ("api", &[]),
     ("decoded", &[]),
     ("paths", &[]),
@@ -18,26 +21,29 @@ const ROOMS: [(&str, &[&str]); 26] = [
     ("model", &["api", "paths", "names", "digest", "marks", "validate"]),
     ("authority", &["api", "names", "digest", "marks", "validate", "model"]),
     ("plan", &["api", "paths", "names", "digest", "marks", "validate", "model", "authority"]),
-    ("explain", &["api", "names", "paths", "digest", "marks", "validate", "model", "authority", "plan"]),
+    ("explain", &["api", "paths", "names", "digest", "marks", "validate", "model", "authority", "plan"]),
     ("hooks", &["api", "names", "marks", "validate", "model", "plan"]),
     ("crds", &["api"]),
     ("intake", &["api", "decoded", "paths", "names", "marks", "validate", "model", "plan"]),
-    ("import", &["api", "names", "marks", "validate", "model", "intake"]),
     ("admit", &["api", "names", "marks", "validate", "model", "authority", "plan"]),
+    ("import", &["api", "names", "marks", "validate", "model", "intake"]),
     ("serve", &[]),
-    ("cluster", &[]),
-    ("config", &["names", "model", "hooks", "cluster"]),
-    ("access", &["authority", "model", "names"]),
+    ("connect", &[]),
+    ("config", &["names", "model", "hooks", "connect"]),
+    ("read", &["api", "decoded", "paths", "names", "digest", "marks", "model", "plan", "intake", "connect"]),
+    ("access", &["names", "validate", "model", "authority", "plan", "admit"]),
     (
-        "observe",
-        &["api", "decoded", "paths", "names", "digest", "marks", "model", "plan", "hooks", "crds", "intake"],
+        "dry_run",
+        &["api", "decoded", "paths", "names", "marks", "model", "plan", "intake", "admit", "connect", "read"],
     ),
-    ("webhook", &["api", "model", "access", "authority", "admit"]),
+    ("render", &["names", "digest", "marks", "validate", "model", "plan", "read", "dry_run"]),
+    ("observe", &["api", "decoded", "names", "marks", "model", "plan", "hooks", "crds", "intake", "read"]),
+    ("webhook", &["api", "model", "admit", "access"]),
     (
         "act",
         &[
-            "api", "paths", "names", "digest", "marks", "model", "plan", "explain", "hooks", "observe",
-            "serve", "cluster", "config", "admit", "intake", "decoded",
+            "api", "decoded", "paths", "names", "digest", "marks", "model", "plan", "explain", "hooks",
+            "serve", "connect", "config", "read", "dry_run", "observe",
         ],
     ),
     (
@@ -53,9 +59,12 @@ const ROOMS: [(&str, &[&str]); 26] = [
             "plan",
             "explain",
             "hooks",
+            "connect",
+            "read",
             "access",
+            "dry_run",
+            "render",
             "observe",
-            "cluster",
             "act",
         ],
     ),
@@ -63,25 +72,29 @@ const ROOMS: [(&str, &[&str]); 26] = [
         "run",
         &[
             "api",
+            "decoded",
             "names",
             "marks",
             "model",
             "hooks",
-            "observe",
-            "serve",
-            "cluster",
-            "config",
+            "intake",
             "admit",
+            "serve",
+            "connect",
+            "config",
+            "read",
             "access",
+            "observe",
+            "webhook",
             "act",
             "reconcile",
-            "webhook",
-            "intake",
-            "decoded",
         ],
     ),
+    ("terminal", &["validate"]),
+    ("arguments", &["api", "names", "validate", "model", "authority", "hooks", "connect"]),
+    ("installed", &["api", "names", "model", "authority", "hooks", "config", "read", "access", "arguments"]),
     (
-        "cli",
+        "survey",
         &[
             "api",
             "decoded",
@@ -93,21 +106,72 @@ const ROOMS: [(&str, &[&str]); 26] = [
             "authority",
             "plan",
             "explain",
+            "intake",
+            "admit",
+            "read",
+            "access",
+            "dry_run",
+            "render",
+            "terminal",
+            "arguments",
+            "installed",
+        ],
+    ),
+    ("states", &["api", "decoded", "names", "marks", "plan", "explain", "terminal", "installed", "survey"]),
+    (
+        "commands",
+        &[
+            "api",
+            "decoded",
+            "names",
+            "marks",
+            "validate",
+            "model",
+            "authority",
+            "plan",
+            "explain",
             "hooks",
             "crds",
-            "observe",
             "intake",
-            "import",
-            "serve",
-            "cluster",
-            "config",
             "admit",
+            "import",
+            "connect",
+            "config",
+            "read",
             "access",
-            "act",
-            "reconcile",
-            "run",
-            "webhook",
+            "dry_run",
+            "terminal",
+            "arguments",
+            "installed",
+            "survey",
+            "states",
         ],
+    ),
+    (
+        "console",
+        &[
+            "api",
+            "names",
+            "marks",
+            "model",
+            "plan",
+            "explain",
+            "serve",
+            "connect",
+            "config",
+            "read",
+            "access",
+            "terminal",
+            "arguments",
+            "installed",
+            "survey",
+            "states",
+            "commands",
+        ],
+    ),
+    (
+        "program",
+        &["model", "names", "connect", "config", "run", "terminal", "arguments", "commands", "console"],
     ),
 ];
 
@@ -119,18 +183,49 @@ struct Arrow {
     place: String,
 }
 
-/// The room of a file, by its path from the top of the repository; `None` for `lib.rs` and `main.rs`.
-fn room(path: &str) -> Option<&str> {
-    let path = path.strip_prefix("core/").unwrap_or(path);
-    let first = path.strip_prefix("src/")?.split('/').next()?;
-    let name = first.strip_suffix(".rs").unwrap_or(first);
-    (!["lib", "main"].contains(&name)).then_some(name)
+/// The crates with rooms of their own. Each other crate is one room, by the name of its folder.
+const WITH_ROOMS: [&str; 4] = ["core", "cluster", "operator", "cli"];
+
+/// The crate's folder and the path below `src/`; the program's own folder is empty.
+fn in_crate(path: &str) -> (&str, &str) {
+    path.split_once("/src/").unwrap_or(("", path.strip_prefix("src/").unwrap_or(path)))
 }
 
-/// How deep below the crate the module of a file is: `src/plan/mod.rs` is 1, `src/plan/need.rs` is 2.
+/// The room of a file, by its path from the top of the repository; `None` for `lib.rs`, and for the crates below `core`.
+fn room(path: &str) -> Option<&str> {
+    let (folder, inside) = in_crate(path);
+    match folder {
+        "" => (inside != "lib.rs").then_some("program"),
+        "cel" => None,
+        folder if WITH_ROOMS.contains(&folder) => {
+            let first = inside.split('/').next()?;
+            let name = first.strip_suffix(".rs").unwrap_or(first);
+            (name != "lib").then_some(name)
+        }
+        folder => Some(folder),
+    }
+}
+
+/// The room that a path names, which begins with this word after `crate::` in a file of the crate, or after the name of
+/// another crate. A crate without rooms has modules of its own, beside the rooms that its `lib.rs` names.
+fn leads_to<'w>(folder: &'w str, from: &'w str, word: &'w str) -> &'w str {
+    let is_own = match folder {
+        folder if WITH_ROOMS.contains(&folder) => false,
+        "import" => !["api", "intake", "marks", "model", "names", "validate"].contains(&word),
+        "console" => !ROOMS.iter().any(|(room, _)| *room == word),
+        _ => true,
+    };
+    if is_own { from } else { word }
+}
+
+/// How deep below the crate the module of a file is: `src/plan/mod.rs` is 1, `src/plan/need.rs` is 2. A crate without rooms is
+/// its own room, so no path leaves it.
 fn depth(path: &str) -> usize {
-    let path = path.strip_prefix("core/").unwrap_or(path);
-    path.matches('/').count() - usize::from(path.ends_with("/mod.rs"))
+    let (folder, inside) = in_crate(path);
+    if !WITH_ROOMS.contains(&folder) {
+        return usize::MAX;
+    }
+    inside.matches('/').count() + 1 - usize::from(path.ends_with("/mod.rs"))
 }
 
 fn first_word(text: &str) -> &str {
@@ -160,6 +255,8 @@ fn named(text: &str) -> Vec<(usize, &str)> {
 
 /// Every arrow of product code, and every path that climbs out of its room by `super::`.
 fn arrows() -> (Vec<Arrow>, Vec<String>) {
+    let of_crate =
+        Regex::new(r"\bcopyrator_(core|cluster|operator|cli|console|import|serve)(?:::| as )").unwrap();
     let (mut arrows, mut climbing) = (Vec::new(), Vec::new());
     for source in product() {
         let Some(from) = room(&source.path) else { continue };
@@ -168,15 +265,32 @@ fn arrows() -> (Vec<Arrow>, Vec<String>) {
             let at = at + rest.len() - rest.trim_start().len();
             format!("{}:{}", source.path, source.code[..at].matches('\n').count() + 1)
         };
+        let folder = in_crate(&source.path).0;
         for (at, path) in source.code.match_indices("crate::") {
             let begin = at + path.len();
-            for (offset, to) in named(&source.code[begin..]).into_iter().filter(|(_, to)| *to != from) {
-                arrows.push(Arrow { from: from.into(), to: to.into(), place: place(begin + offset) });
+            for (offset, word) in named(&source.code[begin..]) {
+                let to = leads_to(folder, from, word);
+                if to != from {
+                    arrows.push(Arrow { from: from.into(), to: to.into(), place: place(begin + offset) });
+                }
             }
         }
-        let up = "super::".repeat(depth(&source.path));
-        for (at, _) in source.code.match_indices(&up) {
-            climbing.push(format!("{}: `super::` leaves the room: write `crate::`", place(at)));
+        for found in of_crate.captures_iter(&source.code) {
+            let (begin, other) = (found.get(0).map_or(0, |all| all.end()), &found[1]);
+            if WITH_ROOMS.contains(&other) && other != "operator" {
+                for (offset, to) in named(&source.code[begin..]) {
+                    arrows.push(Arrow { from: from.into(), to: to.into(), place: place(begin + offset) });
+                }
+            } else {
+                let to = if other == "operator" { "run" } else { other };
+                arrows.push(Arrow { from: from.into(), to: to.into(), place: place(begin) });
+            }
+        }
+        let depth = depth(&source.path);
+        if depth < usize::MAX {
+            for (at, _) in source.code.match_indices(&"super::".repeat(depth)) {
+                climbing.push(format!("{}: `super::` leaves the room: write `crate::`", place(at)));
+            }
         }
     }
     (arrows, climbing)
@@ -230,11 +344,8 @@ fn the_table_of_rooms_has_no_circle_and_no_arrow_that_nobody_needs() {
 #[test]
 fn the_map_has_every_room_in_the_order_of_the_table() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let mut rooms: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `core/src/").or_else(|| line.strip_prefix("| `src/")))
-        .map(first_word)
-        .collect();
+    let mut rooms: Vec<&str> =
+        page.lines().filter_map(|line| room(line.strip_prefix("| `")?.split('`').next()?)).collect();
     rooms.dedup();
     // The map goes from the top down.
     rooms.reverse();

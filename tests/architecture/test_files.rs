@@ -5,16 +5,14 @@ use std::fs;
 
 use regex::Regex;
 
-use super::{assert_none, files, root};
+use super::{CRATES, assert_none, files, root};
 
 #[test]
 fn test_modules_are_called_tests() {
     let declared =
         Regex::new(r"(?m)^[ \t]*#\[cfg\(test\)\]\s*\n\s*(?:pub(?:\([a-z: ]+\))? )?mod (\w+);").unwrap();
     let mut found = Vec::new();
-    ["cel/src", "certs-tool/src", "core/src", "src"]
-        .iter()
-        .for_each(|folder| files(&root().join(folder), &mut found));
+    CRATES.iter().for_each(|folder| files(&root().join(folder), &mut found));
     let (mut findings, mut count) = (Vec::new(), 0);
     for path in found {
         let text = fs::read_to_string(&path).unwrap();

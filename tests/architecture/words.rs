@@ -5,7 +5,7 @@ use std::fs;
 
 use regex::Regex;
 
-use super::{assert_none, files, root};
+use super::{CRATES, assert_none, files, root};
 
 /// A phrase, and what to write instead.
 const PHRASES: [(&str, &str); 8] = [
@@ -27,12 +27,12 @@ const PHRASES: [(&str, &str); 8] = [
 const LATER: [&str; 8] = [
     "core/src/api/",
     "core/src/explain/restart_outlook.rs",
-    "src/cli/check/report.rs",
-    "src/cli/plan/declared.rs",
-    "src/cli/plan/mod.rs",
-    "src/cli/serve.rs",
-    "src/cli/survey/file_outlook.rs",
-    "src/cli/why/answer.rs",
+    "cli/src/commands/check/report.rs",
+    "cli/src/commands/plan/declared.rs",
+    "cli/src/commands/plan/mod.rs",
+    "src/serve.rs",
+    "cli/src/survey/file_outlook.rs",
+    "cli/src/commands/why/answer.rs",
 ];
 
 struct Comment {
@@ -46,9 +46,7 @@ struct Comment {
 fn comments() -> Vec<Comment> {
     let line_of_comment = Regex::new(r"^\s*//[/!]?\s?(.*)$").unwrap();
     let mut found = Vec::new();
-    ["cel/src", "certs-tool/src", "core/src", "src"]
-        .iter()
-        .for_each(|folder| files(&root().join(folder), &mut found));
+    CRATES.iter().for_each(|folder| files(&root().join(folder), &mut found));
     found.sort();
     let mut comments = Vec::new();
     for path in found {

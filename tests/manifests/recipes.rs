@@ -97,13 +97,13 @@ fn every_kind_of_ours_is_named_where_all_are() {
         ("charts/copyrator/rbac.yaml", r"\bPLURAL\.copyrator\.dev\b"),
         ("webhook-config/validating.yaml", r"\bPLURAL\b"),
         ("webhook-config/policies/statuses.yaml", r"\bPLURAL/status\b"),
-        ("src/run/watches.rs", r"Store::STORE\b"),
-        ("src/run/watches.rs", r"start::<AsWritten<KIND>>"),
-        ("src/observe/crds.rs", r#""PLURAL\.copyrator\.dev""#),
-        ("src/webhook/judge.rs", "\"KIND\""),
-        ("src/cli/arguments/output.rs", "\"KIND\""),
-        ("src/cli/check/input.rs", "\"KIND\""),
-        ("src/cli/doctor/foreign.rs", "\"PLURAL\""),
+        ("operator/src/run/watches.rs", r"Store::STORE\b"),
+        ("operator/src/run/watches.rs", r"start::<AsWritten<KIND>>"),
+        ("cluster/src/read/crds.rs", r#""PLURAL\.copyrator\.dev""#),
+        ("operator/src/webhook/judge.rs", "\"KIND\""),
+        ("cli/src/arguments/output.rs", "\"KIND\""),
+        ("cli/src/commands/check/input.rs", "\"KIND\""),
+        ("cli/src/commands/doctor/foreign.rs", "\"PLURAL\""),
         ("tests/control_plane/bed/paths.rs", "\"KIND\""),
     ];
     // Kinds in namespaces are written by their users, and act with their rights.
@@ -119,9 +119,9 @@ fn every_kind_of_ours_is_named_where_all_are() {
     let one_by_one = [
         ("charts/copyrator/templates/NOTES.txt", r"\bPLURAL\b"),
         ("core/src/model/namespace_scope.rs", r"Store::STORE\b"),
-        ("src/run/watches.rs", r"start_one::<AsWritten<KIND>>"),
-        ("src/observe/crds.rs", "\"PLURAL\""),
-        ("src/cli/survey/lists.rs", "\"PLURAL\""),
+        ("operator/src/run/watches.rs", r"start_one::<AsWritten<KIND>>"),
+        ("cluster/src/read/crds.rs", "\"PLURAL\""),
+        ("cli/src/survey/lists.rs", "\"PLURAL\""),
     ];
     for definition in definitions() {
         let name = |which: &str| definition["spec"]["names"][which].as_str().unwrap();
@@ -210,7 +210,11 @@ fn every_reason_of_a_condition_or_problem_is_on_the_page_about_monitoring() {
     let rooms = ["plan", "plan/copy", "plan/restart", "plan/policy", "model", "authority", "validate"];
     let rooms = rooms.map(|room| format!("core/src/{room}"));
     let mut found = 0;
-    let rooms = rooms.iter().map(String::as_str).chain(["src/act", "src/access", "src/reconcile"]);
+    let rooms = rooms.iter().map(String::as_str).chain([
+        "operator/src/act",
+        "cluster/src/access",
+        "operator/src/reconcile",
+    ]);
     // The words of `template_kinds.rs` are kinds.
     let is_read = |(file, _): &(String, String)| !["tests.rs", "template_kinds.rs"].contains(&&**file);
     for (file, text) in rooms.flat_map(files).filter(is_read) {

@@ -1,0 +1,111 @@
+//! `copyrator plan`: shows what would happen.
+
+mod declared;
+mod report;
+mod restarts;
+mod table;
+mod words;
+
+use std::path::PathBuf;
+
+use kube::Client;
+
+pub use self::report::Report;
+use self::table::table;
+use super::command;
+use crate::{
+    arguments::{
+        ClusterArgs, LabelArgs, Labels, Output, Scope,
+        manifests::{self, Document},
+    },
+    installed::{Installed, InstalledArgs},
+    survey::{Files, SurveyMode, declared_in, objects_in, take_survey},
+    terminal::{Console, Exit, fail},
+};
+
+/// Show what would be made, changed, deleted, restarted and refused, and why. Changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Signs: + made, ~ changed, - removed, * restarted, ! refused, ? not known, . waiting, = in order or not affected\n\n\
+    Examples:\n  copyrator plan\n  copyrator plan -f rule.yaml\n  copyrator plan -f app-settings.yaml\n  \
+    kustomize build . | copyrator plan -f -\n  copyrator plan -n shop -o json\n\n\
+    Rules, monitors, policies, ConfigMaps and Secrets of files are planned with as if you had just applied them: what is copied, and \
+    then which workloads restart. Copies, and ConfigMaps and Secrets of files, are judged by the ConfigPolicies in the cluster and in \
+    the files. What quotas and other webhooks say is known only when something is written. With -n: the rules of \
+    that namespace, the copies and workloads in it, and the workloads that restart for copies of its rules; objects of files that \
+    name no namespace go there, too.\n\n\
+    Exit codes: 0 nothing to do; 1 something would change or be refused, or cannot be told; 2 usage, or a file that \
+    cannot be read; 3 cluster unreachable."
+)]
+pub struct Args {
+    /// Rules, monitors, policies, ConfigMaps and Secrets that are not applied yet: files, directories, or - for standard input.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    labels: LabelArgs,
+    /// How the output looks.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// Whether changes are exit code 1; with false only what is refused, or cannot be told, is.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    exit_code: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    console: Console,
+    #[command(flatten)]
+    installed: InstalledArgs,
+}
+
+impl Args {
+    /// Runs the command, and returns its exit code.
+    pub fn run(self) -> Exit {
+        let documents = match manifests::read(&self.files) {
+            Ok(documents) => documents,
+            Err(error) => return fail(&error, Exit::Usage),
+        };
+        let words = || Ok((self.labels.clone().check()?, self.installed.clone().check()?));
+        command::run(&self.cluster, words, async |client, (labels, installed)| {
+            self.plan(&client, documents, labels, &installed).await
+        })
+    }
+
+    async fn plan(
+        &self,
+        client: &Client,
+        documents: Vec<Document>,
+        labels: Option<Labels>,
+        installed: &Installed,
+    ) -> Result<Exit, Exit> {
+        let namespace = self.scope.one();
+        let home = namespace.unwrap_or(client.default_namespace()).to_owned();
+        let (files, others) = files(documents, &home);
+        others.iter().for_each(|other| self.console.note(other));
+        let ahead = SurveyMode::WithFiles(files, namespace);
+        let seen = take_survey(client, installed, (ahead, namespace), labels).await?.about(namespace);
+        seen.notes.iter().for_each(|said| self.console.note(said));
+        let report = Report::new(&seen, namespace, self.output == Output::Wide);
+        let drawn = |_| table(&report, self.console.is_coloured());
+        let text = self.output.text("Plan", &report, drawn, || report.names());
+        // An empty output could be mistaken for a failure (argo-cd#27705). All other formats say that the
+        // plan is empty.
+        if self.output == Output::Name && text.is_empty() {
+            self.console.note("nothing to do");
+        }
+        Ok(command::answer(&text, self.is_found(&report)))
+    }
+
+    fn is_found(&self, report: &Report) -> bool {
+        if self.exit_code { report.has_findings() } else { report.has_refusals() }
+    }
+}
+
+/// Splits documents into objects to plan with, and notes about what is left out. Objects without a namespace
+/// belong to `home`.
+pub fn files(documents: Vec<Document>, home: &str) -> (Files, Vec<String>) {
+    let (objects, documents) = objects_in(documents, home);
+    let (declared, others) = declared_in(documents, home);
+    (Files { declared, objects }, others)
+}

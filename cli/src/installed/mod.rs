@@ -1,0 +1,11 @@
+//! The operator in the cluster, as far as commands need to know it: its install, its settings, the namespaces
+//! that it reads.
+
+mod install;
+mod installation;
+mod read_scope;
+mod serve_settings;
+
+pub(crate) use install::{Install, LEASE, PART_OF, Role};
+pub use installation::{Installed, InstalledArgs, Kinds};
+pub use read_scope::{ReadScope, settings};
