@@ -141,7 +141,7 @@ fn only_act_and_the_lease_write_to_the_api_server() {
     ));
 }
 
-/// A second asker would be a second rule of when to write. A plain client refuses to write (`cluster/read_only.rs`); the one that
+/// A second asker would be a second rule of when to write. A plain client refuses to write (`cluster/src/connect/read_only.rs`); the one that
 /// writes goes to the Writer and the lease, to `keys.rs`, which makes the first digest key without the lease, to `report.rs`, whose
 /// Events tell what was done just before the lease was lost, and to `as_caller.rs`, which sends what a person asks the console for.
 #[test]
