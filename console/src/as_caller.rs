@@ -25,6 +25,14 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct AsCaller(WriteClient);
 
+/// The clients with one caller's rights.
+pub(crate) struct CallerClients {
+    /// Reads with the caller's rights, and cannot write.
+    pub(crate) reads: Client,
+    /// Writes templates with the caller's rights, and nothing else.
+    pub(crate) writes: AsCaller,
+}
+
 /// Why the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsent {
@@ -43,10 +51,10 @@ pub(crate) enum Unsent {
 ///
 /// # Errors
 /// Returns an error if no usable configuration exists.
-pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), ClientError> {
+pub(crate) async fn connect(target: &Target) -> Result<CallerClients, ClientError> {
     // The few requests of a person need no throttle.
     let (reads, writes) = clients(target, &Arc::default()).await?;
-    Ok((reads, AsCaller::new(writes)))
+    Ok(CallerClients { reads, writes: AsCaller::new(writes) })
 }
 
 /// Returns clients for a caller who has sent a token: a reader, and a writer of templates. The API server
@@ -56,11 +64,12 @@ pub(crate) async fn connect(target: &Target) -> Result<(Client, AsCaller), Clien
 /// Returns an error if the token cannot be sent.
 pub(crate) fn with_token(
     server: &ApiServer,
-    (token, home): (&SecretString, &str),
+    token: &SecretString,
+    home: &str,
     heard: impl Fn(StatusCode) + Clone + Send + Sync + 'static,
-) -> Result<(Client, AsCaller), ClientError> {
+) -> Result<CallerClients, ClientError> {
     let (reads, writes) = server.with_token(token, home, heard)?;
-    Ok((reads, AsCaller::new(writes)))
+    Ok(CallerClients { reads, writes: AsCaller::new(writes) })
 }
 
 impl AsCaller {

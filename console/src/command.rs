@@ -105,7 +105,7 @@ impl Args {
                 Ok(clients) => clients,
                 Err(error) => return fail(&error, Exit::Unreachable),
             };
-            if let Err(error) = clients.0.apiserver_version().await
+            if let Err(error) = clients.reads.apiserver_version().await
                 && !matches!(error, kube::Error::Api(_))
             {
                 return fail(&StartError::Unreachable(Box::new(error)), Exit::Unreachable);

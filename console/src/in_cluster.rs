@@ -121,7 +121,7 @@ pub async fn serve(args: ConsoleArgs, config: Config) -> Result<(), ConsoleError
         };
         Ok::<(), Infallible>(())
     });
-    administer(&mut tasks, (config.admin_addr, config.drain_delay), readiness, metrics).await?;
+    administer(&mut tasks, config.admin_addr, config.drain_delay, readiness, metrics).await?;
     tracing::info!(%address, "serving the console, with its callers' rights");
     let grace = config.drain_delay + LAST_REQUESTS;
     Ok(tasks.run(signals, grace).await.map_err(ServeError::Tasks)?)

@@ -97,6 +97,6 @@ async fn scoped_survey(
     let begun = Instant::now();
     // Keep the turn until the survey is cached.
     let (survey, _turn) = take(seat, turn, &read_scope, None).await?;
-    let survey = seat.seen_lately().keep(end, (survey, begun), &seat.room, Instant::now());
+    let survey = seat.seen_lately().keep(end, survey, begun, &seat.room, Instant::now());
     Ok(ScopedSurvey { namespace, survey, read_scope })
 }

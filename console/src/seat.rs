@@ -14,7 +14,7 @@ use super::{
     site::Site,
     surveys::{Room, Surveys},
 };
-use crate::as_caller::AsCaller;
+use crate::as_caller::{AsCaller, CallerClients};
 
 /// How many requests of one caller are answered at once; a further request gets 429.
 pub(super) const AT_ONCE: usize = 16;
@@ -50,10 +50,10 @@ pub(super) struct Seat {
 
 impl Seat {
     /// A seat with these clients, on a console without a base path.
-    pub(super) fn new((client, writes): (Client, AsCaller), installed: Installed, cluster: String) -> Self {
+    pub(super) fn new(clients: CallerClients, installed: Installed, cluster: String) -> Self {
         Self {
-            client,
-            writes,
+            client: clients.reads,
+            writes: clients.writes,
             installed,
             named: BTreeSet::new(),
             cluster,
@@ -69,7 +69,7 @@ impl Seat {
 
     /// A seat for a run on the caller's machine, where `--namespaces` names the namespaces to show, as `-n`
     /// does for commands.
-    pub(super) fn of_run(clients: (Client, AsCaller), mut installed: Installed, cluster: String) -> Self {
+    pub(super) fn of_run(clients: CallerClients, mut installed: Installed, cluster: String) -> Self {
         let named = std::mem::take(&mut installed.namespaces);
         Self { named, ..Self::new(clients, installed, cluster) }
     }

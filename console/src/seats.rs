@@ -167,7 +167,7 @@ impl Seats {
                 refused.note(id, Instant::now());
             }
         };
-        let clients = with_token(&self.server, (token.secret(), home), heard);
+        let clients = with_token(&self.server, token.secret(), home, heard);
         let clients = clients.map_err(|error| Problem::of(&error))?;
         Ok(Seat {
             site: self.site.clone(),

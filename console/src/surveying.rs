@@ -5,7 +5,7 @@ use std::{panic::resume_unwind, time::Duration};
 
 use copyrator_cli::{
     installed::ReadScope,
-    survey::{Files, Survey, SurveyError, SurveyMode, survey},
+    survey::{Files, Survey, SurveyError, SurveyMode, SurveyTarget, survey},
     terminal::with_distinct_causes,
 };
 use http::StatusCode;
@@ -64,7 +64,8 @@ pub(super) async fn take(
             None => SurveyMode::Current(None),
             Some(files) => SurveyMode::WithFiles(files, place.as_deref()),
         };
-        let taken = survey(&client, (&installed, &read_scope), mode);
+        let target = SurveyTarget { installed: &installed, read_scope: &read_scope };
+        let taken = survey(&client, target, mode);
         tokio::select! {
             () = ended.cancelled() => None,
             taken = taken => Some(taken),

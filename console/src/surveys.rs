@@ -90,7 +90,8 @@ impl Surveys {
     pub(super) fn keep(
         &mut self,
         end: Option<Arc<str>>,
-        (survey, begun): (Survey, Instant),
+        survey: Survey,
+        begun: Instant,
         room: &Room,
         now: Instant,
     ) -> Arc<CachedSurvey> {
@@ -145,7 +146,7 @@ mod tests {
             let mut surveys = Surveys::default();
             let turn = turn(seat).await.unwrap();
             let (survey, _turn) = take(seat, turn, &ReadScope::Everywhere, None).await.unwrap();
-            surveys.keep(None, (survey, begun), room, after(took));
+            surveys.keep(None, survey, begun, room, after(took));
             let mut is_good = |second, is_anew: bool| {
                 let anew = is_anew.then(|| after(second));
                 surveys.fresh(&None, anew, after(second)).is_some()

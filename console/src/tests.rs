@@ -26,7 +26,10 @@ use super::{
     seat::Seat,
     site::Site,
 };
-use crate::{as_caller::AsCaller, connect::WriteClient};
+use crate::{
+    as_caller::{AsCaller, CallerClients},
+    connect::WriteClient,
+};
 
 const HOST: &str = "127.0.0.1:4711";
 
@@ -77,7 +80,8 @@ impl Run {
         });
         let installed = Settings::parse_from(["console"]).installed.check().unwrap();
         let client = Client::new(server, "shop");
-        let clients = (client.clone(), AsCaller::new(WriteClient::of(client)));
+        let writes = AsCaller::new(WriteClient::of(client.clone()));
+        let clients = CallerClients { reads: client, writes };
         let seat = Seat::of_run(clients, installed, "context test".to_owned());
         let (entry, printed) = Entry::new(Instant::now()).unwrap();
         let seat = Arc::new(seat);

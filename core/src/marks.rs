@@ -238,7 +238,9 @@ impl CopyMarks {
     /// next write restores every other mark that was lost or changed by hand. Until the next write, an
     /// orphaned copy stays if its [`ON_REMOVAL`] cannot be read.
     pub fn read(
-        (kind, namespace, name): (Kind, &str, &str),
+        kind: Kind,
+        namespace: &str,
+        name: &str,
         annotation: impl Fn(&str) -> Option<String>,
     ) -> Option<Self> {
         let mark = annotation(MARK)?;
@@ -406,17 +408,18 @@ mod tests {
         let named = marks(true).annotations(&slot);
         assert_eq!(named[OBJECT], "deployments.apps/shop/web");
         assert!(named.keys().all(|key| is_mark(key)));
-        let read =
-            |place, all: &BTreeMap<String, String>| CopyMarks::read(place, |key| all.get(key).cloned());
-        let here = (Kind::Deployment, "shop", "web");
-        assert_eq!((read(here, &named), read(here, &unnamed)), (Some(marks(true)), Some(marks(false))));
-        for place in [
+        let read = |object: &ObjectKey, all: &BTreeMap<String, String>| {
+            CopyMarks::read(object.kind, &object.namespace, &object.name, |key| all.get(key).cloned())
+        };
+        assert_eq!((read(&slot, &named), read(&slot, &unnamed)), (Some(marks(true)), Some(marks(false))));
+        for (kind, namespace, name) in [
             (Kind::Deployment, "shop", "other"),
             (Kind::Deployment, "other", "web"),
             (Kind::Service, "shop", "web"),
         ] {
-            assert_eq!(read(place, &named), None, "{place:?}");
-            assert!(read(place, &unnamed).is_some(), "the proof tells, where it can be verified");
+            let other = ObjectKey::new(kind, namespace, name);
+            assert_eq!(read(&other, &named), None, "{other:?}");
+            assert!(read(&other, &unnamed).is_some(), "the proof tells, where it can be verified");
         }
     }
 }

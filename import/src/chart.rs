@@ -44,7 +44,8 @@ pub(super) fn values(imported: &Imported) -> Option<String> {
     }
     if !others.is_empty() {
         let is_unknown = others.keys().any(|(api_version, kind)| plural(api_version, kind).is_none());
-        let others = others.iter().map(|(kind, uses)| entry(*kind, uses)).collect::<Vec<_>>().join(", ");
+        let others = others.iter().map(|((api_version, kind), uses)| entry(api_version, kind, uses));
+        let others = others.collect::<Vec<_>>().join(", ");
         let hint = if is_unknown { " (kubectl api-resources has the plural)" } else { "" };
         values.push(format!("templates.kinds: [{others}]{hint}"));
     }
@@ -65,7 +66,7 @@ fn names(object: &TemplateObject) -> (&str, &str) {
 
 /// Returns an entry of `templates.kinds`. The administrator replaces the placeholder `PLURAL`, which the
 /// entry has if the plural is not known.
-fn entry((api_version, kind): (&str, &str), uses: &BTreeSet<&str>) -> String {
+fn entry(api_version: &str, kind: &str, uses: &BTreeSet<&str>) -> String {
     let resource = plural(api_version, kind).unwrap_or("PLURAL");
     let uses = uses.iter().copied().collect::<Vec<_>>().join(", ");
     format!("{{apiVersion: {api_version}, kind: {kind}, resource: {resource}, use: [{uses}]}}")

@@ -25,7 +25,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Returns an error if the process cannot listen at the address.
 pub async fn administer(
     tasks: &mut Tasks,
-    (address, propagation_delay): (SocketAddr, Duration),
+    address: SocketAddr,
+    propagation_delay: Duration,
     readiness: Readiness,
     metrics: Registry,
 ) -> Result<(), ServeError> {

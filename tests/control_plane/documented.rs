@@ -92,8 +92,8 @@ fn is_exposed(name: &str, exposed: &BTreeSet<String>) -> bool {
 fn is_registered(name: &str) -> bool {
     let Some(name) = name.strip_prefix("copyrator_") else { return false };
     let name = name.strip_suffix("_total").unwrap_or(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let served = source.join("serve");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (source, served) = (root.join("operator/src"), root.join("serve/src"));
     let prefixed =
         [("admission_", source.join("webhook")), ("webhook_", served.clone()), ("console_", served)];
     let of_prefix = prefixed

@@ -18,8 +18,8 @@ use copyrator::{
     },
     marks,
     model::{
-        Authority, Compared, Definition, EVERYWHERE, ForeignField, Refusal, RefusalReason, Right,
-        RightAnswer, Store, World,
+        Authority, Compared, Comparison, Definition, EVERYWHERE, ForeignField, Refusal, RefusalReason, Right,
+        RightAnswer, SpecVersion, Store, World,
     },
     names::{Kind, NamespacedName, ObjectKey},
     paths::is_within,
@@ -346,9 +346,10 @@ fn examine(server: &Server, world: &mut World, slot: &ObjectKey) {
     let outcome = act(&mut tried, slot, &CopyAction::Write(write.clone()), &mut || true);
     assert_eq!(outcome, Outcome::Done, "{slot}");
     let (there, applied) = (&server.objects[slot].values, &tried.objects[slot].values);
-    let found = (there != applied, Some(Compared { object: hash(there), applied: hash(applied) }));
+    let compared = Compared { object: hash(there), applied: hash(applied) };
+    let comparison = Comparison { differs: there != applied, compared: Some(compared) };
     let lost = lost(server, slot, &write);
-    let differs = settle_examined(world, slot, &write.intent.marks.digest, found, lost);
+    let differs = settle_examined(world, slot, &write.intent.marks.digest, comparison, lost);
     world.note_drift(slot, facts.edition(), differs);
 }
 
@@ -385,7 +386,8 @@ fn ask_right(
         };
         let answer = may.then_some(()).ok_or_else(|| "somebody may not".to_owned());
         let answer = RightAnswer { answer, asked: at(server.now) };
-        world.note_right(rule, (&uid, generation), (right.clone(), place), answer, at(server.now));
+        let version = SpecVersion { uid: &uid, generation };
+        world.note_right(rule, version, (right.clone(), place), answer, at(server.now));
     }
 }
 

@@ -344,7 +344,7 @@ impl Server {
         let Some(Ok(spec)) = spec else { return true };
         let spec: CopyratorRuleSpec = spec;
         let Some(kind) = Kind::named(&spec.source.kind) else { return true };
-        let questions = rule_questions(&rule.namespace, (&spec, kind), &Subject::default());
+        let questions = rule_questions(&rule.namespace, &spec, kind, &Subject::default());
         questions.iter().all(|question| self.may(rule, &question.namespace))
     }
 

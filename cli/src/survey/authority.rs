@@ -14,7 +14,7 @@ use crate::{
     },
     api::speaks_of,
     authority::{Identity, TrustedWriters},
-    model::{Authority, Refusal, RefusalReason, World},
+    model::{Authority, Refusal, RefusalReason, SpecVersion, World},
     names::NamespacedName,
 };
 
@@ -32,13 +32,22 @@ pub enum AnswerSource {
     Assumed(String),
 }
 
+/// The input for checking the rights of rules, templates and monitors.
+pub(super) struct RightsCheck<'a> {
+    /// The authorizer that answers questions about rights.
+    pub authorizer: &'a dyn Authorizer,
+    /// The writers whose author annotations Copyrator trusts.
+    pub trusted: &'a TrustedWriters,
+    /// The time of the survey.
+    pub now: Timestamp,
+}
+
 /// Checks the rights of every rule and template, and stores the answers in the world.
 pub(super) async fn settle_rules(
     world: &mut World,
-    authorizer: &dyn Authorizer,
-    trusted: &TrustedWriters,
-    now: Timestamp,
+    rights: &RightsCheck<'_>,
 ) -> BTreeMap<NamespacedName, AnswerSource> {
+    let RightsCheck { authorizer, trusted, now } = *rights;
     let rules = world.rules().keys();
     let decided = rules.filter_map(|rule| Some((rule.clone(), about_rule(world, rule, trusted, now)?)));
     let of_templates = world.templates().keys();
@@ -62,10 +71,9 @@ pub(super) async fn settle_rules(
 /// Checks the rights of every monitor, and stores the answers in the world.
 pub(super) async fn settle_monitors(
     world: &mut World,
-    authorizer: &dyn Authorizer,
-    trusted: &TrustedWriters,
-    now: Timestamp,
+    rights: &RightsCheck<'_>,
 ) -> BTreeMap<NamespacedName, AnswerSource> {
+    let RightsCheck { authorizer, trusted, now } = *rights;
     let monitors = world.monitors().keys();
     let decided =
         monitors.filter_map(|monitor| Some((monitor.clone(), about_monitor(world, monitor, trusted, now)?)));
@@ -75,7 +83,7 @@ pub(super) async fn settle_monitors(
         let (answer, how) = answer.unwrap_or_else(|error| {
             let conditions = facts.status.as_ref().map_or(&[][..], |status| &status.conditions);
             let account = facts.spec.service_account_name.as_deref();
-            let (version, annotations) = ((&*facts.uid, facts.generation), &facts.annotations);
+            let (version, annotations) = (facts.version(), &facts.annotations);
             let of = Unasked { of: &monitor, version, account, annotations, conditions };
             of.assumed(trusted, why_unasked(world, &error), now)
         });
@@ -115,8 +123,7 @@ async fn settle(
 /// An object whose rights could not be checked.
 struct Unasked<'a> {
     of: &'a NamespacedName,
-    /// `metadata.uid` and `metadata.generation` of the object.
-    version: (&'a str, i64),
+    version: SpecVersion<'a>,
     account: Option<&'a str>,
     annotations: &'a BTreeMap<String, String>,
     conditions: &'a [Condition],
@@ -126,7 +133,7 @@ impl Unasked<'_> {
     /// The `Authorized` condition, if it is about this generation; otherwise the plan assumes that the object
     /// is allowed.
     fn assumed(self, trusted: &TrustedWriters, why: String, now: Timestamp) -> (Authority, AnswerSource) {
-        let Self { of, version: (uid, generation), account, annotations, conditions } = self;
+        let Self { of, version: SpecVersion { uid, generation }, account, annotations, conditions } = self;
         let identity = Identity::of_stored(&of.namespace, account, annotations, trusted);
         let authority = |answer| Authority {
             uid: uid.into(),

@@ -18,12 +18,11 @@ use kube::{
 
 use super::{
     SurveyError,
-    authority::why_unasked,
+    authority::{RightsCheck, why_unasked},
     trust::{believe_digests, believe_marks},
 };
 use crate::{
-    access::{Authorizer, right::RightInquiry},
-    authority::TrustedWriters,
+    access::right::RightInquiry,
     decoded::Decoded,
     digest::{DigestKey, Fingerprint},
     intake::{
@@ -49,9 +48,8 @@ const ROUNDS: usize = 8;
 pub(super) async fn plan_all(
     client: &Client,
     world: &mut World,
-    (authorizer, trusted): (&dyn Authorizer, &TrustedWriters),
+    rights: &RightsCheck<'_>,
     is_believed: bool,
-    now: Timestamp,
 ) -> Result<(BTreeMap<ObjectKey, SlotPlan>, BTreeMap<Need, String>), SurveyError> {
     let (mut plans, mut unread) = (BTreeMap::new(), BTreeMap::new());
     if is_believed {
@@ -59,7 +57,7 @@ pub(super) async fn plan_all(
     }
     let mut open: BTreeSet<ObjectKey> = every_slot(world);
     for _ in 0..ROUNDS {
-        plans.extend(plan_slots(world, &open, now).map(|(slot, plan)| (slot.clone(), plan)));
+        plans.extend(plan_slots(world, &open, rights.now).map(|(slot, plan)| (slot.clone(), plan)));
         if is_believed && believe_digests(world, &plans) {
             continue;
         }
@@ -76,7 +74,7 @@ pub(super) async fn plan_all(
         }
         let contents = lacking.iter().filter_map(Need::content).cloned();
         read(client, world, contents.collect(), &mut unread).await?;
-        ask_rights(world, &lacking, (authorizer, trusted), &mut unread, now).await;
+        ask_rights(world, &lacking, rights, &mut unread).await;
         if is_believed {
             believe_marks(world);
         }
@@ -96,10 +94,10 @@ fn lacks(world: &World, slot: &ObjectKey, plan: &SlotPlan) -> Vec<Need> {
 async fn ask_rights(
     world: &mut World,
     lacking: &BTreeSet<Need>,
-    (authorizer, trusted): (&dyn Authorizer, &TrustedWriters),
+    rights: &RightsCheck<'_>,
     unread: &mut BTreeMap<Need, String>,
-    now: Timestamp,
 ) {
+    let RightsCheck { authorizer, trusted, now } = *rights;
     let asked = lacking.iter().filter_map(|need| match need {
         Need::Right(rule, right, namespace) => {
             let inquiry = RightInquiry::new(world, rule, right, namespace, trusted, now)?;
@@ -158,22 +156,22 @@ pub(super) async fn read(
     Ok(())
 }
 
-async fn facts<K>((client, namespace, name): (&Client, &str, &str)) -> kube::Result<Option<ObjectFacts>>
+async fn facts<K>(client: &Client, object: &ObjectKey) -> kube::Result<Option<ObjectFacts>>
 where
     K: OfKind + Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
 {
-    let api: Api<Decoded<Slim<K>>> = Api::namespaced(client.clone(), namespace);
-    let found = api.get_opt(name).await?.and_then(|object| object.read().ok());
+    let api: Api<Decoded<Slim<K>>> = Api::namespaced(client.clone(), &object.namespace);
+    let found = api.get_opt(&object.name).await?.and_then(|found| found.read().ok());
     Ok(found.map(|slim| slim.facts))
 }
 
-async fn granted_facts(
-    kind: Kind,
-    (client, namespace, name): (&Client, &str, &str),
-) -> kube::Result<Option<ObjectFacts>> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource().into());
-    let found = api.get_metadata_opt(name).await?;
-    Ok(found.and_then(|found| Declared::new(kind, &found.metadata)).map(|declared| declared.facts().clone()))
+async fn granted_facts(client: &Client, object: &ObjectKey) -> kube::Result<Option<ObjectFacts>> {
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &object.namespace, &object.kind.resource().into());
+    let found = api.get_metadata_opt(&object.name).await?;
+    Ok(found
+        .and_then(|found| Declared::new(object.kind, &found.metadata))
+        .map(|declared| declared.facts().clone()))
 }
 
 /// Reads one object. If the object has changed since it was listed, its metadata is read, too, for the plan
@@ -191,19 +189,18 @@ async fn fetch_content(
         }
         Ok(_) => {
             let failed = |source| ContentError::Fetch { object: object.clone(), source: Box::new(source) };
-            let at = (client, &*object.namespace, &*object.name);
             let newer = match object.kind {
-                Kind::ConfigMap => facts::<ConfigMap>(at).await,
-                Kind::Secret => facts::<Secret>(at).await,
-                Kind::NetworkPolicy => facts::<NetworkPolicy>(at).await,
-                Kind::ResourceQuota => facts::<ResourceQuota>(at).await,
-                Kind::LimitRange => facts::<LimitRange>(at).await,
-                Kind::PodDisruptionBudget => facts::<PodDisruptionBudget>(at).await,
-                Kind::ServiceAccount => facts::<ServiceAccount>(at).await,
-                Kind::Deployment => facts::<Deployment>(at).await,
-                Kind::Service => facts::<Service>(at).await,
-                Kind::RoleBinding => facts::<RoleBinding>(at).await,
-                Kind::Granted(_) => granted_facts(object.kind, at).await,
+                Kind::ConfigMap => facts::<ConfigMap>(client, object).await,
+                Kind::Secret => facts::<Secret>(client, object).await,
+                Kind::NetworkPolicy => facts::<NetworkPolicy>(client, object).await,
+                Kind::ResourceQuota => facts::<ResourceQuota>(client, object).await,
+                Kind::LimitRange => facts::<LimitRange>(client, object).await,
+                Kind::PodDisruptionBudget => facts::<PodDisruptionBudget>(client, object).await,
+                Kind::ServiceAccount => facts::<ServiceAccount>(client, object).await,
+                Kind::Deployment => facts::<Deployment>(client, object).await,
+                Kind::Service => facts::<Service>(client, object).await,
+                Kind::RoleBinding => facts::<RoleBinding>(client, object).await,
+                Kind::Granted(_) => granted_facts(client, object).await,
             };
             Ok(FetchedContent::Newer(newer.map_err(failed)?.map(Box::new)))
         }

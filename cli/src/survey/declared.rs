@@ -273,10 +273,9 @@ async fn judge(
     let raw = |value: &Value| serde_json::value::to_raw_value(value);
     let old = known.and_then(|known| raw(&json!({ "spec": known.spec })).ok());
     let Ok(new) = raw(&file.object) else { return Err((Reason::Invalid, "cannot be read".into())) };
-    let (namespace, name) = (&*file.name.namespace, &*file.name.name);
     let kind =
         GroupVersionKind { group: GROUP.into(), version: VERSION.into(), kind: file.kind.as_str().into() };
-    let review = review(kind, (namespace, name), caller.caller(), &new, old.as_deref());
+    let review = review(kind, &file.name.namespace, &file.name.name, caller.caller(), &new, old.as_deref());
     let verdict = match read(&review, &Purpose::OwnKinds, parties, Timestamp::now()) {
         Ok(Case::Settled(Decision::Now(verdict))) => verdict,
         Ok(Case::Settled(Decision::Ask(asking))) if !asks => asking.allow,

@@ -25,7 +25,8 @@ pub(super) type Refusal = (Reason, String);
 pub(super) fn judge(
     world: &World,
     object: &ObjectKey,
-    (new, old): (&Value, Option<&Value>),
+    new: &Value,
+    old: Option<&Value>,
     caller: &Subject,
     now: Timestamp,
 ) -> Result<Vec<String>, Refusal> {
@@ -41,7 +42,7 @@ pub(super) fn judge(
     }
     let kind =
         GroupVersionKind { group: "".into(), version: "v1".into(), kind: object.kind.to_string().into() };
-    let review = review(kind, (&*object.namespace, &*object.name), caller, &new, old.as_deref());
+    let review = review(kind, &object.namespace, &object.name, caller, &new, old.as_deref());
     let (purpose, parties) = (Purpose::Policies, Parties::default());
     let verdict = match read(&review, &purpose, &parties, now) {
         Ok(Case::Write(write)) => write.look(world).map(|known| write.judge(known)),

@@ -1,6 +1,8 @@
 //! Lists everything once into the world, with the caller's own rights, and notes what the caller may not
 //! read.
 
+mod kinds;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{
@@ -18,6 +20,7 @@ use k8s_openapi::api::{
 };
 use kube::{Client, Resource, core::NamespaceResourceScope};
 
+use self::kinds::{copied, further, is_named, of_rules};
 use super::{SurveyError, granted::declared_objects, instances};
 use crate::{
     api::{ConfigMonitor, CopyratorRule, CopyratorTemplate},
@@ -31,9 +34,7 @@ use crate::{
         watched::{Watched, note_unreadable, take_in},
         workload::Workload,
     },
-    model::{
-        CONFIG_MAPS, NamespaceRead, NamespaceScope, SECRETS, SERVICE_ACCOUNTS, Store, TemplateFacts, World,
-    },
+    model::{CONFIG_MAPS, NamespaceRead, NamespaceScope, SECRETS, SERVICE_ACCOUNTS, Store, World},
     names::{Kind, NamespacedName},
     read::{
         crds::{RULES, TEMPLATES, definition},
@@ -65,116 +66,238 @@ pub(super) struct Hidden {
     pub notes: Vec<String>,
 }
 
-/// Reads everything that Copyrator reads.
-pub(super) async fn take(
-    client: &Client,
-    world: &mut World,
-    (read_scope, is_told): (&ReadScope, bool),
-    caller: &Subject,
-    now: Timestamp,
-) -> Result<Hidden, SurveyError> {
-    match read_scope {
-        ReadScope::Only(places) => take_places(client, world, places, caller, now).await,
-        ReadScope::Overridden(places, note) => {
-            let hidden = take_places(client, world, places, caller, now).await?;
-            let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
-            Ok(Hidden { notes, ..hidden })
-        }
-        ReadScope::One(place) => take_one(client, world, (place, is_told), caller, now).await,
-        ReadScope::Everywhere => take_all(client, world, (caller, is_told), "", now).await,
-        ReadScope::Unknown => take_all(client, world, (caller, is_told), NOT_TOLD, now).await,
-    }
+/// The input for the lists, read with the caller's own rights.
+pub(super) struct Reader<'a> {
+    /// The client of the caller.
+    pub client: &'a Client,
+    /// The caller, whose missing rights are noted.
+    pub caller: &'a Subject,
+    /// The namespaces to read.
+    pub scope: &'a ReadScope,
+    /// Whether the kinds that Copyrator copies are known.
+    pub is_told: bool,
+    /// The time of the survey.
+    pub now: Timestamp,
 }
 
-async fn take_all(
-    client: &Client,
-    world: &mut World,
-    (caller, is_told): (&Subject, bool),
-    hint: &str,
-    now: Timestamp,
-) -> Result<Hidden, SurveyError> {
-    let (definition, definition_of_templates, templates) = tokio::join!(
-        definition(client, RULES),
-        definition(client, TEMPLATES),
-        list::<AsWritten<CopyratorTemplate>>(client, None),
-    );
-    let (namespaces, config_maps, secrets, rules) = tokio::join!(
-        list::<Namespace>(client, None),
-        list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
-        list::<Slim<Secret>>(client, Some(SECRETS)),
-        list::<AsWritten<CopyratorRule>>(client, None),
-    );
-    let refused = |resource: (&'static str, &'static str)| lacks(caller, [("list", resource, "")]);
-    let needed = |error, resource| match error {
-        ListError::Refused { .. } => SurveyError::Forbidden(refused(resource) + ONE_DOES + hint),
-        error => error.into(),
-    };
-    let mut hidden = Hidden::default();
-    let is_untold = definition.is_err();
-    world.set_definition(Store::CopyratorRules, definition.ok().flatten());
-    put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
-    let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
-    for (kind, resource, is_refused) in [
-        (Kind::ConfigMap, "configmaps", put_unless_refused(world, config_maps, now)?),
-        (Kind::Secret, "secrets", put_unless_refused(world, secrets, now)?),
-    ] {
-        if is_refused {
-            hidden.kinds.insert(kind);
-            let way_out = refused(("", resource));
-            hidden
-                .notes
-                .push(format!("of rules that copy from or to a {kind} nothing can be told: {way_out}"));
+impl Reader<'_> {
+    /// Reads everything that Copyrator reads.
+    pub(super) async fn take(&self, world: &mut World) -> Result<Hidden, SurveyError> {
+        match self.scope {
+            ReadScope::Only(places) => self.take_places(world, places).await,
+            ReadScope::Overridden(places, note) => {
+                let hidden = self.take_places(world, places).await?;
+                let notes = std::iter::once(note.clone()).chain(hidden.notes).collect();
+                Ok(Hidden { notes, ..hidden })
+            }
+            ReadScope::One(place) => self.take_one(world, place).await,
+            ReadScope::Everywhere => self.take_all(world, "").await,
+            ReadScope::Unknown => self.take_all(world, NOT_TOLD).await,
         }
     }
-    put(world, rules, now);
-    world.set_definition(Store::CopyratorTemplates, definition_of_templates.ok().flatten());
-    match templates {
-        Ok(templates) => {
-            put(world, templates, now);
-            hidden.notes.extend(instances::take(client, world).await?);
-        }
-        // Without the kind, or without the right to list it, plans leave the objects of templates alone.
-        Err(ListError::NotServed { .. } | ListError::Refused { .. }) => {
-            world.settings_mut().stores.remove(&Store::CopyratorTemplates);
-        }
-        Err(error) => return Err(error.into()),
-    }
-    for kind in further(world) {
-        if !is_told && !is_named(world, kind) {
-            hidden.kinds.insert(kind);
-            continue;
-        }
-        match read_kind(client, kind, None).await {
-            Ok(put) => put(world, &Arc::from(""), now),
-            Err(ListError::Refused { .. }) => {
+
+    async fn take_all(&self, world: &mut World, hint: &str) -> Result<Hidden, SurveyError> {
+        let Self { client, caller, is_told, now, .. } = *self;
+        let (definition, definition_of_templates, templates) = tokio::join!(
+            definition(client, RULES),
+            definition(client, TEMPLATES),
+            list::<AsWritten<CopyratorTemplate>>(client, None),
+        );
+        let (namespaces, config_maps, secrets, rules) = tokio::join!(
+            list::<Namespace>(client, None),
+            list::<Slim<ConfigMap>>(client, Some(CONFIG_MAPS)),
+            list::<Slim<Secret>>(client, Some(SECRETS)),
+            list::<AsWritten<CopyratorRule>>(client, None),
+        );
+        let refused = |resource: (&'static str, &'static str)| lacks(caller, [("list", resource, "")]);
+        let needed = |error, resource| match error {
+            ListError::Refused { .. } => SurveyError::Forbidden(refused(resource) + ONE_DOES + hint),
+            error => error.into(),
+        };
+        let mut hidden = Hidden::default();
+        let is_untold = definition.is_err();
+        world.set_definition(Store::CopyratorRules, definition.ok().flatten());
+        put(world, namespaces.map_err(|error| needed(error, ("", "namespaces")))?, now);
+        let rules = rules.map_err(|error| needed(error, ("copyrator.dev", "copyratorrules")))?;
+        for (kind, resource, is_refused) in [
+            (Kind::ConfigMap, "configmaps", put_unless_refused(world, config_maps, now)?),
+            (Kind::Secret, "secrets", put_unless_refused(world, secrets, now)?),
+        ] {
+            if is_refused {
                 hidden.kinds.insert(kind);
-                let resource = kind.resource();
-                let way_out = refused((resource.group, resource.plural));
-                hidden.notes.push(format!(
-                    "of rules that copy a {kind}, or templates that declare one, nothing can be told: {way_out}"
-                ));
+                let way_out = refused(("", resource));
+                hidden
+                    .notes
+                    .push(format!("of rules that copy from or to a {kind} nothing can be told: {way_out}"));
+            }
+        }
+        put(world, rules, now);
+        world.set_definition(Store::CopyratorTemplates, definition_of_templates.ok().flatten());
+        match templates {
+            Ok(templates) => {
+                put(world, templates, now);
+                hidden.notes.extend(instances::take(client, world).await?);
+            }
+            // Without the kind, or without the right to list it, plans leave the objects of templates alone.
+            Err(ListError::NotServed { .. } | ListError::Refused { .. }) => {
+                world.settings_mut().stores.remove(&Store::CopyratorTemplates);
             }
             Err(error) => return Err(error.into()),
         }
+        for kind in further(world) {
+            if !is_told && !is_named(world, kind) {
+                hidden.kinds.insert(kind);
+                continue;
+            }
+            match read_kind(client, kind, None).await {
+                Ok(put) => put(world, &Arc::from(""), now),
+                Err(ListError::Refused { .. }) => {
+                    hidden.kinds.insert(kind);
+                    let resource = kind.resource();
+                    let way_out = refused((resource.group, resource.plural));
+                    hidden.notes.push(format!(
+                        "of rules that copy a {kind}, or templates that declare one, nothing can be told: {way_out}"
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        hidden.notes.extend(is_untold.then(|| untold_of_orphans(world, caller)).flatten());
+        let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
+            list::<AsWritten<ConfigMonitor>>(client, None),
+            list::<Workload<Deployment>>(client, None),
+            list::<Workload<StatefulSet>>(client, None),
+            list::<Workload<DaemonSet>>(client, None),
+        );
+        let of_workloads = [
+            (("copyrator.dev", "configmonitors"), put_unless_refused(world, monitors, now)?),
+            (("apps", "deployments"), put_unless_refused(world, deployments, now)?),
+            (("apps", "statefulsets"), put_unless_refused(world, stateful_sets, now)?),
+            (("apps", "daemonsets"), put_unless_refused(world, daemon_sets, now)?),
+        ];
+        if let Some((resource, _)) = of_workloads.into_iter().find(|(_, is_refused)| *is_refused) {
+            hidden.workloads = true;
+            hidden.notes.push(format!("of restarts nothing can be told: {}", refused(resource)));
+        }
+        Ok(hidden)
     }
-    hidden.notes.extend(is_untold.then(|| untold_of_orphans(world, caller)).flatten());
-    let (monitors, deployments, stateful_sets, daemon_sets) = tokio::join!(
-        list::<AsWritten<ConfigMonitor>>(client, None),
-        list::<Workload<Deployment>>(client, None),
-        list::<Workload<StatefulSet>>(client, None),
-        list::<Workload<DaemonSet>>(client, None),
-    );
-    let of_workloads = [
-        (("copyrator.dev", "configmonitors"), put_unless_refused(world, monitors, now)?),
-        (("apps", "deployments"), put_unless_refused(world, deployments, now)?),
-        (("apps", "statefulsets"), put_unless_refused(world, stateful_sets, now)?),
-        (("apps", "daemonsets"), put_unless_refused(world, daemon_sets, now)?),
-    ];
-    if let Some((resource, _)) = of_workloads.into_iter().find(|(_, is_refused)| *is_refused) {
-        hidden.workloads = true;
-        hidden.notes.push(format!("of restarts nothing can be told: {}", refused(resource)));
+
+    /// Reads the definition of rules if Copyrator reads the definition: with a definition, the marks of
+    /// copies name the definition of their rules.
+    async fn definition_of_places(&self, world: &mut World) -> Option<String> {
+        let marks = |copy| world.object(copy)?.marks.as_deref();
+        if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
+            return None;
+        }
+        match definition(self.client, RULES).await {
+            Ok(found) => {
+                world.set_definition(Store::CopyratorRules, found);
+                None
+            }
+            Err(_) => untold_of_orphans(world, self.caller),
+        }
     }
-    Ok(hidden)
+
+    /// Reads these namespaces, each completely or not at all, as Copyrator itself does.
+    async fn take_places(
+        &self,
+        world: &mut World,
+        places: &BTreeSet<Arc<str>>,
+    ) -> Result<Hidden, SurveyError> {
+        let Self { client, caller, now, .. } = *self;
+        let kinds = &of_rules(world);
+        let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
+        world.set_namespace_scope(Some(scope));
+        world.settings_mut().stores.remove(&Store::CopyratorTemplates);
+        let seen: Vec<Result<NamespaceLists, ListError>> = stream::iter(places.iter().cloned())
+            .map(|place| async move { read(client, &place, kinds).await })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
+        for (place, seen) in places.iter().zip(seen) {
+            let NamespaceLists { puts, lacking, why } = seen?;
+            match why {
+                None => puts.into_iter().for_each(|put| put(world, place, now)),
+                Some(why) => drop(world.note_read(place, NamespaceRead::Refused(Store::Namespaces, why))),
+            }
+            refused.extend(lacking.into_iter().map(|(verb, resource)| (verb, resource, &**place)));
+        }
+        hidden.notes.extend(self.definition_of_places(world).await);
+        let is_refused = |place: &str| refused.iter().any(|(.., namespace)| *namespace == place);
+        let unseen = places.iter().filter(|place| !world.sees(place));
+        let (refusing, absent): (Vec<&str>, Vec<&str>) =
+            unseen.map(|place| &**place).partition(|it| is_refused(it));
+        if !absent.is_empty() {
+            let names = absent.join(", ");
+            hidden.notes.push(format!(
+                "Copyrator is to look at namespace {names} (--namespaces), which does not exist: create it, or take it off the list"
+            ));
+        }
+        if !refusing.is_empty() {
+            let (names, way_out) = (refusing.join(", "), lacks(caller, refused.iter().copied()));
+            hidden.notes.push(format!(
+                "of namespace {names} nothing can be told, nor of what rules of there bring elsewhere: {way_out}"
+            ));
+        }
+        if world.namespaces().is_empty() {
+            return Err(SurveyError::Forbidden(hidden.notes.join("; ")));
+        }
+        hidden.places = !refusing.is_empty();
+        Ok(hidden)
+    }
+
+    /// Reads the one namespace in which the caller has rights. Notes the kinds that the caller may not list
+    /// in that namespace, and reads all other kinds.
+    async fn take_one(&self, world: &mut World, place: &Arc<str>) -> Result<Hidden, SurveyError> {
+        let Self { client, caller, is_told, now, .. } = *self;
+        let kinds = &of_rules(world);
+        world.set_namespace_scope(Some(
+            NamespaceScope::of_tenant(place.clone()).with_kinds(kinds.iter().copied()),
+        ));
+        world.settings_mut().stores.remove(&Store::CopyratorTemplates);
+        let NamespaceLists { puts, lacking, .. } = read(client, place, kinds).await?;
+        let way_out =
+            |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
+        let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
+        hidden.notes.push(format!(
+            "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
+             {place} bring elsewhere, are out of sight"
+        ));
+        let mut unlisted = Vec::new();
+        for right in lacking {
+            match right.1 {
+                (group, plural) if let Some(kind) = copied(kinds, group, plural) => {
+                    unlisted.push((kind, right))
+                }
+                ("apps", _) | (_, "configmonitors") => of_workloads.push(right),
+                _ => needed.push(right),
+            }
+        }
+        if !needed.is_empty() {
+            let why = format!("of namespace {place} nothing can be told: {}", way_out(&needed));
+            return Err(SurveyError::Forbidden(why));
+        }
+        puts.into_iter().for_each(|put| put(world, place, now));
+        for (kind, right) in unlisted {
+            hidden.kinds.insert(kind);
+            world.note_read(place, NamespaceRead::Listed(Store::of(kind)));
+            if kind.data().is_some() || is_told || is_named(world, kind) {
+                let lacks = way_out(&[right]);
+                hidden
+                    .notes
+                    .push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
+            }
+        }
+        if !of_workloads.is_empty() {
+            hidden.workloads = true;
+            hidden.notes.push(format!("of restarts nothing can be told: {}", way_out(&of_workloads)));
+            for store in [Store::ConfigMonitors, Store::Deployments, Store::StatefulSets, Store::DaemonSets] {
+                world.note_read(place, NamespaceRead::Listed(store));
+            }
+        }
+        Ok(hidden)
+    }
 }
 
 /// Whether copies of deleted rules exist.
@@ -194,125 +317,6 @@ fn untold_of_orphans(world: &World, caller: &Subject) -> Option<String> {
     })
 }
 
-/// Reads the definition of rules if Copyrator reads the definition: with a definition, the marks of copies
-/// name the definition of their rules.
-async fn definition_of_places(client: &Client, world: &mut World, caller: &Subject) -> Option<String> {
-    let marks = |copy| world.object(copy)?.marks.as_deref();
-    if !world.copies().filter_map(marks).any(|marks| marks.definition.is_some()) {
-        return None;
-    }
-    match definition(client, RULES).await {
-        Ok(found) => {
-            world.set_definition(Store::CopyratorRules, found);
-            None
-        }
-        Err(_) => untold_of_orphans(world, caller),
-    }
-}
-
-/// Reads these namespaces, each completely or not at all, as Copyrator itself does.
-async fn take_places(
-    client: &Client,
-    world: &mut World,
-    places: &BTreeSet<Arc<str>>,
-    caller: &Subject,
-    now: Timestamp,
-) -> Result<Hidden, SurveyError> {
-    let kinds = &of_rules(world);
-    let scope = NamespaceScope::of_caller(places.iter().cloned()).with_kinds(kinds.iter().copied());
-    world.set_namespace_scope(Some(scope));
-    world.settings_mut().stores.remove(&Store::CopyratorTemplates);
-    let seen: Vec<Result<NamespaceLists, ListError>> = stream::iter(places.iter().cloned())
-        .map(|place| async move { read(client, &place, kinds).await })
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
-    let (mut hidden, mut refused) = (Hidden::default(), Vec::new());
-    for (place, seen) in places.iter().zip(seen) {
-        let NamespaceLists { puts, lacking, why } = seen?;
-        match why {
-            None => puts.into_iter().for_each(|put| put(world, place, now)),
-            Some(why) => drop(world.note_read(place, NamespaceRead::Refused(Store::Namespaces, why))),
-        }
-        refused.extend(lacking.into_iter().map(|(verb, resource)| (verb, resource, &**place)));
-    }
-    hidden.notes.extend(definition_of_places(client, world, caller).await);
-    let is_refused = |place: &str| refused.iter().any(|(.., namespace)| *namespace == place);
-    let unseen = places.iter().filter(|place| !world.sees(place));
-    let (refusing, absent): (Vec<&str>, Vec<&str>) =
-        unseen.map(|place| &**place).partition(|it| is_refused(it));
-    if !absent.is_empty() {
-        let names = absent.join(", ");
-        hidden.notes.push(format!(
-            "Copyrator is to look at namespace {names} (--namespaces), which does not exist: create it, or take it off the list"
-        ));
-    }
-    if !refusing.is_empty() {
-        let (names, way_out) = (refusing.join(", "), lacks(caller, refused.iter().copied()));
-        hidden.notes.push(format!(
-            "of namespace {names} nothing can be told, nor of what rules of there bring elsewhere: {way_out}"
-        ));
-    }
-    if world.namespaces().is_empty() {
-        return Err(SurveyError::Forbidden(hidden.notes.join("; ")));
-    }
-    hidden.places = !refusing.is_empty();
-    Ok(hidden)
-}
-
-/// Reads the one namespace in which the caller has rights. Notes the kinds that the caller may not list in
-/// that namespace, and reads all other kinds.
-async fn take_one(
-    client: &Client,
-    world: &mut World,
-    (place, is_told): (&Arc<str>, bool),
-    caller: &Subject,
-    now: Timestamp,
-) -> Result<Hidden, SurveyError> {
-    let kinds = &of_rules(world);
-    world.set_namespace_scope(Some(
-        NamespaceScope::of_tenant(place.clone()).with_kinds(kinds.iter().copied()),
-    ));
-    world.settings_mut().stores.remove(&Store::CopyratorTemplates);
-    let NamespaceLists { puts, lacking, .. } = read(client, place, kinds).await?;
-    let way_out =
-        |rights: &[Right]| lacks(caller, rights.iter().map(|(verb, what)| (*verb, *what, &**place)));
-    let (mut hidden, mut needed, mut of_workloads) = (Hidden::default(), Vec::new(), Vec::new());
-    hidden.notes.push(format!(
-        "only namespace {place} is looked at, since your rights end there: rules of other namespaces, and what rules of \
-         {place} bring elsewhere, are out of sight"
-    ));
-    let mut unlisted = Vec::new();
-    for right in lacking {
-        match right.1 {
-            resource if let Some(kind) = copied(kinds, resource) => unlisted.push((kind, right)),
-            ("apps", _) | (_, "configmonitors") => of_workloads.push(right),
-            _ => needed.push(right),
-        }
-    }
-    if !needed.is_empty() {
-        let why = format!("of namespace {place} nothing can be told: {}", way_out(&needed));
-        return Err(SurveyError::Forbidden(why));
-    }
-    puts.into_iter().for_each(|put| put(world, place, now));
-    for (kind, right) in unlisted {
-        hidden.kinds.insert(kind);
-        world.note_read(place, NamespaceRead::Listed(Store::of(kind)));
-        if kind.data().is_some() || is_told || is_named(world, kind) {
-            let lacks = way_out(&[right]);
-            hidden.notes.push(format!("of rules that copy from or to a {kind} nothing can be told: {lacks}"));
-        }
-    }
-    if !of_workloads.is_empty() {
-        hidden.workloads = true;
-        hidden.notes.push(format!("of restarts nothing can be told: {}", way_out(&of_workloads)));
-        for store in [Store::ConfigMonitors, Store::Deployments, Store::StatefulSets, Store::DaemonSets] {
-            world.note_read(place, NamespaceRead::Listed(store));
-        }
-    }
-    Ok(hidden)
-}
-
 /// A right: verb, group and resource.
 type Right = (&'static str, (&'static str, &'static str));
 
@@ -329,32 +333,6 @@ struct NamespaceLists {
     lacking: Vec<Right>,
     /// The API server's first refusal.
     why: Option<String>,
-}
-
-/// The kinds to read besides ConfigMaps and Secrets.
-fn further(world: &World) -> Vec<Kind> {
-    world.settings().copy_kinds.iter().copied().collect()
-}
-
-/// The kinds to read besides ConfigMaps and Secrets if templates are not served: the kinds that rules copy.
-fn of_rules(world: &World) -> Vec<Kind> {
-    further(world).into_iter().filter(|kind| kind.is_copied()).collect()
-}
-
-/// The kind with this group and plural: ConfigMap, Secret, or one of `further`.
-fn copied(further: &[Kind], (group, plural): (&str, &str)) -> Option<Kind> {
-    let is_one = |kind: &Kind| (kind.resource().group, kind.resource().plural) == (group, plural);
-    [Kind::ConfigMap, Kind::Secret].into_iter().chain(further.iter().copied()).find(is_one)
-}
-
-/// Whether a rule copies objects of a kind, or a template declares objects of the kind.
-fn is_named(world: &World, kind: Kind) -> bool {
-    let declares = |facts: &TemplateFacts| {
-        let granted = &world.settings().template_kinds;
-        facts.compiled.as_ref().is_ok_and(|template| template.kinds(granted).any(|declared| declared == kind))
-    };
-    world.templates().values().any(declares)
-        || world.rules().values().any(|facts| facts.compiled.as_ref().is_ok_and(|rule| rule.kind == kind))
 }
 
 /// Reads the objects of a kind that is copied, in one namespace or in all.

@@ -99,12 +99,22 @@ pub enum SurveyMode<'a> {
     WithFiles(Files, Option<&'a str>),
 }
 
+/// The Copyrator that a survey is about, and the namespaces that the survey reads.
+#[derive(Clone, Copy)]
+pub struct SurveyTarget<'a> {
+    /// The settings of the Copyrator, as the command line says.
+    pub installed: &'a Installed,
+    /// The namespaces to read.
+    pub read_scope: &'a ReadScope,
+}
+
 /// Reads the cluster and plans everything.
 pub async fn survey(
     client: &Client,
-    (installed, read_scope): (&Installed, &ReadScope),
+    target: SurveyTarget<'_>,
     mode: SurveyMode<'_>,
 ) -> Result<Survey, SurveyError> {
+    let SurveyTarget { installed, read_scope } = target;
     let (mut files, is_ahead, workloads_in, judged_in) = match mode {
         SurveyMode::Current(namespace) => (Files::default(), false, namespace, None),
         SurveyMode::WithFiles(files, namespace) => (files, true, None, namespace),
@@ -117,7 +127,9 @@ pub async fn survey(
     let mut world = installed.world(told.clone().unwrap_or_else(untold));
     let trust = trust::digest_key(client, &installed.namespace, caller.caller()).await?;
     world.set_key(trust.key.clone());
-    let hidden = lists::take(client, &mut world, (read_scope, told.is_some()), caller.caller(), now).await?;
+    let (asking, is_told) = (caller.caller(), told.is_some());
+    let reader = lists::Reader { client, caller: asking, scope: read_scope, is_told, now };
+    let hidden = reader.take(&mut world).await?;
     let (mut notes, unseen) = (hidden.notes, hidden.kinds);
     // If Copyrator reads only some namespaces, no custom resource is copied.
     if told.is_none() && read_scope.namespaces().is_none() {
@@ -138,37 +150,43 @@ pub async fn survey(
     };
     let trusted = &installed.trusted();
     let (from_files, declined) = declared::take_in(&mut world, files.declared, &caller, trusted, now).await;
-    let asked_of_monitors = authority::settle_monitors(&mut world, &caller, trusted, now).await;
+    let rights = authority::RightsCheck { authorizer: &caller, trusted, now };
+    let asked_of_monitors = authority::settle_monitors(&mut world, &rights).await;
     let mut restarting = Restarting { unread: BTreeMap::new(), unseen: &unseen, workloads_in, is_ahead, now };
-    let (before, believed) = match hidden.workloads {
+    let before = match hidden.workloads {
         false => restarting.before(client, &mut world, trust.is_believed).await?,
-        true => Default::default(),
+        true => Before::default(),
     };
     let (applied, applied_content) =
         objects::apply(client, &mut world, files.objects, caller.caller(), now).await;
-    let asked = authority::settle_rules(&mut world, &caller, trusted, now).await;
+    let asked = authority::settle_rules(&mut world, &rights).await;
     let unread_objects = render_everything(client, &mut world).await;
     notes.extend(
         unread_objects.iter().map(|error| format!("of what a template reads nothing can be told: {error}")),
     );
     let blind = blind_rules(&world, &unseen);
-    let (mut plans, mut unread) =
-        content::plan_all(client, &mut world, (&caller, trusted), trust.is_believed, now).await?;
+    let (mut plans, mut unread) = content::plan_all(client, &mut world, &rights, trust.is_believed).await?;
     let has_writes = is_ahead && policies::writes(&plans, judged_in).next().is_some();
     notes.extend(policies_unread.filter(|_| has_writes || !applied.is_empty()));
     if has_writes {
-        let by = (&applied_content, &*installed.account());
-        policies::judge(client, &mut world, (&mut plans, judged_in), by, &mut unread, now).await?;
+        let check = policies::PolicyCheck {
+            client,
+            contents_of_files: &applied_content,
+            account: &installed.account(),
+            namespace: judged_in,
+            now,
+        };
+        policies::judge(&check, &mut world, &mut plans, &mut unread).await?;
     }
     let mut outlooks = copy_rows(&world, &plans);
     if is_ahead {
-        notes.extend(values::compare(client, (&plans, judged_in), &mut outlooks).await);
+        notes.extend(values::compare(client, &plans, judged_in, &mut outlooks).await);
     }
     let seen_plans =
         plans.iter().filter(|(_, plan)| plan.rule.as_ref().is_none_or(|rule| !blind.contains(rule)));
     let seen_plans = seen_plans.filter(|(_, plan)| plan.needs.is_empty());
     let restarts = match hidden.workloads {
-        false => Some(restarting.after(client, &mut world, seen_plans, &applied, (before, believed)).await?),
+        false => Some(restarting.after(client, &mut world, seen_plans, &applied, before).await?),
         true => None,
     };
     for outlook in &mut outlooks {
@@ -215,7 +233,14 @@ struct Restarting<'a> {
     now: Timestamp,
 }
 
-type Before = (BTreeMap<WorkloadKey, String>, trust::Believed);
+/// The workloads before the change.
+#[derive(Default)]
+struct Before {
+    /// The record of what each workload runs with.
+    records: BTreeMap<WorkloadKey, String>,
+    /// The records that the plan trusts, for a caller who may not read the key.
+    believed: trust::Believed,
+}
 
 impl Restarting<'_> {
     /// Reads what every workload runs with before the change.
@@ -227,9 +252,9 @@ impl Restarting<'_> {
     ) -> Result<Before, SurveyError> {
         let keys = restarts::workloads(world, &BTreeSet::new(), self.workloads_in);
         restarts::read_inputs(client, world, &keys, &mut self.unread).await?;
-        let before = records(world, &keys);
+        let records = records(world, &keys);
         let believed = if is_believed { trust::believe_records(world, &keys) } else { Default::default() };
-        Ok((before, believed))
+        Ok(Before { records, believed })
     }
 
     /// Plans restarts for the world in which files and copies are written.
@@ -239,16 +264,18 @@ impl Restarting<'_> {
         world: &mut World,
         plans: impl Iterator<Item = (&'p ObjectKey, &'p SlotPlan)>,
         applied: &[FileOutlook],
-        (before, believed): Before,
+        before: Before,
     ) -> Result<Vec<RestartOutlook>, SurveyError> {
+        let Before { records, believed } = before;
         let mut changed = if self.is_ahead { carry_out(world, plans, self.now) } else { BTreeSet::new() };
         changed.extend(applied.iter().filter_map(FileOutlook::written).cloned());
         let keys = restarts::workloads(world, &changed, self.workloads_in);
         let mut blind = restarts::blind(world, &keys, self.unseen);
         blind.extend(believed.doubtful);
-        let around = Around { before, changed, blind };
-        let shown = (&keys, self.workloads_in);
-        let mut all = restarts::copy_rows(client, world, shown, &around, &mut self.unread, self.now).await?;
+        let around = Around { before: records, changed, blind };
+        let mut all =
+            restarts::copy_rows(client, world, &keys, self.workloads_in, &around, &mut self.unread, self.now)
+                .await?;
         if !believed.originals.is_empty() {
             restarts::unbelieve(&mut all, &believed.originals);
         }

@@ -175,8 +175,8 @@ fn one(
             None => merged["metadata"]["managedFields"] = json!([written]),
         }
     }
-    stamp(&mut merged, live.as_ref(), (&caller.user, &caller.groups));
-    let warnings = judge(world, object, (&merged, live.as_ref()), caller, now)?;
+    stamp(&mut merged, live.as_ref(), caller);
+    let warnings = judge(world, object, &merged, live.as_ref(), caller, now)?;
     let content = decode(object.kind, &merged.to_string()).ok_or_else(invalid)?;
     put(world, object.kind, merged, now).ok_or_else(invalid)?;
     world.assume_fingerprint(object, after);
@@ -271,15 +271,15 @@ fn as_map(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Stamps the user who changes the annotations as their author, as the API server does.
-fn stamp(merged: &mut Value, live: Option<&Value>, (user, groups): (&str, &[String])) {
+/// Stamps the caller who changes the annotations as their author, as the API server does.
+fn stamp(merged: &mut Value, live: Option<&Value>, caller: &Subject) {
     let asks = |object: &Value| marks::ASKING.map(|key| object["metadata"]["annotations"][key].clone());
     let declares = |object: &Value| marks::declares(|key| object["metadata"]["labels"][key].as_str());
     let before = live.filter(|live| declares(live)).map(asks).unwrap_or_default();
     let after = asks(merged);
     if declares(merged) && after.iter().any(|value| !value.is_null()) && before != after {
-        merged["metadata"]["annotations"][AUTHOR] = user.into();
-        merged["metadata"]["annotations"][AUTHOR_GROUPS] = json!(groups).to_string().into();
+        merged["metadata"]["annotations"][AUTHOR] = caller.user.as_str().into();
+        merged["metadata"]["annotations"][AUTHOR_GROUPS] = json!(caller.groups).to_string().into();
     }
 }
 

@@ -66,16 +66,29 @@ pub(super) fn writes<'a>(
     })
 }
 
-/// Judges every copy that `account` would write, in one namespace or all, and plans refused copies again.
-/// Stores in `unread` why a copy could not be judged.
+/// The input for judging copies by the policies.
+pub(super) struct PolicyCheck<'a> {
+    /// The client that reads the content of copies and sources.
+    pub client: &'a Client,
+    /// The content of files that are not applied yet.
+    pub contents_of_files: &'a FileContents,
+    /// The account that writes the copies.
+    pub account: &'a str,
+    /// The namespace whose copies are judged; `None` for all namespaces.
+    pub namespace: Option<&'a str>,
+    /// The time of the survey.
+    pub now: Timestamp,
+}
+
+/// Judges every copy that the account would write, and plans refused copies again. Stores in `unread` why a
+/// copy could not be judged.
 pub(super) async fn judge(
-    client: &Client,
+    check: &PolicyCheck<'_>,
     world: &mut World,
-    (plans, namespace): (&mut BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
-    (contents_of_files, account): (&FileContents, &str),
+    plans: &mut BTreeMap<ObjectKey, SlotPlan>,
     unread: &mut BTreeMap<Need, String>,
-    now: Timestamp,
 ) -> Result<(), SurveyError> {
+    let PolicyCheck { client, contents_of_files, account, namespace, now } = *check;
     let guarded = writes(plans, namespace).filter_map(|(slot, write)| {
         Some((slot.clone(), write.clone(), Guards::of(world, slot, write, account)?))
     });
@@ -84,7 +97,7 @@ pub(super) async fn judge(
     let (seen, contents) = (&*world, &contents);
     let judged: Vec<_> = stream::iter(guarded)
         .map(|(slot, write, guards)| async move {
-            let refusal = refusal(seen, contents, contents_of_files, (&slot, &write), &guards, now).await;
+            let refusal = refusal(seen, contents, contents_of_files, &slot, &write, &guards, now).await;
             (slot, write, refusal)
         })
         .buffer_unordered(AT_ONCE)
@@ -118,7 +131,8 @@ async fn refusal(
     world: &World,
     contents: &Contents,
     contents_of_files: &FileContents,
-    (slot, write): (&ObjectKey, &CopyWrite),
+    slot: &ObjectKey,
+    write: &CopyWrite,
     guards: &Guards,
     now: Timestamp,
 ) -> Result<Option<String>, ContentError> {

@@ -100,7 +100,8 @@ pub(super) async fn read_inputs(
 pub(super) async fn copy_rows(
     client: &Client,
     world: &mut World,
-    (keys, namespace): (&BTreeSet<WorkloadKey>, Option<&str>),
+    keys: &BTreeSet<WorkloadKey>,
+    namespace: Option<&str>,
     around: &Around,
     unread: &mut BTreeMap<Need, String>,
     now: Timestamp,

@@ -13,7 +13,8 @@ use crate::{
 /// The review of a write by `caller`; an update if an `old` object is given.
 pub(super) fn review<'a>(
     kind: GroupVersionKind<'a>,
-    (namespace, name): (&'a str, &'a str),
+    namespace: &'a str,
+    name: &'a str,
     caller: &Subject,
     new: &'a RawValue,
     old: Option<&'a RawValue>,

@@ -2,7 +2,7 @@
 
 use kube::Client;
 
-use super::{Survey, SurveyError, SurveyMode, selected::Selected, survey};
+use super::{Survey, SurveyError, SurveyMode, SurveyTarget, selected::Selected, survey};
 use crate::{
     arguments::Labels,
     installed::{Installed, ReadScope},
@@ -13,15 +13,16 @@ use crate::{
 pub async fn take_survey(
     client: &Client,
     installed: &Installed,
-    (mode, about): (SurveyMode<'_>, Option<&str>),
+    mode: SurveyMode<'_>,
+    about: Option<&str>,
     labels: Option<Labels>,
 ) -> Result<Survey, Exit> {
     let read_scope =
         read_scope(client, installed, about).await.map_err(|error| fail(&error, error.exit()))?;
     let selected =
         Selected::find_if(client, &read_scope, labels).await.map_err(|error| fail(&error, error.exit()))?;
-    let seen =
-        survey(client, (installed, &read_scope), mode).await.map_err(|error| fail(&error, error.exit()))?;
+    let target = SurveyTarget { installed, read_scope: &read_scope };
+    let seen = survey(client, target, mode).await.map_err(|error| fail(&error, error.exit()))?;
     Ok(seen.only(selected))
 }
 

@@ -59,7 +59,7 @@ mod tests {
     use crate::{
         arguments::manifests,
         installed::InstalledArgs,
-        survey::{Files, Survey, SurveyMode, declared_in, survey},
+        survey::{Files, Survey, SurveyMode, SurveyTarget, declared_in, survey},
         tests::fake_cluster::ours,
     };
 
@@ -107,7 +107,8 @@ mod tests {
         let (declared, _) = declared_in(documents, "shop");
         let files = Files { declared, ..Files::default() };
         let mode = SurveyMode::WithFiles(files, None);
-        survey(&client, (&installed, &ReadScope::Unknown), mode).await.unwrap()
+        let target = SurveyTarget { installed: &installed, read_scope: &ReadScope::Unknown };
+        survey(&client, target, mode).await.unwrap()
     }
 
     #[tokio::test]

@@ -22,7 +22,8 @@ type Changes = (Vec<FieldChange>, bool);
 /// dry runs.
 pub(super) async fn compare(
     client: &Client,
-    (plans, namespace): (&BTreeMap<ObjectKey, SlotPlan>, Option<&str>),
+    plans: &BTreeMap<ObjectKey, SlotPlan>,
+    namespace: Option<&str>,
     outlooks: &mut [CopyRow],
 ) -> Option<String> {
     let changing: Vec<(ObjectKey, CopyWrite)> = writes(plans, namespace)

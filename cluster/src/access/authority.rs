@@ -115,7 +115,7 @@ impl Inquiry {
     /// A question was not answered.
     pub async fn ask(&self, authorizer: &dyn Authorizer, now: Timestamp) -> Result<Authority, AskError> {
         let version = (&*self.uid, self.generation);
-        settle(authorizer, &self.of, version, &self.identity, (&self.questions, self.most), now).await
+        settle(authorizer, &self.of, version, &self.identity, &self.questions, self.most, now).await
     }
 }
 
@@ -246,7 +246,7 @@ pub fn about_rule(
     }
     let within = within(world, rule, compiled);
     let declared = |subject: &_| {
-        rule_questions_within(&rule.namespace, (&facts.spec, compiled.kind), subject, within.as_ref())
+        rule_questions_within(&rule.namespace, &facts.spec, compiled.kind, subject, within.as_ref())
     };
     Some(match asking.decide(trusted, declared, now) {
         // If one question cannot cover all namespaces, the limit grows with the namespaces that Copyrator may
@@ -283,7 +283,7 @@ fn questions_of(
     subject: &Subject,
 ) -> Vec<Question> {
     let granted = &world.settings().template_kinds;
-    template_questions(&template.namespace, (&facts.spec, compiled), subject, granted)
+    template_questions(&template.namespace, &facts.spec, compiled, subject, granted)
 }
 
 /// Like [`about_rule`], for a template.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::{
     access::{AskError, Authorizer},
     authority::{Identity, Question, TrustedWriters, refusal, right_question},
-    model::{EVERYWHERE, Right, RightAnswer, World},
+    model::{EVERYWHERE, Right, RightAnswer, SpecVersion, World},
     names::NamespacedName,
     plan::{copy::AGAIN, is_younger},
 };
@@ -42,7 +42,7 @@ impl RightInquiry {
         now: Timestamp,
     ) -> Option<Self> {
         let declared = world.declaration(rule)?;
-        let (uid, generation) = declared.version();
+        let SpecVersion { uid, generation } = declared.version();
         // After a recent no for all namespaces, ask only about this namespace.
         let is_no = |known: &RightAnswer| known.answer.is_err() && is_younger(known.asked, AGAIN, now);
         let is_narrow = world.may(rule, right, EVERYWHERE).is_some_and(is_no);
@@ -96,8 +96,8 @@ impl RightInquiry {
     /// Stores the answers in the world.
     pub fn keep(self, answers: Vec<(Arc<str>, RightAnswer)>, world: &mut World, now: Timestamp) {
         for (place, answer) in answers {
-            let (version, place) = ((&*self.uid, self.generation), (self.right.clone(), place));
-            world.note_right(&self.rule, version, place, answer, now);
+            let version = SpecVersion { uid: &self.uid, generation: self.generation };
+            world.note_right(&self.rule, version, (self.right.clone(), place), answer, now);
         }
     }
 }

@@ -39,7 +39,8 @@ pub async fn settle(
     of: &NamespacedName,
     version: (&str, i64),
     identity: &Identity,
-    (questions, most): (&[Question], usize),
+    questions: &[Question],
+    most: usize,
     now: Timestamp,
 ) -> Result<Authority, AskError> {
     let answer = match refused(authorizer, questions, most).await? {
@@ -200,7 +201,7 @@ mod tests {
             "source": {"kind": "Secret", "names": names, "namespaces": namespaces}, "targets": [{"names": targets}],
         });
         let spec = serde_json::from_value(spec).unwrap();
-        rule_questions("home", (&spec, Kind::Secret), &Subject::default())
+        rule_questions("home", &spec, Kind::Secret, &Subject::default())
     }
 
     /// How many questions are refused (`Err`: there were too many), and what was asked for that.

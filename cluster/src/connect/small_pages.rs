@@ -115,7 +115,7 @@ where
         let (head, body) = answer.into_parts();
         let most = if limit > 1 { MOST_BYTES } else { usize::MAX };
         if let Some(read) = read(body, most, &lists.places).await? {
-            lists.page_has(path, (limit, asked), read.bytes);
+            lists.page_has(path, limit, asked, read.bytes);
             return Ok(Response::from_parts(head, read.answer()));
         }
         limit = (limit / FEWER).max(1);
@@ -173,7 +173,7 @@ impl Lists {
     }
 
     /// Remembers the number of objects for the next page, after this page had `bytes` bytes.
-    fn page_has(&self, path: String, (limit, asked): (u32, u32), bytes: usize) {
+    fn page_has(&self, path: String, limit: u32, asked: u32, bytes: usize) {
         let next = if bytes < MOST_BYTES / 4 { limit.saturating_mul(2) } else { limit };
         let mut limits = self.limits();
         if next >= asked {

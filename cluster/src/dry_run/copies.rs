@@ -45,7 +45,8 @@ pub struct Examined {
 pub async fn examined(
     client: &Client,
     contents: &Contents,
-    (slot, facts): (&ObjectKey, &ObjectFacts),
+    slot: &ObjectKey,
+    facts: &ObjectFacts,
     write: &CopyWrite,
 ) -> Result<Option<Examined>, ContentError> {
     let objects: Api<Decoded<DynamicObject>> =

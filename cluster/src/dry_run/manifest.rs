@@ -18,8 +18,8 @@ use crate::{
 /// Returns the manifest of a copy. Fields outside the manifest are not ours.
 fn manifest(slot: &ObjectKey, intent: &Intent, content: &Content) -> Value {
     let values = intent.keys.iter().filter_map(|(from, to)| Some((to.as_str(), content.values.get(from)?)));
-    let metadata = (json!(intent.labels), json!(intent.annotations));
-    let mut body = object(slot, metadata, values, intent.type_.as_deref(), intent.immutable);
+    let (labels, annotations) = (json!(intent.labels), json!(intent.annotations));
+    let mut body = object(slot, labels, annotations, values, intent.type_.as_deref(), intent.immutable);
     if let Some(owner) = &intent.owner {
         body["metadata"]["ownerReferences"] = json!([owner]);
     }
@@ -68,8 +68,8 @@ pub fn take_off(body: &mut Value, fields: &[ForeignField]) {
 /// Returns the existing object as far as we know it, with its copyable annotations, and our marks.
 pub fn as_it_is(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> Value {
     let values = content.values.iter().map(|(key, value)| (key.as_str(), value));
-    let metadata = (json!(*facts.labels), json!(annotations(slot, facts, content)));
-    object(slot, metadata, values, content.type_.as_deref(), content.immutable)
+    let (labels, annotations) = (json!(*facts.labels), json!(annotations(slot, facts, content)));
+    object(slot, labels, annotations, values, content.type_.as_deref(), content.immutable)
 }
 
 fn annotations(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> BTreeMap<String, String> {
@@ -80,7 +80,8 @@ fn annotations(slot: &ObjectKey, facts: &ObjectFacts, content: &Content) -> BTre
 
 fn object<'c>(
     slot: &ObjectKey,
-    (labels, annotations): (Value, Value),
+    labels: Value,
+    annotations: Value,
     values: impl Iterator<Item = (&'c str, &'c content::Value)>,
     type_: Option<&str>,
     immutable: bool,

@@ -101,7 +101,7 @@ impl Inputs {
             let fault = |message| RenderedFault { id: declared.id.clone(), message, waits: false };
             let rendered = match self.compiled.render_within(declared, &instance, &mut budget) {
                 Ok(Rendering::Object(rendered)) => {
-                    self.object((position, declared, *kind), rendered.name, rendered.body)
+                    self.object(position, declared, *kind, rendered.name, rendered.body)
                 }
                 Ok(Rendering::Excluded) => {
                     instance.excluded.insert(&declared.id);
@@ -183,7 +183,9 @@ impl Inputs {
     /// Returns a rendered object in the form of an object read from the API server, with its fingerprint.
     fn object(
         &self,
-        (position, declared, kind): (u8, &CompiledObject, Kind),
+        position: u8,
+        declared: &CompiledObject,
+        kind: Kind,
         name: String,
         body: Value,
     ) -> Result<RenderedObject, String> {

@@ -72,13 +72,13 @@ pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -
     let mut start = Start { events: Vec::new(), resume: Resume(Vec::new()), refused: Vec::new() };
     if named.is_empty() {
         let home: WatchScope = Some(seat.client.default_namespace().into());
-        start.add(seat, None, (page, pages)).await?;
+        start.add(seat, None, page, pages).await?;
         if start.resume.0.is_empty() {
-            start.add(seat, home, (page, pages)).await?;
+            start.add(seat, home, page, pages).await?;
         }
     }
     for namespace in named {
-        start.add(seat, Some(namespace.clone()), (page, pages)).await?;
+        start.add(seat, Some(namespace.clone()), page, pages).await?;
     }
     match start.refused.pop() {
         Some(refused) if start.resume.0.is_empty() => Err(refused),
@@ -90,12 +90,7 @@ pub(super) async fn begin(seat: &Seat, asked: &Asked, page: u32, pages: usize) -
 }
 
 impl Start {
-    async fn add(
-        &mut self,
-        seat: &Seat,
-        scope: WatchScope,
-        (page, pages): (u32, usize),
-    ) -> Result<(), Problem> {
+    async fn add(&mut self, seat: &Seat, scope: WatchScope, page: u32, pages: usize) -> Result<(), Problem> {
         let api = events(&seat.client, &scope);
         let mut params = ListParams::default().fields(OURS).limit(page);
         let mut version = None;

@@ -38,7 +38,7 @@ pub(crate) async fn statuses(call: Call, kind: &'static str) -> Result<Page<Obje
     for ScopedSurvey { namespace, survey, read_scope } in &surveys {
         let (namespace, client) = (namespace.as_deref(), &call.seat.client);
         let (rows, _) = read(client, read_scope, namespace, None).await.map_err(unread)?;
-        let seen = rows_of(client, read_scope, namespace, None, (rows, &***survey)).await.map_err(unread)?;
+        let seen = rows_of(client, read_scope, namespace, None, rows, survey).await.map_err(unread)?;
         all.extend(seen.items());
     }
     let asked = &call.asked;

@@ -160,7 +160,7 @@ impl Operation {
             let answered = answer(call);
             async move { Ok(respond(form, &answered.await?)) }
         };
-        Self::responding(verb_and_path, form, (summary, parameters), schema, answer)
+        Self::responding(verb_and_path, form, summary, parameters, schema, answer)
     }
 
     /// An operation that builds its own response: an object of the API server unchanged, or a stream of `T`.
@@ -176,25 +176,26 @@ impl Operation {
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<T>();
-        Self::responding(verb_and_path, form, (summary, parameters), schema, answer)
+        Self::responding(verb_and_path, form, summary, parameters, schema, answer)
     }
 
     fn responding<F>(
-        (verb, path): VerbAndPath,
+        verb_and_path: VerbAndPath,
         form: Form,
-        (summary, parameters): (&'static str, &'static [&'static str]),
+        summary: &'static str,
+        parameters: &'static [&'static str],
         schema: fn(&mut SchemaGenerator) -> Schema,
         answer: impl Fn(Call) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
+        let (verb, path) = verb_and_path;
         let handler = async move |Extension(seat): Extension<Arc<Seat>>,
                                   Path(path): Path<BTreeMap<String, String>>,
                                   asked: Asked,
                                   request: Request| {
-            let answered =
-                async { answer(call(seat, path, (verb, asked, parameters), request).await?).await };
+            let answered = async { answer(call(seat, path, verb, asked, parameters, request).await?).await };
             answered.await.unwrap_or_else(IntoResponse::into_response)
         };
         Self { verb, path, form, summary, parameters, schema, route: on(verb.filter(), handler) }
@@ -204,7 +205,9 @@ impl Operation {
 async fn call(
     seat: Arc<Seat>,
     path: BTreeMap<String, String>,
-    (verb, asked, parameters): (Verb, Asked, &[&str]),
+    verb: Verb,
+    asked: Asked,
+    parameters: &[&str],
     request: Request,
 ) -> Result<Call, Problem> {
     if let Some(other) = asked.given.iter().find(|name| !parameters.contains(&name.as_str())) {

@@ -41,20 +41,22 @@ impl Question {
     }
 }
 
-/// The rights that a rule in `namespace` needs: reading its sources, which are of this kind, and writing its
-/// copies.
+/// The rights that a rule in `namespace` needs: reading its sources, which are of the kind `source_kind`, and
+/// writing its copies.
 pub fn rule_questions(
     namespace: &str,
-    (spec, kind): (&CopyratorRuleSpec, Kind),
+    spec: &CopyratorRuleSpec,
+    source_kind: Kind,
     subject: &Subject,
 ) -> Vec<Question> {
-    rule_questions_within(namespace, (spec, kind), subject, None)
+    rule_questions_within(namespace, spec, source_kind, subject, None)
 }
 
 /// Like [`rule_questions`], if Copyrator reads only the namespaces `within`.
 pub fn rule_questions_within(
     namespace: &str,
-    (spec, source_kind): (&CopyratorRuleSpec, Kind),
+    spec: &CopyratorRuleSpec,
+    source_kind: Kind,
     subject: &Subject,
     within: Option<&BTreeSet<String>>,
 ) -> Vec<Question> {
@@ -205,7 +207,7 @@ pub(super) mod tests {
         subject: &Subject,
     ) -> Vec<Question> {
         let spec: CopyratorRuleSpec = serde_json::from_value(json).unwrap();
-        rule_questions(namespace, (&spec, Kind::named(&spec.source.kind).unwrap()), subject)
+        rule_questions(namespace, &spec, Kind::named(&spec.source.kind).unwrap(), subject)
     }
 
     fn rule(json: serde_json::Value) -> Vec<String> {

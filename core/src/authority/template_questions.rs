@@ -20,7 +20,8 @@ use crate::{
 /// with such a kind must get no grant until the kind is granted.
 pub fn template_questions(
     namespace: &str,
-    (spec, compiled): (&CopyratorTemplateSpec, Option<&CompiledTemplate>),
+    spec: &CopyratorTemplateSpec,
+    compiled: Option<&CompiledTemplate>,
     subject: &Subject,
     granted: &BTreeSet<TemplateKind>,
 ) -> Vec<Question> {
@@ -111,7 +112,7 @@ mod tests {
         let spec = serde_json::from_value(json!({"forEach": for_each, "objects": objects})).unwrap();
         let kinds = GrantedKinds::default();
         let granted = granted.iter().map(|kind| TemplateKind::read(kind, &kinds).unwrap()).collect();
-        asked(&template_questions("platform", (&spec, None), &Subject::default(), &granted))
+        asked(&template_questions("platform", &spec, None, &Subject::default(), &granted))
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
         let spec = json!({"forEach": for_each, "objects": [{"id": "a", "template": template}]});
         let spec = serde_json::from_value(spec).unwrap();
         let asked =
-            asked(&template_questions("platform", (&spec, None), &Subject::default(), &BTreeSet::new()));
+            asked(&template_questions("platform", &spec, None, &Subject::default(), &BTreeSet::new()));
         let writing = ["create", "delete", "patch"].map(|verb| format!("{verb} rolebindings in shop"));
         assert_eq!(asked[0], "bind clusterroles view in shop");
         assert_eq!(asked[1..], writing);
@@ -203,7 +204,7 @@ mod tests {
             let granted = format!("a.b/v1/Nginx/nginxes/forEach+{used}");
             let granted = [TemplateKind::read(&granted, &GrantedKinds::default()).unwrap()].into();
             let questions =
-                template_questions("platform", (&spec, Some(&compiled)), &Subject::default(), &granted);
+                template_questions("platform", &spec, Some(&compiled), &Subject::default(), &granted);
             let further: Vec<String> =
                 asked(&questions).into_iter().filter(|one| !one.contains(" deployments")).collect();
             assert!(asked(&questions).contains(&"get deployments in platform".to_owned()));
@@ -227,12 +228,8 @@ mod tests {
             let spec: CopyratorTemplateSpec =
                 serde_json::from_value(json!({"forEach": for_each, "objects": [object]})).unwrap();
             let compiled = CompiledTemplate::compile(&spec).unwrap();
-            let questions = template_questions(
-                "platform",
-                (&spec, Some(&compiled)),
-                &Subject::default(),
-                &BTreeSet::new(),
-            );
+            let questions =
+                template_questions("platform", &spec, Some(&compiled), &Subject::default(), &BTreeSet::new());
             asked(&questions).into_iter().filter(|one| one.contains("namespaces")).collect::<Vec<_>>()
         };
         let named = || json!({"namespaces": [{"names": ["shop", "web"]}]});

@@ -108,7 +108,7 @@ impl CopyRow {
 /// status is about the current spec.
 fn reported<'w>(world: &'w World, row: &CopyRow) -> Option<&'w Problem> {
     let declared = world.declaration(row.rule.as_ref()?)?;
-    let (_, generation) = declared.version();
+    let generation = declared.version().generation;
     let status = declared.status().filter(|it| it.observed_generation == Some(generation))?;
     status.problems.iter().find(|problem| problem.is_about(&row.slot.namespace, &row.slot.name))
 }

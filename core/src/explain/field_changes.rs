@@ -48,14 +48,14 @@ pub fn field_changes(kind: Kind, before: &Value, after: &Value) -> (Vec<FieldCha
             all.retain(|key, _| !key.starts_with(PREFIX) && key != MANAGED_BY);
             all
         };
-        compare_fields(&inside("metadata", part), (&declared(before), &declared(after)), &mut found);
+        compare_fields(&inside("metadata", part), &declared(before), &declared(after), &mut found);
     }
     let content = |object: &Value| {
         let mut all = object.as_object().cloned().unwrap_or_default();
         all.retain(|field, _| is_content(field));
         all
     };
-    compare_fields("", (&content(before), &content(after)), &mut found);
+    compare_fields("", &content(before), &content(after), &mut found);
     found.sort_unstable();
     let has_more = found.len() > MOST;
     found.truncate(MOST);
@@ -64,7 +64,8 @@ pub fn field_changes(kind: Kind, before: &Value, after: &Value) -> (Vec<FieldCha
 
 fn compare_fields(
     path: &str,
-    (before, after): (&Map<String, Value>, &Map<String, Value>),
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
     found: &mut Vec<FieldChange>,
 ) {
     let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -79,7 +80,7 @@ fn compare(path: String, before: &Value, after: &Value, found: &mut Vec<FieldCha
         return;
     }
     match (before, after) {
-        (Value::Object(before), Value::Object(after)) => compare_fields(&path, (before, after), found),
+        (Value::Object(before), Value::Object(after)) => compare_fields(&path, before, after, found),
         (Value::Array(items), Value::Array(others)) if let Some(pairs) = paired(items, others) => {
             for (place, (item, other)) in pairs.into_iter().enumerate() {
                 let named = if item.is_null() { other } else { item };

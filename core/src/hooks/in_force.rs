@@ -56,8 +56,9 @@ pub fn off(
     let adding: BTreeSet<OperationResource> = adding.flat_map(|hook| self::asked(&hook.rules)).collect();
 
     let writes = |resource: &'static str| ["CREATE", "UPDATE"].map(|operation| (operation, resource));
-    let missing = needed(policy).filter(|one| !has(&asked, *one));
-    let missing = missing.chain(adds(policy).flat_map(writes).filter(|one| !has(&adding, *one)));
+    let missing = needed(policy).filter(|(operation, resource)| !has(&asked, operation, resource));
+    let added = adds(policy).flat_map(writes);
+    let missing = missing.chain(added.filter(|(operation, resource)| !has(&adding, operation, resource)));
     let missing: BTreeSet<_> =
         missing.map(|(operation, resource)| format!("{operation} {resource}")).collect();
     if missing.is_empty() {
@@ -127,7 +128,7 @@ fn is_but_for_rules<Hook: Serialize>(live: &Hook, wanted: &Hook) -> bool {
     is_same(&bare(live), &bare(wanted))
 }
 
-fn has(asked: &BTreeSet<OperationResource>, (operation, resource): (&str, &str)) -> bool {
+fn has(asked: &BTreeSet<OperationResource>, operation: &str, resource: &str) -> bool {
     asked.iter().any(|(on, of)| [operation, "*"].contains(&&**on) && [resource, "*"].contains(&&**of))
 }
 

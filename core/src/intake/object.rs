@@ -226,8 +226,8 @@ impl<F: Fields> Metadata<F> {
 
     pub(super) fn into_facts(self, kind: Kind) -> ObjectFacts {
         let annotation = |key: &str| self.annotations.read.get(key).cloned();
-        let place = (kind, self.namespace.as_deref().unwrap_or_default(), &*self.name);
-        let marks = CopyMarks::read(place, annotation).map(Box::new);
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let marks = CopyMarks::read(kind, namespace, &self.name, annotation).map(Box::new);
         let content_written = self.managed_fields.iter().filter(|entry| entry.fields.owns_content());
         let changed_at = content_written.filter_map(|entry| entry.time).max().or(self.creation_timestamp);
         let content: BTreeSet<String> =

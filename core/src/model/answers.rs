@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Authority, Declaration, EVERYWHERE, MonitorFacts, Right, RightAnswer, RightAnswers, World};
+use super::{
+    Authority, Declaration, EVERYWHERE, MonitorFacts, Right, RightAnswer, RightAnswers, SpecVersion, World,
+};
 use crate::names::NamespacedName;
 
 impl World {
@@ -21,8 +23,8 @@ impl World {
     /// Stores an answer about a rule's identity, unless the rule was changed or deleted since the question,
     /// or a newer answer is known.
     pub fn note_rule_authority(&mut self, rule: &NamespacedName, answer: Authority, now: Timestamp) {
-        let asked = Some((&*answer.uid, answer.generation));
-        let is_of_this = self.declaration(rule).map(Declaration::version) == asked;
+        let asked = SpecVersion { uid: &answer.uid, generation: answer.generation };
+        let is_of_this = self.declaration(rule).map(Declaration::version) == Some(asked);
         keep(&mut self.cluster.rule_authority, rule, is_of_this, answer, now);
     }
 
@@ -46,7 +48,7 @@ impl World {
     /// The last answer about this generation of a rule. A yes for all namespaces also holds for each single
     /// namespace, unless a later answer about the single namespace is known.
     pub fn may(&self, rule: &NamespacedName, right: &Right, namespace: &str) -> Option<&RightAnswer> {
-        let (uid, generation) = self.declaration(rule)?.version();
+        let SpecVersion { uid, generation } = self.declaration(rule)?.version();
         let known = self.cluster.rights.get(rule)?;
         let known = Some(known).filter(|known| *known.uid == *uid && known.generation == generation)?;
         let here = known.answers.get(&(right.clone(), namespace.into()));
@@ -64,14 +66,15 @@ impl World {
     pub fn note_right(
         &mut self,
         rule: &NamespacedName,
-        (uid, generation): (&str, i64),
+        version: SpecVersion<'_>,
         place: (Right, Arc<str>),
         answer: RightAnswer,
         now: Timestamp,
     ) {
-        if self.declaration(rule).map(Declaration::version) != Some((uid, generation)) {
+        if self.declaration(rule).map(Declaration::version) != Some(version) {
             return;
         }
+        let SpecVersion { uid, generation } = version;
         let none = || RightAnswers { uid: uid.into(), generation, answers: BTreeMap::new() };
         let known = self.cluster.rights.entry(rule.clone()).or_insert_with(none);
         if *known.uid != *uid || known.generation != generation {
@@ -87,8 +90,8 @@ impl World {
         let mut rights = std::mem::take(&mut self.cluster.rights);
         rights.retain(|rule, known| {
             known.answers.retain(|_, answer| now.duration_since(answer.asked).unsigned_abs() < age);
-            let is_of_this =
-                self.declaration(rule).map(Declaration::version) == Some((&*known.uid, known.generation));
+            let asked = SpecVersion { uid: &known.uid, generation: known.generation };
+            let is_of_this = self.declaration(rule).map(Declaration::version) == Some(asked);
             is_of_this && !known.answers.is_empty()
         });
         self.cluster.rights = rights;

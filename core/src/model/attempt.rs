@@ -70,6 +70,15 @@ pub struct Compared {
     pub applied: u64,
 }
 
+/// The result of comparing an object with the dry run of our write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Whether our write would change the object.
+    pub differs: bool,
+    /// The compared hashes; `None` if the API server would refuse the write.
+    pub compared: Option<Compared>,
+}
+
 /// The last examination of an object at which a dry run differed from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Differed {

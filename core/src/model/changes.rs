@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     Declaration, Definition, HookCoverage, InstanceFacts, InstancesRead, LostRecord, MonitorFacts,
     NamespaceFacts, NamespaceRead, NamespaceScope, PodsSeen, PolicyFacts, Remark, RenderedSet, RuleFacts,
-    ScanResult, StatusAnswer, StatusFault, Store, TemplateFacts, WorkloadFacts, World,
+    ScanResult, SpecVersion, StatusAnswer, StatusFault, Store, TemplateFacts, WorkloadFacts, World,
 };
 use crate::{
     api::CopyratorRuleStatus,
@@ -191,7 +191,10 @@ impl World {
         set: Option<RenderedSet>,
     ) {
         let version = self.declaration(template).map(Declaration::version);
-        let set = set.filter(|set| version == Some((&*set.template.0, set.template.1)));
+        let set = set.filter(|set| {
+            let (uid, generation) = &set.template;
+            version == Some(SpecVersion { uid, generation: *generation })
+        });
         self.cluster.rendered.replace(template, instance, set);
     }
 

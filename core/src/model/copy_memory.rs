@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Attempt, Compared, Differed, NotKept, Repairs, Spread, WriteFault};
+use super::{Attempt, Comparison, Differed, NotKept, Repairs, Spread, WriteFault};
 use crate::names::NamespacedName;
 
 /// The time of the next attempt if the attempt is due.
@@ -51,7 +51,7 @@ impl SlotMemory {
     }
 
     /// Notes a write: the recent writes including this write and, if the reconciler read the answer, the
-    /// fields that the API server does not keep and the hash of the new object ([`Compared::object`]).
+    /// fields that the API server does not keep and the hash of the new object ([`super::Compared::object`]).
     pub fn written(&mut self, repairs: Repairs, made: Option<(Vec<String>, u64)>) {
         if let Some((not_kept, object)) = made {
             self.not_kept = NotKept::of(&repairs.digest, not_kept);
@@ -88,12 +88,8 @@ impl SlotMemory {
 
     /// Notes an examination. Returns whether the object differs and a write may correct the object. If no
     /// write can, notes the fields of this content that the API server does not keep.
-    pub fn examined(
-        &mut self,
-        digest: &str,
-        (differs, compared): (bool, Option<Compared>),
-        not_kept: Vec<String>,
-    ) -> bool {
+    pub fn examined(&mut self, digest: &str, comparison: Comparison, not_kept: Vec<String>) -> bool {
+        let Comparison { differs, compared } = comparison;
         let is_vain = self.differed.as_deref().is_some_and(|last| last.is_vain(compared));
         if differs && !is_vain {
             self.differed = compared.map(|compared| Box::new(Differed::new(compared)));

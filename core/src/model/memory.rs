@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Attempt, Repairs, Spread, UnderWay, WaitReason, Waiting, WorkloadFacts, WriteFault,
+    Attempt, Repairs, SpecVersion, Spread, UnderWay, WaitReason, Waiting, WorkloadFacts, WriteFault,
     asked::Questions,
     copy_memory::{SlotMemory, SourceMemory, StatusMemory},
     restart_memory::{MonitorMemory, RestartMemory},
@@ -67,13 +67,14 @@ impl Memory {
     }
 
     /// Whether all objects of an instance have passed a dry run for this version of a template.
-    pub fn has_passed(&self, template: &NamespacedName, (uid, generation): (&str, i64)) -> bool {
-        self.passed.get(template).is_some_and(|passed| (&*passed.0, passed.1) == (uid, generation))
+    pub fn has_passed(&self, template: &NamespacedName, version: SpecVersion<'_>) -> bool {
+        let passed = self.passed.get(template);
+        passed.is_some_and(|(uid, generation)| **uid == *version.uid && *generation == version.generation)
     }
 
     /// Notes that all objects of an instance have passed a dry run for this version of a template.
-    pub fn passed(&mut self, template: &NamespacedName, (uid, generation): (&str, i64)) {
-        self.passed.insert(template.clone(), (uid.into(), generation));
+    pub fn passed(&mut self, template: &NamespacedName, version: SpecVersion<'_>) {
+        self.passed.insert(template.clone(), (version.uid.into(), version.generation));
     }
 
     /// Forgets a template that was deleted.

@@ -45,7 +45,7 @@ mod waits;
 mod workload;
 mod world;
 
-pub use attempt::{Attempt, Compared, Differed, NotKept, Repairs, WriteFault};
+pub use attempt::{Attempt, Compared, Comparison, Differed, NotKept, Repairs, WriteFault};
 pub use changed::ChangedKeys;
 pub use copy_memory::{SlotMemory, SourceMemory, StatusMemory};
 pub use data_scope::{DATA_KINDS, DataNeed, DataScope, DataWatch, OurLabel, Span};
@@ -74,7 +74,7 @@ pub use restart_memory::{MonitorMemory, RestartMemory};
 pub use right::{EVERYWHERE, Right, RightAnswer, RightAnswers};
 pub use rule::{
     Authority, Declaration, Declared, Definition, MonitorFacts, PolicyFacts, Refusal, RefusalReason,
-    RuleFacts, TemplateFacts,
+    RuleFacts, SpecVersion, TemplateFacts,
 };
 pub use rules::Rules;
 pub use settings::Settings;

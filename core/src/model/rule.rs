@@ -34,6 +34,22 @@ pub struct Declared<Spec, Compiled, Status> {
     pub status: Option<Status>,
 }
 
+impl<Spec, Compiled, Status> Declared<Spec, Compiled, Status> {
+    /// The version of the spec.
+    pub fn version(&self) -> SpecVersion<'_> {
+        SpecVersion { uid: &self.uid, generation: self.generation }
+    }
+}
+
+/// The version of an object's spec. An object that is deleted and created again has a new UID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpecVersion<'v> {
+    /// `metadata.uid` of the object.
+    pub uid: &'v str,
+    /// `metadata.generation` of the object.
+    pub generation: i64,
+}
+
 /// Facts about a [`crate::api::CopyratorRule`].
 pub type RuleFacts = Declared<CopyratorRuleSpec, CompiledRule, CopyratorRuleStatus>;
 /// Facts about a [`crate::api::CopyratorTemplate`]; its status has the type of a rule's status.
@@ -53,11 +69,11 @@ pub enum Declaration<'w> {
 }
 
 impl<'w> Declaration<'w> {
-    /// UID and generation of the object.
-    pub fn version(self) -> (&'w str, i64) {
+    /// The version of the object's spec.
+    pub fn version(self) -> SpecVersion<'w> {
         match self {
-            Self::Rule(facts) => (&facts.uid, facts.generation),
-            Self::Template(facts) => (&facts.uid, facts.generation),
+            Self::Rule(facts) => facts.version(),
+            Self::Template(facts) => facts.version(),
         }
     }
 

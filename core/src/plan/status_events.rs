@@ -41,7 +41,8 @@ impl<'s> From<&'s ConfigMonitorStatus> for StatusParts<'s> {
 /// `large` is a source that is large for so many targets, if that is news.
 pub fn status_events<'s>(
     before: StatusParts<'_>,
-    (after, ready): (StatusParts<'s>, Reason),
+    after: StatusParts<'s>,
+    ready: Reason,
     large: Option<&LargeSpread>,
 ) -> Vec<StatusEvent<'s>> {
     let was = wrong(before);
@@ -113,7 +114,7 @@ mod tests {
             |before: &CopyratorRuleStatus, (after, ready): (&CopyratorRuleStatus, Reason)| -> Vec<String> {
                 let line =
                     |one: StatusEvent<'_>| format!("{}{}", if one.is_warning { "!" } else { "" }, one.reason);
-                status_events(before.into(), (after.into(), ready), None).into_iter().map(line).collect()
+                status_events(before.into(), after.into(), ready, None).into_iter().map(line).collect()
             };
         let forbidden = Reason::Refused(RefusalReason::Forbidden);
         assert!(told(&unknown, (&well, Reason::AllCopied)).is_empty(), "after a start there is no Event");

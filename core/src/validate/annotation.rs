@@ -42,7 +42,7 @@ pub fn annotated_rule<'a>(
     }
     if let Some(text) = names {
         let names: Vec<String> =
-            split_outside(text, ('{', '}')).into_iter().map(|name| name.trim().to_owned()).collect();
+            split_outside(text, '{', '}').into_iter().map(|name| name.trim().to_owned()).collect();
         if names.len() > MOST_NAMES {
             problems.push(invalid(
                 COPY_TO,

@@ -10,13 +10,13 @@ pub fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     if text.trim().is_empty() {
         return Err("is empty; write labels such as team=blue".into());
     }
-    let terms = split_outside(text, ('(', ')'));
+    let terms = split_outside(text, '(', ')');
     let requirements: Result<Vec<_>, String> = terms.into_iter().map(requirement).collect();
     Ok(LabelSelector { match_labels: None, match_expressions: Some(requirements?) })
 }
 
 /// Splits at the commas outside of brackets.
-pub(crate) fn split_outside(text: &str, (open, close): (char, char)) -> Vec<&str> {
+pub(crate) fn split_outside(text: &str, open: char, close: char) -> Vec<&str> {
     let (mut terms, mut from, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, one) in text.char_indices() {
         match one {

@@ -51,7 +51,8 @@ pub(crate) struct InstanceVersion<'v> {
 /// fields.
 pub(crate) async fn write_instance_status(
     writer: &Writer,
-    (kind, place): (&TemplateKind, StatusPlace),
+    kind: &TemplateKind,
+    place: StatusPlace,
     template: &NamespacedName,
     of: InstanceVersion<'_>,
     status: Option<&Value>,

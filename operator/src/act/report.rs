@@ -90,7 +90,8 @@ impl Reporter {
         let Told { outcome, is_news, deleted } = *told;
         let verb = verb(action);
         self.count(verb, outcome.label());
-        let rule = plan.rule.as_ref().map(ToString::to_string).unwrap_or_default();
+        let of_rule = plan.rule.as_ref();
+        let rule = of_rule.map(ToString::to_string).unwrap_or_default();
         match outcome {
             Outcome::Done => tracing::debug!(%slot, rule, action = verb, "written"),
             Outcome::Refused { message, .. } | Outcome::Retry { message, .. } if is_news => {
@@ -107,7 +108,7 @@ impl Reporter {
             let is_orderly = *outcome == Outcome::Done;
             let type_ = if is_orderly { EventType::Normal } else { EventType::Warning };
             let reason = if is_orderly && deleted { "CopyReplaced" } else { "CopyRemoved" };
-            self.about_copy(type_, reason, note, (slot, plan.rule.as_ref()), taken_over).await;
+            self.about_copy(type_, reason, note, slot, of_rule, taken_over).await;
         }
         match (outcome, action) {
             (Outcome::Done, CopyAction::Write(write)) if taken_over.is_some() => {
@@ -115,13 +116,11 @@ impl Reporter {
                     "{slot} was there before, and has been taken over as its conflictPolicy says: it is a copy of {} now",
                     write.source
                 );
-                let of = (slot, plan.rule.as_ref());
-                self.about_copy(EventType::Normal, "ObjectTakenOver", note, of, taken_over).await;
+                self.about_copy(EventType::Normal, "ObjectTakenOver", note, slot, of_rule, taken_over).await;
             }
             (Outcome::Refused { message, .. }, _) if is_news => {
                 let note = format!("{slot}: {message}");
-                let of = (slot, plan.rule.as_ref());
-                self.about_copy(EventType::Warning, "CopyRefused", note, of, None).await;
+                self.about_copy(EventType::Warning, "CopyRefused", note, slot, of_rule, None).await;
             }
             _ => {}
         }
@@ -134,7 +133,8 @@ impl Reporter {
         type_: EventType,
         reason: &str,
         note: String,
-        (slot, rule): (&ObjectKey, Option<&NamespacedName>),
+        slot: &ObjectKey,
+        rule: Option<&NamespacedName>,
         foreign: Option<&Version>,
     ) {
         if let Some(foreign) = foreign {
@@ -242,7 +242,7 @@ impl Reporter {
     /// it.
     fn about_rule(&self, rule: &NamespacedName) -> ObjectReference {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
-        let uid = world.declaration(rule).map(|declared| declared.version().0);
+        let uid = world.declaration(rule).map(|declared| declared.version().uid);
         match (rule.annotated(), rule.template()) {
             (Some(source), _) => ObjectReference { uid: uid.map(str::to_owned), ..about_object(&source) },
             (None, Some(name)) => {

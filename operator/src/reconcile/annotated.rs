@@ -82,7 +82,7 @@ impl AnnotatedHandler {
         let is_news = self.large_spreads.is_news(rule, large.is_some(), StatusWrite::Written);
         note_room(&self.context, rule, Some(&before), says_too_many(&after));
         let large = large.as_ref().filter(|_| is_news);
-        let events = status_events((&before).into(), ((&after).into(), ready), large);
+        let events = status_events((&before).into(), (&after).into(), ready, large);
         self.tell(key, source, events, grant).await
     }
 
@@ -116,7 +116,7 @@ impl AnnotatedHandler {
             };
             (before.unwrap_or_default(), grant)
         };
-        let events = status_events((&before).into(), ((&after).into(), ready), None);
+        let events = status_events((&before).into(), (&after).into(), ready, None);
         self.tell(key, object, events, grant).await
     }
 

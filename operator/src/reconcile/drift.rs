@@ -7,6 +7,7 @@ use kube::Client;
 use super::context::{Context, now};
 use crate::{
     dry_run::copies::{Examined, examined},
+    model::Comparison,
     names::ObjectKey,
     plan::copy::{as_declared, settle_examined},
     read::content::{ContentError, Contents},
@@ -36,10 +37,11 @@ impl Examiner {
             self.context.world_mut().note_drift(slot, facts.edition(), true);
             return Ok(true);
         };
-        let examined = examined(&self.client, &self.contents, (slot, &facts), &write).await?;
+        let examined = examined(&self.client, &self.contents, slot, &facts, &write).await?;
         let Some(Examined { differs, compared, not_kept }) = examined else { return Ok(false) };
         let world = &mut *self.context.world_mut();
-        let differs = settle_examined(world, slot, &write.intent.marks.digest, (differs, compared), not_kept);
+        let comparison = Comparison { differs, compared };
+        let differs = settle_examined(world, slot, &write.intent.marks.digest, comparison, not_kept);
         world.note_drift(slot, facts.edition(), differs);
         Ok(true)
     }

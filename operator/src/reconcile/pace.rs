@@ -10,7 +10,10 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Again, context::Context};
-use crate::{model::Authority, plan::Key};
+use crate::{
+    model::{Authority, SpecVersion},
+    plan::Key,
+};
 
 /// How long a status waits for further news of its object.
 pub(super) const STATUS_AFTER: Duration = Duration::from_millis(200);
@@ -76,8 +79,7 @@ impl StatusPace {
                 is_unanswered(version, world.rule_authority(of)).then(|| Key::Rule(of.clone()))
             }
             Key::MonitorStatus(of) => {
-                let facts = world.monitors().get(of)?;
-                let version = (&*facts.uid, facts.generation);
+                let version = world.monitors().get(of)?.version();
                 is_unanswered(version, world.monitor_authority(of)).then(|| Key::Monitor(of.clone()))
             }
             _ => None,
@@ -95,8 +97,8 @@ impl StatusPace {
     }
 }
 
-fn is_unanswered((uid, generation): (&str, i64), known: Option<&Authority>) -> bool {
-    !known.is_some_and(|known| *known.uid == *uid && known.generation == generation)
+fn is_unanswered(version: SpecVersion<'_>, known: Option<&Authority>) -> bool {
+    !known.is_some_and(|known| *known.uid == *version.uid && known.generation == version.generation)
 }
 
 #[cfg(test)]

@@ -273,7 +273,7 @@ impl RenderingHandler {
         let version =
             InstanceVersion { name: &name, uid: &object.uid, resource_version: &object.resource_version };
         let status = status.as_ref();
-        match write_instance_status(&self.writer, (&kind, place), template, version, status).await {
+        match write_instance_status(&self.writer, &kind, place, template, version, status).await {
             StatusWritten::Done(stored) => {
                 let fault = status_lost(&kind, place, status.unwrap_or(&Value::Null), &stored);
                 self.answered(template, instance, &json!({"status": stored}), fault.clone(), REFUSED_AGAIN);

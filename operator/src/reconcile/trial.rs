@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     dry_run::{copies::tried, outcome::Outcome},
-    model::WriteFault,
+    model::{SpecVersion, WriteFault},
     names::ObjectKey,
     plan::{
         Key,
@@ -51,7 +51,8 @@ impl TemplateTrial {
         }
         if trial.is_whole {
             let (uid, generation) = &trial.version;
-            self.context.world_mut().memory_mut().passed(&trial.template, (uid, *generation));
+            let version = SpecVersion { uid, generation: *generation };
+            self.context.world_mut().memory_mut().passed(&trial.template, version);
         }
         self.release(&trial);
         None

@@ -101,7 +101,7 @@ pub async fn serve(config: Config) -> Result<(), OperatorError> {
     if config.webhook {
         answer(&mut tasks, &client, &config, &world, &readiness, &mut metrics).await?;
     }
-    administer(&mut tasks, (config.admin_addr, config.drain_delay), readiness, metrics).await?;
+    administer(&mut tasks, config.admin_addr, config.drain_delay, readiness, metrics).await?;
     tracing::info!(webhook = config.webhook, reconciler = config.reconciler, "serving");
     let grace = config.drain_delay + Duration::from_secs(15);
     tasks.run(signals, grace).await.map_err(crate::serve::ServeError::Tasks)?;

@@ -71,7 +71,7 @@ impl Given {
             let namespace = self.namespace_of(object);
             if template.selects(&item.namespace, object, &namespace) {
                 selected += 1;
-                render_for(&template, item, (object, &namespace), &mut report.rendered, &mut faults);
+                render_for(&template, item, object, &namespace, &mut report.rendered, &mut faults);
             }
         }
         if let Some(first) = unserved(&template).into_iter().next() {
@@ -108,7 +108,8 @@ fn is_namespace(object: &Value) -> bool {
 fn render_for(
     template: &CompiledTemplate,
     item: &Item,
-    (object, namespace): (&Value, &Value),
+    object: &Value,
+    namespace: &Value,
     all: &mut Vec<Rendered>,
     faults: &mut Vec<Finding>,
 ) {

@@ -173,13 +173,12 @@ impl Rule {
             names => names.iter().map(|name| Some(fill(name))).collect(),
         };
         let mut questions = Vec::new();
-        for verb in &self.verbs {
+        for &verb in &self.verbs {
             for group in &self.api_groups {
                 for resource in &self.resources {
                     let (group, resource) = (fill(group), fill(resource));
-                    let ask = |name: &Option<String>| {
-                        question(subject, (*verb, &group, &resource), name, namespace)
-                    };
+                    let ask =
+                        |name: &Option<String>| question(subject, verb, &group, &resource, name, namespace);
                     questions.extend(names.iter().map(ask));
                 }
             }
@@ -191,7 +190,9 @@ impl Rule {
 /// A right in terms of RBAC: verb, group, and `RESOURCE` or `RESOURCE/SUBRESOURCE`.
 pub(super) fn question(
     subject: &Subject,
-    (verb, group, resource): (&'static str, &str, &str),
+    verb: &'static str,
+    group: &str,
+    resource: &str,
     name: &Option<String>,
     namespace: &str,
 ) -> Question {

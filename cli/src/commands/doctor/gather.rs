@@ -138,7 +138,7 @@ async fn quick(client: &Client, install: &Install<'_>, server: &Readable<KubeVer
     let hooks = hooks(client).await;
     let mut endpoints = BTreeMap::new();
     for service in foreign::services(hooks.as_deref().unwrap_or_default()) {
-        let ready = has_endpoint(client, &service).await;
+        let ready = has_endpoint(client, &service.0, &service.1).await;
         endpoints.insert(service, ready);
     }
     let canary = match &hooks {
@@ -182,7 +182,7 @@ async fn hooks(client: &Client) -> Readable<Vec<Value>> {
     Ok(values.filter_map(Result::ok).collect())
 }
 
-async fn has_endpoint(client: &Client, (namespace, service): &(String, String)) -> Readable<bool> {
+async fn has_endpoint(client: &Client, namespace: &str, service: &str) -> Readable<bool> {
     let of = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
     let slices: Vec<EndpointSlice> = list(namespaced(client, namespace), Some(namespace), &of).await?;
     let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());

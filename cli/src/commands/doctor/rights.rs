@@ -44,7 +44,8 @@ pub(super) fn rights(install: &Install<'_>) -> Vec<Right> {
     let mut rights = Vec::new();
     for account in accounts(install) {
         let subject = Subject::service_account(install.namespace(), &account);
-        let harmful = HARMFUL.map(|right| question(&subject, right, &None, ""));
+        let harmful =
+            HARMFUL.map(|(verb, group, resource)| question(&subject, verb, group, resource, &None, ""));
         let is_given = |question: &Question| given.iter().any(|given| given.question == *question);
         let surplus = harmful.into_iter().filter(|question| !is_given(question));
         rights.extend(surplus.map(|question| Right { question, role: None }));

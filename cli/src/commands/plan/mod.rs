@@ -84,7 +84,7 @@ impl Args {
         let (files, others) = files(documents, &home);
         others.iter().for_each(|other| self.console.note(other));
         let ahead = SurveyMode::WithFiles(files, namespace);
-        let seen = take_survey(client, installed, (ahead, namespace), labels).await?.about(namespace);
+        let seen = take_survey(client, installed, ahead, namespace, labels).await?.about(namespace);
         seen.notes.iter().for_each(|said| self.console.note(said));
         let report = Report::new(&seen, namespace, self.output == Output::Wide);
         let drawn = |_| table(&report, self.console.is_coloured());

@@ -17,7 +17,7 @@ use crate::{
     arguments::{ClusterArgs, LabelArgs, Labels, Output, Scope, output, seconds},
     installed::{Installed, InstalledArgs},
     states::{ObjectRow, copies, restarts, table},
-    survey::{Selected, read_scope},
+    survey::{Selected, SurveyTarget, read_scope},
     terminal::{Console, Exit, print, say},
 };
 
@@ -109,8 +109,8 @@ impl Args {
         let selected = Selected::find_if(client, &read_scope, options.labels.clone()).await;
         let selected = selected.map_err(|error| ReadFailure::new(&error, error.exit()))?;
         let of_labels = options.labels.as_ref().map(|labels| labels.text.as_str());
-        let seen =
-            look(client, (&options.installed, &read_scope), self.scope.one(), (of_labels, selected)).await;
+        let target = SurveyTarget { installed: &options.installed, read_scope: &read_scope };
+        let seen = look(client, target, self.scope.one(), of_labels, selected).await;
         seen.map_err(|error| ReadFailure::new(&error, error.exit()))
     }
 

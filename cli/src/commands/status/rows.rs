@@ -4,12 +4,12 @@ use kube::Client;
 
 use crate::{
     explain::{CopyRow, CopyState, RestartOutlook},
-    installed::{Installed, ReadScope},
+    installed::ReadScope,
     model::Unseen,
     names::NamespacedName,
     plan::restart::Concern,
     states::{ObjectRow, ReadError, copies, of_annotations, of_workloads, read, read_rules, restarts, sort},
-    survey::{Selected, Survey, SurveyMode, survey},
+    survey::{Selected, Survey, SurveyMode, SurveyTarget, survey},
     terminal::{Exit, with_distinct_causes},
 };
 
@@ -89,12 +89,13 @@ fn said(reason: &str, message: &str) -> String {
 /// gets what the statuses report.
 pub(super) async fn look(
     client: &Client,
-    (installed, read_scope): (&Installed, &ReadScope),
+    target: SurveyTarget<'_>,
     namespace: Option<&str>,
-    (labels, selected): (Option<&str>, Option<Selected>),
+    labels: Option<&str>,
+    selected: Option<Selected>,
 ) -> Result<Rows, ReadError> {
-    let (mut rows, is_lacking) = read(client, read_scope, namespace, labels).await?;
-    let seen = match survey(client, (installed, read_scope), SurveyMode::Current(namespace)).await {
+    let (mut rows, is_lacking) = read(client, target.read_scope, namespace, labels).await?;
+    let seen = match survey(client, target, SurveyMode::Current(namespace)).await {
         Ok(seen) => seen.only(selected).about(namespace),
         Err(error) => {
             let why =
@@ -107,7 +108,7 @@ pub(super) async fn look(
             return Ok(Rows { rows, copies, workloads, notes, unseen, is_partial: is_lacking });
         }
     };
-    rows_of(client, read_scope, namespace, labels, (rows, &seen)).await
+    rows_of(client, target.read_scope, namespace, labels, rows, &seen).await
 }
 
 /// The rows from a survey that was made before, with the rows that the statuses give.
@@ -116,7 +117,8 @@ pub async fn rows_of(
     read_scope: &ReadScope,
     namespace: Option<&str>,
     labels: Option<&str>,
-    (mut rows, seen): (Vec<ObjectRow>, &Survey),
+    mut rows: Vec<ObjectRow>,
+    seen: &Survey,
 ) -> Result<Rows, ReadError> {
     let copies = copies::standings(seen, namespace);
     let is_told = |rule: &NamespacedName| {

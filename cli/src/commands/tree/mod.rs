@@ -80,7 +80,7 @@ impl Args {
     ) -> Result<Exit, Exit> {
         let home = self.home(client.default_namespace());
         let about = self.object.as_ref().map(|_| &*home).or(self.scope.one());
-        let seen = take_survey(client, installed, (SurveyMode::Current(None), about), labels).await?;
+        let seen = take_survey(client, installed, SurveyMode::Current(None), about, labels).await?;
         let seen = seen.about(self.object.is_none().then(|| self.scope.one()).flatten());
         seen.notes.iter().for_each(|said| self.console.note(said));
         let about = self.object.is_none().then(|| self.scope.one()).flatten();

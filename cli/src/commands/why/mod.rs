@@ -63,7 +63,7 @@ impl Args {
 
     async fn show(&self, client: &Client, installed: &Installed) -> Result<Exit, Exit> {
         let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace());
-        let seen = take_survey(client, installed, (SurveyMode::Current(None), Some(namespace)), None).await?;
+        let seen = take_survey(client, installed, SurveyMode::Current(None), Some(namespace), None).await?;
         seen.notes.iter().for_each(|said| self.console.note(said));
         let text = answer(&seen, &self.object, namespace).map(|answer| {
             let told = |wide| match &answer {

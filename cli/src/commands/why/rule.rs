@@ -34,7 +34,7 @@ pub struct RuleWhy {
 /// Explains a rule or template; `None` if the rule or template does not exist.
 pub(super) fn why_rule(survey: &Survey, rule: &NamespacedName) -> Option<RuleWhy> {
     let declared = survey.world.declaration(rule)?;
-    let (_, generation) = declared.version();
+    let generation = declared.version().generation;
     let status = declared.status().cloned().unwrap_or_default();
     let conditions = status.conditions.iter().map(|one| {
         let said = if one.observed_generation == Some(generation) { "" } else { " (of an earlier spec)" };

@@ -91,7 +91,7 @@ impl Args {
         let words = || Ok((self.rule()?, self.labels.clone().check()?, self.installed.clone().check()?));
         command::run(&self.cluster, words, async |client, (rule, labels, installed)| {
             let about = Some(&*self.namespace);
-            let seen = take_survey(&client, &installed, (SurveyMode::Current(None), about), labels).await?;
+            let seen = take_survey(&client, &installed, SurveyMode::Current(None), about, labels).await?;
             Ok(self.show(&seen, rule.as_ref()))
         })
     }

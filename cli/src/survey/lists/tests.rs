@@ -35,7 +35,9 @@ async fn told(may_list_issuers: bool) -> (World, Kind, Result<Hidden, SurveyErro
     let client = Client::new(service, "default");
     let caller = Subject { user: "alice".into(), ..Subject::default() };
     let scope = ReadScope::One("shop".into());
-    let hidden = take(&client, &mut world, (&scope, true), &caller, Timestamp::UNIX_EPOCH).await;
+    let now = Timestamp::UNIX_EPOCH;
+    let reader = Reader { client: &client, caller: &caller, scope: &scope, is_told: true, now };
+    let hidden = reader.take(&mut world).await;
     (world, issuer, hidden)
 }
 

@@ -94,7 +94,7 @@ fn judge(review: &Review<'_>, parties: &Parties) -> Result<Decision, DecideError
     let questions = |subject: &Subject| {
         let copies = rule
             .iter()
-            .flat_map(|(spec, compiled)| rule_questions(&review.namespace, (spec, compiled.kind), subject));
+            .flat_map(|(spec, compiled)| rule_questions(&review.namespace, spec, compiled.kind, subject));
         let restarts =
             monitor.iter().flat_map(|(spec, _)| monitor_questions(&review.namespace, spec, subject));
         copies.chain(restarts).collect()

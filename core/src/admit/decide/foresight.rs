@@ -66,7 +66,8 @@ pub struct Foresight {
 impl Written {
     pub(super) fn rule(
         name: NamespacedName,
-        (spec, new): (&CopyratorRuleSpec, CompiledRule),
+        spec: &CopyratorRuleSpec,
+        new: CompiledRule,
         old: Option<&RawValue>,
         compile: impl Fn(&CopyratorRuleSpec) -> Option<CompiledRule>,
     ) -> Self {

@@ -71,7 +71,7 @@ pub(super) fn decide(
             let suspends = old
                 .and_then(decoded::<CopyratorRuleSpec>)
                 .is_some_and(|old| spec.suspend && spec == CopyratorRuleSpec { suspend: true, ..old });
-            let questions = |subject: &Subject| rule_questions(&review.namespace, (&spec, kind), subject);
+            let questions = |subject: &Subject| rule_questions(&review.namespace, &spec, kind, subject);
             let account = spec.service_account_name.as_deref();
             let mut decision = authorized(review, parties, suspends, account, questions);
             let home = match compiled.source_namespaces.as_slice() {
@@ -93,8 +93,8 @@ pub(super) fn decide(
             if let Decision::Ask(inquiry) = &mut decision {
                 let old = review.old_object.filter(|_| review.operation == Operation::Update);
                 let compile = |spec: &_| CompiledRule::compile(spec, &parties.template_kinds).ok();
-                inquiry.written = (!spec.suspend)
-                    .then(|| Written::rule(inquiry.of.clone(), (&spec, compiled), old, compile));
+                inquiry.written =
+                    (!spec.suspend).then(|| Written::rule(inquiry.of.clone(), &spec, compiled, old, compile));
             }
             Ok(decision)
         }
@@ -134,7 +134,8 @@ pub(super) fn decide(
             let questions = |subject: &Subject| {
                 template_questions(
                     &review.namespace,
-                    (&spec, Some(&compiled)),
+                    &spec,
+                    Some(&compiled),
                     subject,
                     &parties.template_kinds,
                 )

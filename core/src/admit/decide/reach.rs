@@ -32,7 +32,8 @@ pub(super) fn of_change(
     world: &World,
     kind: Kind,
     object: &Candidate<'_>,
-    (new, is_there): (Option<&Candidate<'_>>, bool),
+    new: Option<&Candidate<'_>>,
+    is_there: bool,
     keys: &[String],
 ) -> Reach {
     let restarts = restarts(world, kind, &object.namespace, &object.name, keys);

@@ -133,7 +133,7 @@ fn of_change(world: &World, kind: Kind, old: &Candidate<'_>, new: Option<&Candid
     if keys.is_empty() {
         return None;
     }
-    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, (new, true), &keys);
+    let reach::Reach { copies, restarts, bytes } = reach::of_change(world, kind, old, new, true, &keys);
     let some = |number, one, many| (number > 0).then(|| plural(number, one, many));
     let copies = some(copies, "copy", "copies");
     let changed = some(restarts, "workload restarts", "workloads restart");
@@ -176,7 +176,7 @@ pub(super) fn reached(
     if keys.is_empty() {
         return Reached::default();
     }
-    let reach = reach::of_change(world, kind, old.unwrap_or(new), (Some(new), old.is_some()), &keys);
+    let reach = reach::of_change(world, kind, old.unwrap_or(new), Some(new), old.is_some(), &keys);
     Reached { copies: reach.copies, restarts: if old.is_some() { reach.restarts } else { 0 } }
 }
 

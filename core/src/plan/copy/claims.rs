@@ -61,6 +61,14 @@ pub enum Wants<'w> {
     },
 }
 
+/// The removal policy of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemovalPolicy {
+    pub(super) on_removal: OnRemoval,
+    /// Whether the policy is for this one object alone.
+    pub(super) is_own: bool,
+}
+
 impl Claim<'_> {
     /// Why the rule or template may not write at present; `None` for a rule or template that may write.
     pub fn inert(&self, world: &World) -> Option<Inert> {
@@ -94,8 +102,8 @@ impl Claim<'_> {
         }
     }
 
-    /// The removal policy of the object, and whether the policy is for this one object alone.
-    pub(super) fn on_removal(&self, default_grace: Duration) -> (OnRemoval, bool) {
+    /// The removal policy of the object.
+    pub(super) fn removal(&self, default_grace: Duration) -> RemovalPolicy {
         let (deletion, own, grace) = match &self.wants {
             Wants::Copy { compiled, .. } => (compiled.deletion, None, compiled.grace),
             Wants::Object { compiled, object, .. } => {
@@ -103,7 +111,8 @@ impl Claim<'_> {
                 (compiled.deletion, own, compiled.grace)
             }
         };
-        (OnRemoval::new(own.unwrap_or(deletion), grace.unwrap_or(default_grace)), own.is_some())
+        let on_removal = OnRemoval::new(own.unwrap_or(deletion), grace.unwrap_or(default_grace));
+        RemovalPolicy { on_removal, is_own: own.is_some() }
     }
 
     /// The owner that the object is to have.

@@ -111,7 +111,8 @@ pub(super) fn set(status: &mut CopyratorRuleStatus, generation: i64, said: Condi
 pub(super) fn set_not_ready(
     status: &mut CopyratorRuleStatus,
     generation: i64,
-    (reason, message): (Reason, String),
+    reason: Reason,
+    message: String,
     now: Timestamp,
 ) {
     let ready = Some((false, reason.as_str(), message));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    claims::{Claim, Wants, claims_on, is_anothers, proof},
+    claims::{Claim, RemovalPolicy, Wants, claims_on, is_anothers, proof},
     copy_cache::CopyCache,
     hold::{AGAIN, last_attempt},
     inert::{Inert, inert_template},
@@ -178,8 +178,8 @@ fn plan_wanted(
         return SlotPlan { recheck: waits.map(|_| at_after(now, AGAIN)), ..plan(SlotState::Inert(why)) };
     }
     if let Some(deletion) = existing.and_then(|facts| facts.deletion.as_deref()) {
-        let said = (SlotState::Outdated, "the copy is made anew once the object is gone");
-        return plan_terminating(claim.rule, slot, deletion, said, now);
+        let then = "the copy is made anew once the object is gone";
+        return plan_terminating(claim.rule, slot, deletion, SlotState::Outdated, then, now);
     }
     let ours = existing.filter(|_| proof == Some(Proof::Ours));
     if let Some(problem) = unread_of_claim(world, slot, claim, ours) {
@@ -205,11 +205,11 @@ fn plan_wanted(
     if is_ours.is_some_and(|facts| alike.is_in_order(claim, facts)) {
         return SlotPlan { action: unmark(existing), ..plan(SlotState::Current) };
     }
-    let on_removal = match existing.is_some_and(|facts| is_adopted(claim, facts, proof)) {
-        true => (OnRemoval::Adopted, false),
-        false => claim.on_removal(world.settings().default_grace),
+    let removal = match existing.is_some_and(|facts| is_adopted(claim, facts, proof)) {
+        true => RemovalPolicy { on_removal: OnRemoval::Adopted, is_own: false },
+        false => claim.removal(world.settings().default_grace),
     };
-    let intent = Intent::new(world, claim, slot, (print, key), on_removal);
+    let intent = Intent::new(world, claim, slot, print, key, removal);
     alike.learn(claim, slot, &intent);
     let verdict = match existing {
         None if is_unasked(world, slot, claim) => Verdict::Unknown(Need::Existing(slot.clone())),

@@ -9,11 +9,11 @@ use std::{
 use crate::{
     api::DataKind,
     digest::{DigestKey, Fingerprint, KeyPrint},
-    marks::{CopyMarks, OBJECT, OnRemoval, SharedMarks, field_set, is_mark},
+    marks::{CopyMarks, OBJECT, SharedMarks, field_set, is_mark},
     model::{ForeignField, ObjectFacts, OwnFields, Owner, World},
     names::{Kind, ObjectKey},
     paths::is_within,
-    plan::copy::claims::{Claim, Wants},
+    plan::copy::claims::{Claim, RemovalPolicy, Wants},
     validate::{CompiledKeys, CompiledRule},
 };
 
@@ -47,8 +47,9 @@ impl Intent {
         world: &World,
         claim: &Claim<'_>,
         slot: &ObjectKey,
-        (print, key): (&Fingerprint, &DigestKey),
-        (on_removal, own_removal): (OnRemoval, bool),
+        print: &Fingerprint,
+        key: &DigestKey,
+        removal: RemovalPolicy,
     ) -> Self {
         let type_ = print.type_.as_deref().filter(|_| slot.kind == Kind::Secret);
         let (keys, type_, mut labels, mut annotations) = match &claim.wants {
@@ -76,8 +77,8 @@ impl Intent {
                 source: claim.source.named(),
                 source_uid: print.uid.to_string(),
                 digest: key.content(&shaped, &labels, &annotations),
-                on_removal: Some(on_removal),
-                own_removal,
+                on_removal: Some(removal.on_removal),
+                own_removal: removal.is_own,
                 definition: None,
                 names_itself: true,
                 rule,

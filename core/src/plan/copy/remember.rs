@@ -10,7 +10,7 @@ use super::{
     spread::spread,
 };
 use crate::{
-    model::{Attempt, Compared, SlotMemory, World, WriteFault},
+    model::{Attempt, Comparison, SlotMemory, World, WriteFault},
     names::ObjectKey,
 };
 
@@ -36,7 +36,7 @@ pub enum Acted {
 pub struct Made {
     /// The paths of the fields that the API server does not keep; usually empty.
     pub not_kept: Vec<String>,
-    /// Hash of the existing object, as in [`Compared::object`].
+    /// Hash of the existing object, as in [`crate::model::Compared::object`].
     pub object: u64,
 }
 
@@ -118,10 +118,10 @@ pub fn settle_examined(
     world: &mut World,
     slot: &ObjectKey,
     digest: &str,
-    found: (bool, Option<Compared>),
+    comparison: Comparison,
     not_kept: Vec<String>,
 ) -> bool {
-    world.memory_mut().at_slot(slot, |memory| memory.examined(digest, found, not_kept))
+    world.memory_mut().at_slot(slot, |memory| memory.examined(digest, comparison, not_kept))
 }
 
 /// Remembers that a copy was read, and has the content that it should have.

@@ -66,7 +66,7 @@ pub(super) fn plan_unwanted(
             true => {
                 let noun = if marks.rule.template().is_some() { "template" } else { "rule" };
                 let then = format!("the {noun} does not want it any more");
-                plan_terminating(&marks.rule, slot, deletion, (SlotState::Kept, &then), now)
+                plan_terminating(&marks.rule, slot, deletion, SlotState::Kept, &then, now)
             }
             // A deleted rule has no status, and an inert rule may still want the copy.
             false => plan(SlotState::Kept),

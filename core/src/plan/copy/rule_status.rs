@@ -155,9 +155,9 @@ pub fn rule_report(world: &World, rule: &NamespacedName, now: Timestamp) -> Opti
     let large = count.large.take().filter(|_| !is_inert);
     let tally = count.tally(is_inert);
     let (mut status, mut ready) = status(world, rule, facts, count, large.as_ref(), now);
-    if let Some(said) = outdates.filter(|_| !is_inert) {
-        conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
-        ready = said;
+    if let Some((reason, message)) = outdates.filter(|_| !is_inert) {
+        conditions::set_not_ready(&mut status, facts.generation, reason, message.clone(), now);
+        ready = (reason, message);
     }
     Some(RuleReport { status, ready, tally, large })
 }
@@ -183,8 +183,9 @@ pub(super) fn outdated<S, C>(
     now: Timestamp,
 ) -> RuleReport {
     let mut status = facts.status.clone().unwrap_or_default();
-    conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
-    RuleReport { status, ready: said, tally: Tally::default(), large: None }
+    let (reason, message) = said;
+    conditions::set_not_ready(&mut status, facts.generation, reason, message.clone(), now);
+    RuleReport { status, ready: (reason, message), tally: Tally::default(), large: None }
 }
 
 /// Why a needed object could not be read the last time, if the read failed.

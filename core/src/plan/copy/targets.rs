@@ -219,7 +219,8 @@ mod tests {
                     let within = within(world, &rule, &compiled);
                     let asked = rule_questions_within(
                         "home",
-                        (&spec, compiled.kind),
+                        &spec,
+                        compiled.kind,
                         &Subject::default(),
                         within.as_ref(),
                     );

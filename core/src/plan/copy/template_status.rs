@@ -65,9 +65,9 @@ pub fn template_report(world: &World, template: &NamespacedName, now: Timestamp)
     let is_inert = inert_template(world, template, facts).is_some();
     let tally = count.tally(is_inert);
     let (mut status, mut ready) = status(world, template, facts, count, now);
-    if let Some(said) = outdates.filter(|_| !is_inert) {
-        conditions::set_not_ready(&mut status, facts.generation, said.clone(), now);
-        ready = said;
+    if let Some((reason, message)) = outdates.filter(|_| !is_inert) {
+        conditions::set_not_ready(&mut status, facts.generation, reason, message.clone(), now);
+        ready = (reason, message);
     }
     Some(RuleReport { status, ready, tally, large: None })
 }
@@ -356,7 +356,7 @@ fn reads_elsewhere(world: &World, template: &NamespacedName, facts: &TemplateFac
     let compiled = facts.compiled.as_deref().ok();
     let granted = &world.settings().template_kinds;
     let questions =
-        template_questions(&template.namespace, (&facts.spec, compiled), &Subject::default(), granted);
+        template_questions(&template.namespace, &facts.spec, compiled, &Subject::default(), granted);
     questions.iter().any(|question| question.reads_elsewhere(&template.namespace))
 }
 

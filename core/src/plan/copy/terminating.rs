@@ -25,7 +25,8 @@ pub(super) fn plan_terminating(
     rule: &NamespacedName,
     slot: &ObjectKey,
     deletion: &Deletion,
-    (meanwhile, then): (SlotState, &str),
+    meanwhile: SlotState,
+    then: &str,
     now: Timestamp,
 ) -> SlotPlan {
     let late = at_after(deletion.since, GOES_WITHIN);

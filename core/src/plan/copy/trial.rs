@@ -33,7 +33,7 @@ pub fn trial(world: &World, slot: &ObjectKey, plan: &SlotPlan, now: Timestamp) -
     let Some(CopyAction::Write(write)) = &plan.action else { return None };
     let template = plan.rule.as_ref()?;
     let facts = world.templates().get(template)?;
-    if world.memory().has_passed(template, (&facts.uid, facts.generation)) {
+    if world.memory().has_passed(template, facts.version()) {
         return None;
     }
     let (_, _, set, _) = world.rendered_at(slot).find(|(declaring, instance, ..)| {

@@ -65,7 +65,7 @@ pub(super) fn unlisted(world: &World, slot: &ObjectKey, holder: Option<&Namespac
 /// declare has no status, and counts as old as its source.
 fn is_reported(world: &World, claim: &Claim<'_>) -> bool {
     let Some(declared) = world.declaration(claim.rule) else { return false };
-    let (_, generation) = declared.version();
+    let generation = declared.version().generation;
     let reported = declared.status().and_then(|status| status.observed_generation);
     claim.rule.annotated().is_some() || reported == Some(generation)
 }

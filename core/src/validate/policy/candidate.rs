@@ -205,8 +205,8 @@ impl<'a> Candidate<'a> {
 
     /// Returns the marks of a copy, if the object has all marks; the caller verifies them.
     pub fn marks(&self) -> Option<CopyMarks> {
-        let place = (self.kind.content()?, &*self.namespace, &*self.name);
-        CopyMarks::read(place, |key| self.annotation(key).map(Into::into))
+        let kind = self.kind.content()?;
+        CopyMarks::read(kind, &self.namespace, &self.name, |key| self.annotation(key).map(Into::into))
             .filter(|marks| marks.is_labelled(|key| self.label(key).map(Into::into)))
     }
 

@@ -138,8 +138,8 @@ impl CompiledTemplate {
         let objects = spec.objects.iter().enumerate();
         let mut objects: Vec<CompiledObject> = objects
             .map(|(index, one)| {
-                let at = (&*format!("spec.objects[{index}]"), &*manifest_at(index));
-                CompiledObject::compile(at, one, for_objects, &mut compiler)
+                let at = format!("spec.objects[{index}]");
+                CompiledObject::compile(&at, &manifest_at(index), one, for_objects, &mut compiler)
             })
             .collect();
         let status = status(spec, &environment, &mut problems);

@@ -36,7 +36,8 @@ impl CompiledObject {
     /// Compiles one object. Problems name the object's path in the spec, `at`, and the path of its manifest,
     /// `manifest_at`. `for_objects` is whether the template is rendered for objects.
     pub(super) fn compile(
-        (at, manifest_at): (&str, &str),
+        at: &str,
+        manifest_at: &str,
         spec: &TemplateObject,
         for_objects: bool,
         compiler: &mut Compiler<'_>,

@@ -24,7 +24,7 @@ use crate::{
     explain::carry_out,
     intake::{AsWritten, object::Slim, watched::Watched},
     marks::COPY_MANAGER,
-    model::{Authority, Refusal, RefusalReason, Right, Store, World, WriteFault},
+    model::{Authority, Comparison, Refusal, RefusalReason, Right, Store, World, WriteFault},
     names::Kind,
     plan::{
         Need,
@@ -198,7 +198,8 @@ fn what_the_api_server_does_not_keep_is_told_and_not_written_again() {
     let quota = slot(Kind::ResourceQuota, "quota");
     let digest = world.object(&quota).unwrap().marks.as_ref().unwrap().digest.clone();
     let remember = |world: &mut World, digest: &str| {
-        settle_examined(world, &quota, digest, (false, None), vec!["spec.hard.pods".into()]);
+        let same = Comparison { differs: false, compared: None };
+        settle_examined(world, &quota, digest, same, vec!["spec.hard.pods".into()]);
     };
     let degraded = |world: &World| {
         let status = template_report(world, &kit, at(100)).unwrap().status;

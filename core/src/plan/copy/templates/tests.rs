@@ -56,8 +56,7 @@ fn what_was_asked_about_deleting_is_what_the_spec_declares() {
             let facts = &world.templates()[&name];
             let compiled = facts.compiled.as_deref().unwrap();
             let granted = &world.settings().template_kinds;
-            let asked =
-                template_questions("home", (&facts.spec, Some(compiled)), &Subject::default(), granted);
+            let asked = template_questions("home", &facts.spec, Some(compiled), &Subject::default(), granted);
             for kind in [Kind::ConfigMap, Kind::NetworkPolicy, shelf] {
                 for place in ["a", "b", "c", "home"] {
                     let speaks = asked.iter().any(|one| {

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     explain::carry_out,
     intake::{object::Slim, watched::Watched},
-    model::{InstancesRead, ObjectFacts, RenderedObject, RightAnswer, World},
+    model::{InstancesRead, ObjectFacts, RenderedObject, RightAnswer, SpecVersion, World},
     names::{GrantedKinds, InstanceName, Kind, NamespacedName, ObjectKey, TemplateKind},
     plan::{
         Need,
@@ -255,10 +255,11 @@ impl Story {
     fn answer(&mut self, plans: &BTreeMap<ObjectKey, SlotPlan>) -> bool {
         for need in plans.values().flat_map(|plan| plan.needs.clone()).collect::<Vec<_>>() {
             if let Need::Right(rule, right, place) = need {
-                let (uid, generation) =
-                    self.world.declaration(&rule).map(|it| it.version()).unwrap_or_default();
-                let (uid, yes) = (uid.to_owned(), RightAnswer { answer: Ok(()), asked: at(100) });
-                self.world.note_right(&rule, (&uid, generation), (right, place), yes, at(100));
+                let Some(version) = self.world.declaration(&rule).map(|it| it.version()) else { continue };
+                let (uid, generation) = (version.uid.to_owned(), version.generation);
+                let version = SpecVersion { uid: &uid, generation };
+                let yes = RightAnswer { answer: Ok(()), asked: at(100) };
+                self.world.note_right(&rule, version, (right, place), yes, at(100));
             }
         }
         plans.values().any(|plan| !plan.needs.is_empty())

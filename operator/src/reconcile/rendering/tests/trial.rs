@@ -9,7 +9,7 @@ use super::{
     instances::{put, settle, template_for_each, world_with_kind},
 };
 use crate::{
-    model::{Authority, World, WriteFault},
+    model::{Authority, SpecVersion, World, WriteFault},
     names::{Kind, NamespacedName, ObjectKey},
     plan::copy::{
         Acted, plan_slot, settle_slot,
@@ -58,9 +58,9 @@ fn all_objects_of_one_instance_are_tried_once_for_each_version_of_the_template()
     let (mut world, kit) = kit(1);
     assert_eq!(tried(&world, &slot("one", "a")), ["one-a", "two-a"]);
     assert_eq!(tried(&world, &slot("two", "b")), ["one-b", "two-b"]);
-    world.memory_mut().passed(&kit, ("kit", 1));
+    world.memory_mut().passed(&kit, SpecVersion { uid: "kit", generation: 1 });
     assert_eq!(tried(&world, &slot("one", "a")), [""; 0]);
-    world.memory_mut().passed(&kit, ("kit", 0));
+    world.memory_mut().passed(&kit, SpecVersion { uid: "kit", generation: 0 });
     assert_eq!(tried(&world, &slot("one", "a")), ["one-a", "two-a"]);
     settle(&mut world);
     assert_eq!(tried(&world, &slot("one", "a")), [""; 0], "nothing is to be written");
@@ -81,7 +81,8 @@ async fn carried_out(codes: &[u16]) -> (Vec<Option<WriteFault>>, bool, usize) {
     let attempts = slots.iter().map(|slot| world.memory().slot(slot).attempt().map(|last| last.reason));
     let dry_runs =
         server.asked.lock().unwrap().iter().filter(|(_, uri, _)| uri.contains("dryRun=All")).count();
-    (attempts.collect(), world.memory().has_passed(&kit, ("kit", 1)), dry_runs)
+    let version = SpecVersion { uid: "kit", generation: 1 };
+    (attempts.collect(), world.memory().has_passed(&kit, version), dry_runs)
 }
 
 #[tokio::test]
