@@ -127,8 +127,9 @@ fn only_act_and_the_lease_write_to_the_api_server() {
         "operator/src/run/lease",
         "cluster/src/access/ask.rs",
         "cluster/src/connect/read_only.rs",
-        // The API server stores nothing of a dry run.
-        "cluster/src/dry_run/",
+        // The API server stores nothing of a dry run (`dry_runs_store_nothing`).
+        "cluster/src/dry_run/canary.rs",
+        "cluster/src/dry_run/copies.rs",
         // A person's own writes, with the person's credentials.
         "console/src/as_caller.rs",
     ];
@@ -139,6 +140,26 @@ fn only_act_and_the_lease_write_to_the_api_server() {
         "invariant 1: only act/ (and the lease) writes to the API server",
         "return an action from plan/ and carry it out in act/",
     ));
+}
+
+#[test]
+fn dry_runs_store_nothing() {
+    let parameters = Regex::new(r"(?s)\b(?:Post|Patch)Params \{.*?\}").unwrap();
+    let mut count = 0;
+    for file in ["canary", "copies"].map(|name| format!("cluster/src/dry_run/{name}.rs")) {
+        let source = read(&root().join(&file));
+        let direct = Regex::new(r"&(?:Post|Patch|Delete)Params::").unwrap();
+        assert!(!direct.is_match(&source.code), "{file}: name dry_run: true in the parameters");
+        for found in parameters.find_iter(&source.code) {
+            count += 1;
+            assert!(
+                found.as_str().contains("dry_run: true"),
+                "{file}: a write in a dry run: {}",
+                found.as_str()
+            );
+        }
+    }
+    assert!(count >= 2, "only {count} dry runs: this test looks in the wrong place");
 }
 
 /// A second asker would be a second rule of when to write. A plain client refuses to write (`cluster/src/connect/read_only.rs`); the one that
@@ -197,26 +218,40 @@ const IMPURE: &str =
     "axum clap copyrator-certs futures hyper hyper-util nix rcgen tokio tokio-rustls tower tracing";
 
 #[test]
-fn the_core_has_no_client_no_task_and_no_log() {
-    let manifest = fs::read_to_string(root().join("core/Cargo.toml")).unwrap();
-    let named: Vec<&str> = manifest
-        .lines()
-        .skip_while(|line| *line != "[dependencies]")
-        .take_while(|line| *line != "[dev-dependencies]")
-        .filter_map(|line| line.split(['.', ' ']).next())
-        .collect();
-    assert!(named.len() > 15, "core/Cargo.toml names {} dependencies: correct this test", named.len());
-    for impure in IMPURE.split(' ') {
+fn deciding_crates_have_no_client_no_task_and_no_log() {
+    for crate_ in ["core", "import", "cel"] {
+        let manifest = fs::read_to_string(root().join(crate_).join("Cargo.toml")).unwrap();
+        let named: Vec<&str> = manifest
+            .lines()
+            .skip_while(|line| *line != "[dependencies]")
+            .take_while(|line| *line != "[dev-dependencies]")
+            .filter_map(|line| line.split(['.', ' ']).next())
+            .collect();
+        assert!(named.len() > 3, "{crate_}/Cargo.toml names {} dependencies: correct this test", named.len());
+        for impure in IMPURE.split(' ') {
+            assert!(
+                !named.contains(&impure),
+                "{crate_}/Cargo.toml: {impure}: deciding is pure; use it in another crate"
+            );
+        }
+        let kube = manifest.lines().find(|line| line.starts_with("kube = ") || line.starts_with("kube."));
         assert!(
-            !named.contains(&impure),
-            "core/Cargo.toml: {impure}: deciding is pure; use it in another crate"
+            kube.is_none_or(|kube| kube.contains(r#"default-features = false, features = ["derive"]"#)),
+            "{crate_}/Cargo.toml: kube brings more than its types: deciding is pure; use the client in cluster/"
         );
     }
-    let kube = manifest.lines().find(|line| line.starts_with("kube = ")).unwrap_or_default();
-    assert!(
-        kube.contains(r#"default-features = false, features = ["derive"]"#),
-        "core/Cargo.toml: kube brings more than its types: deciding is pure; use the client in cluster/"
-    );
+}
+
+/// `serve/` has what any serving process has, whatever it serves.
+#[test]
+fn the_listeners_know_no_kubernetes() {
+    let manifest = fs::read_to_string(root().join("serve/Cargo.toml")).unwrap();
+    for known in ["kube", "k8s-openapi", "copyrator-core", "copyrator-cluster"] {
+        assert!(
+            !manifest.lines().any(|line| line.starts_with(known)),
+            "serve/Cargo.toml: {known}: take the value in"
+        );
+    }
 }
 
 /// A change of the operator compiles no command, and a change of a command compiles no operator.

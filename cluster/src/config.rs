@@ -11,6 +11,9 @@ use crate::{
     names::{Kind, OF_KUBERNETES, TemplateKind},
 };
 
+/// How long the leader's Lease lasts after its last renewal.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+
 /// The configuration of `copyrator serve`.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::Router;
 use copyrator_cli::{
     arguments::ClusterArgs,
     installed::InstalledArgs,
@@ -20,9 +19,10 @@ use crate::{
     as_caller::connect,
     browser::RedirectFile,
     callers::Callers,
-    door::{Door, behind},
+    door::Door,
     entry::{Entry, NoRandomness, TOKEN_LIFE, random},
     guard::Guard,
+    routes::routes,
     seat::Seat,
     serve::{ConnectionMetrics, Drain, Limits, serve_plain, tasks::signals},
     site::Site,
@@ -165,12 +165,6 @@ pub(crate) fn limits() -> Limits {
         makes_room: true,
         ..Limits::default()
     }
-}
-
-/// Every route, behind the door.
-pub(crate) fn routes(door: Arc<Door>) -> Router {
-    let inside = crate::rest::routes(&door.site).merge(crate::page::routes()).merge(crate::page::assets());
-    behind(door.clone(), inside.merge(crate::login::routes(door)))
 }
 
 /// The host that browsers send: a `.localhost` name of this run if the name resolves to this address, else

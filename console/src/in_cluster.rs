@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     callers::Callers,
-    command::routes,
     door::Door,
     entry::NoRandomness,
     guard::{AllowedHost, Guard},
+    routes::routes,
     sealed::Seal,
     seats::Seats,
     site::{BasePath, Session, Site},

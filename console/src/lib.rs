@@ -20,6 +20,7 @@ mod paged;
 mod problem;
 mod refused;
 mod rest;
+mod routes;
 mod scoped_survey;
 mod sealed;
 mod seat;

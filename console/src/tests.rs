@@ -19,10 +19,10 @@ use tower::ServiceExt as _;
 
 use super::{
     callers::Callers,
-    command::routes,
     door::Door,
     entry::{Entry, Printed},
     guard::Guard,
+    routes::routes,
     seat::Seat,
     site::Site,
 };

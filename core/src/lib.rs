@@ -1,5 +1,5 @@
 //! The decisions of Copyrator and its custom resources, without I/O: no socket, no client of the API server,
-//! no task, no clock and no environment. The operator (`copyrator`) observes the cluster and carries out the
+//! no task, no clock and no environment. The operator (`operator/`) observes the cluster and carries out the
 //! decisions; the webhook, the reconciler and the commands decide by the same functions.
 //!
 //! `ARCHITECTURE.md` is the map: what each module is, which others it may import, and what it must not do.

@@ -21,7 +21,7 @@ pub(crate) type Live = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The state that the admin port serves.
 #[derive(Clone)]
-pub struct Admin {
+pub(crate) struct Admin {
     /// The conditions behind `/readyz`.
     pub readiness: Readiness,
     /// The check behind `/livez`.
@@ -32,7 +32,7 @@ pub struct Admin {
 
 /// Returns a router with `GET /livez`, `/readyz` and `/metrics`. The probes answer 200, or 503 with one
 /// reason per line as plain text.
-pub fn admin_router(admin: Admin) -> Router {
+pub(crate) fn admin_router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))

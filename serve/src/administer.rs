@@ -10,8 +10,7 @@ use std::{
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
-use super::error::ServeError;
-use super::tasks::Tasks;
+use super::{error::ServeError, tasks::Tasks};
 use crate::{Admin, ConnectionMetrics, Drain, Limits, Readiness, admin_router, serve_plain};
 
 /// Largest age of the heartbeat. If the heartbeat is older, the runtime is stuck.

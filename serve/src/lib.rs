@@ -21,14 +21,13 @@ mod slow_peer;
 pub mod tasks;
 mod tls;
 
-pub use admin::{Admin, admin_router};
+pub(crate) use admin::{Admin, admin_router};
 pub use client_trust::ClientTrust;
 pub use connection::Callers;
 pub use drain::Drain;
 pub use error::ServeError;
 pub use limits::Limits;
-pub use listener::serve_https;
-pub use listener::{Drained, serve_plain};
+pub use listener::{Drained, serve_https, serve_plain};
 pub use metrics::ConnectionMetrics;
 pub use peers::PeerRate;
 pub use readiness::{Condition, Readiness};

@@ -1,5 +1,5 @@
 //! A mounted certificate for a listener whose callers already trust its authority. The process serves the
-//! certificate unchanged, and polls the files as `leaf.rs` does.
+//! certificate unchanged, and polls the files.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Condition, ServingCert, mounted::served};
 
-/// Polling interval. A watch on the files would miss changes (`observe/mounted.rs`).
+/// Polling interval. A watch on the files would miss changes (`mounted.rs`).
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Installs the mounted certificate whenever it changes, until `stop`. The last good certificate stays in use

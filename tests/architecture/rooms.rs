@@ -1,7 +1,7 @@
 //! Which room may import which. A room is a folder or file directly below `src/` of a large crate, or a small crate. Cargo holds the
 //! arrows between crates; this test holds the arrows inside crates as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use regex::Regex;
@@ -135,7 +135,6 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "intake",
             "admit",
             "import",
-            "connect",
             "config",
             "read",
             "access",
@@ -206,16 +205,26 @@ fn room(path: &str) -> Option<&str> {
     }
 }
 
-/// The room that a path names, which begins with this word after `crate::` in a file of the crate, or after the name of
-/// another crate. A crate without rooms has modules of its own, beside the rooms that its `lib.rs` names.
-fn leads_to<'w>(folder: &'w str, from: &'w str, word: &'w str) -> &'w str {
-    let is_own = match folder {
-        folder if WITH_ROOMS.contains(&folder) => false,
-        "import" => !["api", "intake", "marks", "model", "names", "validate"].contains(&word),
-        "console" => !ROOMS.iter().any(|(room, _)| *room == word),
-        _ => true,
-    };
-    if is_own { from } else { word }
+/// What each crate without rooms declares in its `lib.rs`, by the crate's folder: its modules, and what it exports of them.
+fn own_names() -> BTreeMap<String, BTreeSet<String>> {
+    let declared = Regex::new(r"(?m)^(?:pub(?:\([a-z]+\))? )?mod (\w+);").unwrap();
+    let exported = Regex::new(r"(?m)^pub(?:\([a-z]+\))? use (\w+)::([^;]+);").unwrap();
+    let word = Regex::new(r"\w+").unwrap();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in product() {
+        let (folder, inside) = in_crate(&source.path);
+        if inside != "lib.rs" || WITH_ROOMS.contains(&folder) {
+            continue;
+        }
+        let own = found.entry(folder.to_owned()).or_default();
+        own.extend(declared.captures_iter(&source.code).map(|module| module[1].to_owned()));
+        for export in
+            exported.captures_iter(&source.code).filter(|export| !export[1].starts_with("copyrator"))
+        {
+            own.extend(word.find_iter(&export[2]).map(|name| name.as_str().to_owned()));
+        }
+    }
+    found
 }
 
 /// How deep below the crate the module of a file is: `src/plan/mod.rs` is 1, `src/plan/need.rs` is 2. A crate without rooms is
@@ -257,6 +266,7 @@ fn named(text: &str) -> Vec<(usize, &str)> {
 fn arrows() -> (Vec<Arrow>, Vec<String>) {
     let of_crate =
         Regex::new(r"\bcopyrator_(core|cluster|operator|cli|console|import|serve)(?:::| as )").unwrap();
+    let own = own_names();
     let (mut arrows, mut climbing) = (Vec::new(), Vec::new());
     for source in product() {
         let Some(from) = room(&source.path) else { continue };
@@ -269,7 +279,8 @@ fn arrows() -> (Vec<Arrow>, Vec<String>) {
         for (at, path) in source.code.match_indices("crate::") {
             let begin = at + path.len();
             for (offset, word) in named(&source.code[begin..]) {
-                let to = leads_to(folder, from, word);
+                let is_own = own.get(folder).is_some_and(|own| own.contains(word));
+                let to = if is_own { from } else { word };
                 if to != from {
                     arrows.push(Arrow { from: from.into(), to: to.into(), place: place(begin + offset) });
                 }

@@ -213,6 +213,7 @@ fn every_reason_of_a_condition_or_problem_is_on_the_page_about_monitoring() {
     let rooms = rooms.iter().map(String::as_str).chain([
         "operator/src/act",
         "cluster/src/access",
+        "cluster/src/dry_run",
         "operator/src/reconcile",
     ]);
     // The words of `template_kinds.rs` are kinds.

@@ -11,7 +11,7 @@ use kube::Client;
 use secrecy::SecretString;
 
 use super::usage::{UsageError, duration};
-pub(super) use crate::connect::{ClientError, Identity, Impersonated, Target, Trust, client};
+use crate::connect::{ClientError, Identity, Impersonated, Target, Trust, client};
 
 /// Which cluster to ask, with which identity and timeout.
 #[derive(Clone, Debug, clap::Args)]

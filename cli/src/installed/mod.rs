@@ -2,10 +2,10 @@
 //! that it reads.
 
 mod install;
-mod installation;
+mod plan_settings;
 mod read_scope;
 mod serve_settings;
 
 pub(crate) use install::{Install, LEASE, PART_OF, Role};
-pub use installation::{Installed, InstalledArgs, Kinds};
+pub use plan_settings::{Installed, InstalledArgs, Kinds};
 pub use read_scope::{ReadScope, settings};

@@ -7,7 +7,7 @@ use kube::{Api, Client, api::ListParams};
 
 use super::{
     install::{Install, PART_OF},
-    installation::{Installed, Kinds},
+    plan_settings::{Installed, Kinds},
 };
 use crate::{
     access::{AskError, Authorizer as _, CallerAuthorizer},

@@ -1,14 +1,10 @@
 //! The state and planned action of every workload, one row each, for `status` and `plan`.
 
-#[cfg(any(test, feature = "testing"))]
 use crate::{
     api::WorkloadKind,
-    explain::{RestartCourse, RestartReason, Restartable},
-    names::{NamespacedName, WorkloadKey},
-};
-use crate::{
-    explain::RestartOutlook,
+    explain::{RestartCourse, RestartOutlook, RestartReason, Restartable},
     marks::write_time,
+    names::{NamespacedName, WorkloadKey},
     plan::restart::RestartState,
     survey::Survey,
     terminal::{aligned, side_by_side},
@@ -65,7 +61,7 @@ pub fn table(rows: &[RestartOutlook], wide: bool) -> String {
 }
 
 /// Returns a row in this state for the Deployment `shop/NAME`.
-#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
 pub fn row_of(course: RestartCourse, state: RestartState, name: &str) -> RestartOutlook {
     let (kind, namespace, name) = (WorkloadKind::Deployment, "shop".into(), name.into());
     RestartOutlook {

@@ -11,7 +11,7 @@
 //! impersonate it when writing the spec.
 //!
 //! After a refusal, the API server is asked again at growing intervals, since the right may have been granted
-//! meanwhile. Refusals are charged to the namespace of the object ([`copyrator_operator::reconcile::asker`]).
+//! meanwhile. Refusals are charged to the namespace of the object (`operator/src/reconcile/asker.rs`).
 //!
 //! Only the handlers of rules and monitors ask, and the queue runs each key only once at a time. Several
 //! workers therefore never ask the same questions at the same time, and a slow answer does not replace a

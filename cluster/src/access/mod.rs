@@ -8,8 +8,7 @@ pub mod review;
 pub mod right;
 mod settle;
 
-pub use ask::{AskError, Authorizer};
-pub use ask::{CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
+pub use ask::{AskError, Authorizer, CallerAuthorizer, LocalAuthorizer, ReviewAuthorizer};
 pub use budget::{Budget, Rate};
-pub use settle::ask;
-pub use settle::{Answers, MOST_QUESTIONS, refused, settle};
+pub(crate) use settle::MOST_QUESTIONS;
+pub use settle::{Answers, ask, refused, settle};

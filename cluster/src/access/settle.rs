@@ -16,7 +16,7 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 /// Maximum number of questions about single objects or namespaces for one object.
-pub const MOST_QUESTIONS: usize = 384;
+pub(crate) const MOST_QUESTIONS: usize = 384;
 
 /// Maximum length of a refusal in a status, in bytes.
 const LONGEST: usize = 8 << 10;

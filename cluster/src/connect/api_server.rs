@@ -32,7 +32,7 @@ impl ApiServer {
     }
 
     /// Returns an API server for tests, with these answers.
-    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
     pub fn answering<F>(answer: F) -> Self
     where
         F: Fn(http::Request<kube::client::Body>) -> http::Response<String> + Clone + Send + Sync + 'static,

@@ -45,7 +45,7 @@ impl WriteClient {
     }
 
     /// Wraps a client of tests, which have no cluster.
-    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
     pub fn of(client: Client) -> Self {
         Self(client)
     }

@@ -15,15 +15,11 @@ mod throttle;
 
 pub(crate) use answers::is_refusal;
 pub use api_server::ApiServer;
-pub use client::client;
-pub use client::{WriteClient, clients};
+pub use client::{WriteClient, client, clients};
 pub use error::ClientError;
 pub use protobuf::metadata_as_json;
-pub use target::Target;
-pub use target::{Identity, Impersonated, Trust};
+pub use target::{Identity, Impersonated, Target, Trust};
 pub use throttle::Throttle;
 
-/// How long the leader's Lease lasts after its last renewal.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// Timeout of one write: less than the time between giving up leadership and the end of the Lease.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(4);

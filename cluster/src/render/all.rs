@@ -43,13 +43,13 @@ fn all(world: &World) -> Vec<(NamespacedName, InstanceName)> {
 }
 
 /// Renders every template, without reading objects.
-#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
 pub fn render_all(world: &mut World) {
     render_with(world, &Default::default());
 }
 
 /// Renders every template, with these objects instead of objects read from the API server.
-#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
 pub fn render_with(
     world: &mut World,
     given: &std::collections::BTreeMap<crate::names::ObjectKey, serde_json::Value>,

@@ -18,10 +18,10 @@ use tower::ServiceExt as _;
 use super::{Settings, small_cluster};
 use crate::{
     callers::Callers,
-    command::routes,
     connect::ApiServer,
     door::Door,
     guard::Guard,
+    routes::routes,
     sealed::Seal,
     seat::Seat,
     seats::Seats,

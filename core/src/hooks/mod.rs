@@ -1,4 +1,4 @@
-//! The webhook configurations, rendered from `webhook-config/` and compared. Pure: `act/hooks.rs` applies
+//! The webhook configurations, rendered from `webhook-config/` and compared. Pure: `operator/src/act/hooks.rs` applies
 //! them.
 
 mod drift;

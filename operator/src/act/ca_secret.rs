@@ -1,4 +1,4 @@
-//! Puts a rotation into the Secret with the webhook's CA. `observe::ca` reads the Secret.
+//! Puts a rotation into the Secret with the webhook's CA. [`crate::read::ca`] reads the Secret.
 
 use std::collections::BTreeMap;
 

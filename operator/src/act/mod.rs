@@ -1,5 +1,4 @@
-//! Carries out plans. Only this folder writes to the API server, apart from the lease. [`as_caller`] has no
-//! plan: it sends the requests of a person.
+//! Carries out plans. Only this folder and the code of the Lease write for the operator.
 
 mod ca_secret;
 pub(crate) mod certificates;

@@ -1,5 +1,5 @@
-//! Reads the API server into the [`World`](crate::model::World): watches, and content reduced to digests.
-//! This module neither writes to the API server nor makes decisions.
+//! Watches the API server, and stores the facts in the [`World`](crate::model::World). This module neither
+//! writes to the API server nor makes decisions.
 
 pub(crate) mod data_watches;
 pub(crate) mod dynamic;

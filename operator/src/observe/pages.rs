@@ -9,12 +9,12 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub(crate) use crate::read::content::{Content, ContentError, FETCH_TIMEOUT, decode};
 use crate::{
     api::{PolicyKind, ResourceType},
     marks::{MANAGED_BY, MANAGED_BY_VALUE},
     model::CONFIG_MAPS,
     names::{Kind, ObjectKey},
+    read::content::{Content, ContentError, FETCH_TIMEOUT, decode},
 };
 
 /// A page of copies with their content.

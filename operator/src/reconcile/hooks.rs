@@ -22,6 +22,7 @@ use crate::{
     model::HookCoverage,
     observe::hooks::{LiveHooks, live_hooks},
     plan::Key,
+    read::ca::CaReadError,
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -92,9 +93,9 @@ impl HooksHandler {
             Ok(()) => Again::After(LOOK_EVERY.min(self.hooks.again())),
             Err(HookError::NotLeading | HookError::Ca(CaError::NotLeading)) => Again::OnChange,
             // The CA keeper has reported this error already.
-            Err(HookError::Ca(
-                CaError::Read(crate::read::ca::CaReadError::Torn { .. }) | CaError::Mounted(_),
-            )) => Again::Backoff(None),
+            Err(HookError::Ca(CaError::Read(CaReadError::Torn { .. }) | CaError::Mounted(_))) => {
+                Again::Backoff(None)
+            }
             Err(error @ HookError::Unreached(_)) => {
                 tracing::info!(%error, "waiting for the webhook");
                 Again::After(CANARY_AGAIN)

@@ -74,7 +74,7 @@ use self::{
     workload::WorkloadHandler,
 };
 use crate::{
-    access::{Authorizer, Budget},
+    access::{Authorizer, Budget, right::KEPT_FOR},
     act::{
         copies::CopyWriter, hooks::HookWriter, keys::KeyKeeper, report::Reporter, restart::Restarter,
         writer::Writer,
@@ -335,7 +335,7 @@ impl Reconciler {
         for template in world.memory_mut().within_budget(now) {
             self.context.queue().add_by(Key::RuleStatus(template), STATUS_AFTER);
         }
-        world.forget_rights(crate::access::right::KEPT_FOR, now);
+        world.forget_rights(KEPT_FOR, now);
         world.forget_old_questions();
     }
 

@@ -1,7 +1,7 @@
 //! Why the operator ends with a failure.
 
 use super::lease::LeaseError;
-pub(super) use crate::{connect::ClientError, serve::ServeError};
+use crate::{connect::ClientError, serve::ServeError};
 
 /// Why the operator ends with a failure.
 #[derive(Debug, thiserror::Error)]

@@ -42,7 +42,7 @@ use crate::{
     reconcile::{Context, Handles, Queue, Reconciler},
     run::causes::with_all_causes,
     serve::{
-        Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServingCert,
+        Callers, ClientTrust, ConnectionMetrics, Drain, Limits, PeerRate, Readiness, ServeError, ServingCert,
         administer::{administer, listen},
         serve_https,
         tasks::{Tasks, signals},
@@ -66,7 +66,7 @@ const LOOK_AT_LISTS: Duration = Duration::from_secs(1);
 /// # Errors
 /// Returns an error if nothing can be served, or a task failed or ended too early.
 pub async fn serve(config: Config) -> Result<(), OperatorError> {
-    let signals = signals().map_err(crate::serve::ServeError::Signals)?;
+    let signals = signals().map_err(ServeError::Signals)?;
     let throttle = Arc::new(Throttle::new(config.max_writes_in_flight));
     let (client, writes) = clients(&config.cluster, &throttle).await?;
     let stop = CancellationToken::new();
@@ -104,7 +104,7 @@ pub async fn serve(config: Config) -> Result<(), OperatorError> {
     administer(&mut tasks, config.admin_addr, config.drain_delay, readiness, metrics).await?;
     tracing::info!(webhook = config.webhook, reconciler = config.reconciler, "serving");
     let grace = config.drain_delay + Duration::from_secs(15);
-    tasks.run(signals, grace).await.map_err(crate::serve::ServeError::Tasks)?;
+    tasks.run(signals, grace).await.map_err(ServeError::Tasks)?;
     Ok(())
 }
 
@@ -318,7 +318,7 @@ async fn answer(
 ) -> Result<(), OperatorError> {
     let serving = Arc::new(ServingCert::new());
     let trust = trust_clients(tasks, config, readiness);
-    let tls = serving.server_config(trust.as_ref()).map_err(crate::serve::ServeError::Tls)?;
+    let tls = serving.server_config(trust.as_ref()).map_err(ServeError::Tls)?;
     let served = serving.clone();
     readiness.check("certificate", move || served.is_valid_at(SystemTime::now()));
     let connections = ConnectionMetrics::default();

@@ -11,7 +11,7 @@ use super::{
     facts::{LeaseFacts, Readable},
     read::get,
 };
-use crate::{connect::LEASE_DURATION, installed::LEASE, terminal::Console};
+use crate::{config::LEASE_DURATION, installed::LEASE, terminal::Console};
 
 /// How often the Lease is read while it looks stale.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ async fn facts(
 ) -> Readable<LeaseFacts> {
     let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let holder = spec.holder_identity.unwrap_or_default();
-    // The holder is a pod's name with a random suffix (`run::lease`).
+    // The holder is a pod's name with a random suffix (`operator/src/run/lease.rs`).
     let is_ours = match holder.rsplit_once('_') {
         None => false,
         Some((pod, _)) => {

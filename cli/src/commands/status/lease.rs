@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
-use crate::{connect::LEASE_DURATION, installed::LEASE};
+use crate::{config::LEASE_DURATION, installed::LEASE};
 
 /// A note that no reconciler has renewed its Lease for so long that the shown statuses may be outdated;
 /// `None` if a reconciler has renewed the Lease, or if the Lease may not be read. Clocks differ, so a few

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use tokio::time::Instant;
 
-use crate::connect::LEASE_DURATION;
+use crate::config::LEASE_DURATION;
 
 /// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
