@@ -1,4 +1,4 @@
-//! What every serving process has: listeners, supervised tasks, probes, metrics, mounted certificates, and a
+//! The parts of a serving process: listeners, supervised tasks, probes, metrics, mounted certificates, and a
 //! graceful shutdown. This crate knows no Kubernetes.
 
 #![warn(unreachable_pub)]

@@ -93,7 +93,7 @@ pub struct Inquiry {
     identity: Identity,
     questions: Vec<Question>,
     most: usize,
-    /// What the answer is needed for.
+    /// The reason for which the answer is needed.
     pub occasion: Occasion,
 }
 

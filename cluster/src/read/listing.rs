@@ -9,7 +9,7 @@ use kube::{
 
 use serde::de::DeserializeOwned;
 
-use super::instances::api;
+use super::instances::{api, resource};
 use crate::{
     decoded::Decoded,
     intake::{
@@ -19,7 +19,7 @@ use crate::{
     },
     marks::OF_COPIES,
     model::NamespaceFacts,
-    names::{Kind, TemplateKind},
+    names::{Kind, NamespacedName, TemplateKind},
 };
 
 /// Objects per page. A watch's first list has smaller pages, since the serving process keeps its memory.
@@ -127,6 +127,28 @@ pub async fn list_instances(
     let first = ListParams::default().limit(PAGE);
     let listed = every(api(client, kind), first, kind.plural.clone(), "all namespaces").await?;
     Ok(listed.into_iter().map(|object| object.map(|object| Instance::new(&kind.kind, object))).collect())
+}
+
+/// Whether the instance of this name and UID exists and is not being deleted. The answer is not older than the
+/// call, whereas a watch may lag behind the watch of another kind. The reconciler may list instances, and may
+/// not get one, so this reads a list of one name.
+///
+/// # Errors
+/// The API server refused, or did not answer.
+pub async fn is_instance_live(
+    client: &Client,
+    kind: &TemplateKind,
+    name: &NamespacedName,
+    uid: &str,
+) -> Result<bool, ListError> {
+    let api: Api<Decoded<PartialObjectMeta<DynamicObject>>> =
+        Api::namespaced_with(client.clone(), &name.namespace, &resource(kind));
+    let first = ListParams::default().limit(PAGE).fields(&format!("metadata.name={}", name.name));
+    let listed = every(api, first, kind.plural.clone(), &format!("namespace {}", name.namespace)).await?;
+    let is_it = |object: PartialObjectMeta<DynamicObject>| {
+        object.metadata.uid.as_deref() == Some(uid) && object.metadata.deletion_timestamp.is_none()
+    };
+    Ok(listed.into_iter().filter_map(|object| object.read().ok()).any(is_it))
 }
 
 /// Lists objects of a kind that is known at run time only, in one namespace or in all: all objects if rules

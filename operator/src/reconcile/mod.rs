@@ -16,6 +16,7 @@ mod lag;
 mod large_spreads;
 mod metrics;
 mod monitor;
+mod owner;
 mod pace;
 mod planner;
 mod queue;
@@ -59,6 +60,7 @@ use self::{
     large_spreads::LargeSpreads,
     metrics::{Snapshot, Tallies},
     monitor::MonitorHandler,
+    owner::OwnerCheck,
     pace::{STATUS_AFTER, StatusPace},
     planner::Planner,
     rendering::RenderingHandler,
@@ -186,6 +188,7 @@ impl Reconciler {
                 context: shared(),
                 planner: planner.clone(),
                 guard,
+                owners: OwnerCheck { context: shared(), client: client.clone() },
                 trial,
                 copies: copies.clone(),
                 definitions,

@@ -7,6 +7,7 @@ use super::{
     context::{Context, now},
     guard::CopyGuard,
     lag::Lag,
+    owner::OwnerCheck,
     pace::STATUS_AFTER,
     planner::{Planned, Planner, SOON, Unplanned},
     trial::TemplateTrial,
@@ -40,6 +41,8 @@ enum Gate {
     FreshRights,
     /// The CustomResourceDefinitions of Copyrator exist. Only removals are checked by this gate.
     DefinitionsThere,
+    /// The instance exists and is not being deleted. Only writes that give an object its owner back ask.
+    InstanceThere,
     /// No ConfigPolicy refuses the object.
     Policies,
     /// The API server finds no type error in the first instance of a template.
@@ -48,13 +51,15 @@ enum Gate {
 
 impl Gate {
     /// All gates, in the order in which the handler asks them.
-    const ALL: [Self; 4] = [Self::FreshRights, Self::DefinitionsThere, Self::Policies, Self::Types];
+    const ALL: [Self; 5] =
+        [Self::FreshRights, Self::DefinitionsThere, Self::InstanceThere, Self::Policies, Self::Types];
 
     /// The gate's name in docs/copy-model.md.
     fn name(self) -> &'static str {
         match self {
             Self::FreshRights => "fresh_rights",
             Self::DefinitionsThere => "definitions_there",
+            Self::InstanceThere => "instance_there",
             Self::Policies => "policies",
             Self::Types => "types",
         }
@@ -74,6 +79,7 @@ pub(super) struct SlotHandler {
     pub(super) context: Context,
     pub(super) planner: Arc<Planner>,
     pub(super) guard: CopyGuard,
+    pub(super) owners: OwnerCheck,
     pub(super) trial: TemplateTrial,
     pub(super) copies: CopyWriter,
     /// Checks that our CustomResourceDefinitions exist and are not being deleted.
@@ -141,6 +147,19 @@ impl SlotHandler {
                 let missing = if action.removes() { self.missing_definition(slot).await } else { None }?;
                 tracing::warn!(%slot, %missing, "nothing is removed while our own kinds are not all there");
                 Shut::Wait(Again::After(WHEN_INTACT))
+            }
+            Gate::InstanceThere => {
+                let CopyAction::Write(write) = action else { return None };
+                match self.owners.may_set(slot, write).await {
+                    Ok(true) => return None,
+                    // The watch of the instances shows the deletion soon.
+                    Ok(false) => Shut::Wait(Again::After(SOON)),
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(%slot, error, "cannot read the instance of this object");
+                        Shut::Wait(Again::Backoff(None))
+                    }
+                }
             }
             Gate::Policies => {
                 let CopyAction::Write(write) = action else { return None };

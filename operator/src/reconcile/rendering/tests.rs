@@ -3,6 +3,7 @@ mod instances;
 mod judged;
 mod named_fields;
 mod neighbours;
+mod orphaned;
 mod properties;
 mod reading;
 mod successors;
