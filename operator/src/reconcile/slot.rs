@@ -130,8 +130,10 @@ impl SlotHandler {
         let Some(CopyAction::Write(_)) = plan.action else { return None };
         let rule = plan.rule.clone()?;
         let world = self.context.world();
-        world.declaration(&rule).filter(|declared| can_be_withdrawn(&world, &rule, *declared))?;
-        is_too_old(world.rule_authority(&rule)?, now()).then_some(rule)
+        // The cheap condition comes first: a template with many objects has many rights.
+        let is_due = is_too_old(world.rule_authority(&rule)?, now())
+            && can_be_withdrawn(&world, &rule, world.declaration(&rule)?);
+        is_due.then_some(rule)
     }
 
     /// Checks a gate; returns the result for the action if the gate is shut.

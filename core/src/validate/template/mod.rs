@@ -72,6 +72,10 @@ pub struct CompiledTemplate {
     pub reads_namespace: bool,
     /// The paths that expressions read of the instance.
     reads_object: BTreeSet<Vec<String>>,
+    /// The variables that expressions read: ids of objects and names of [`pods_of`] among them.
+    ///
+    /// [`pods_of`]: object::pods_of
+    read_variables: BTreeSet<String>,
     status: Option<Node>,
     environment: Environment,
 }
@@ -167,11 +171,12 @@ impl CompiledTemplate {
         let all = objects.iter().flat_map(CompiledObject::formulas);
         let all = all.chain(status.iter().flat_map(Node::formulas));
         let (mut reads_annotations, mut reads_namespace) = (false, false);
-        let mut reads_object = BTreeSet::new();
+        let (mut reads_object, mut read_variables) = (BTreeSet::new(), BTreeSet::new());
         for formula in all {
             reads_annotations |= formula.reads_annotations();
             reads_namespace |= formula.reads_namespace();
             reads_object.extend(formula.reads_object());
+            read_variables.extend(formula.expression.paths().iter().map(|path| path.variable.clone()));
         }
         Ok(Self {
             instances,
@@ -179,6 +184,7 @@ impl CompiledTemplate {
             reads_annotations,
             reads_namespace,
             reads_object,
+            read_variables,
             conflict: spec.conflict_policy,
             deletion: spec.deletion_policy,
             grace,

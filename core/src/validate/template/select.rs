@@ -48,9 +48,7 @@ impl CompiledTemplate {
     /// Whether an expression of a different object or of `writeStatus` reads the object with this id, or its
     /// pods.
     pub fn reads(&self, id: &str) -> bool {
-        let is_it = |object: &&CompiledObject| object.id == id;
-        let Some(object) = self.objects.iter().find(is_it) else { return false };
-        self.all_formulas().any(|formula| object.is_read_by(formula))
+        self.read_variables.contains(id) || self.reads_pods(id)
     }
 
     /// Whether an expression reads the pods of any object of the template.
@@ -60,8 +58,7 @@ impl CompiledTemplate {
 
     /// Whether an expression reads the pods of the object of this id.
     pub fn reads_pods(&self, id: &str) -> bool {
-        let pods = pods_of(id);
-        self.all_formulas().any(|formula| formula.expression.reads(&pods))
+        self.read_variables.contains(&pods_of(id))
     }
 
     /// Whether the template has a `writeStatus`.
@@ -82,11 +79,6 @@ impl CompiledTemplate {
         }
         let Some(Node::Fields(fields)) = &self.status else { return Vec::new() };
         fields.iter().map(|(name, node)| (name.as_str(), status_read(node.formulas(), &objects))).collect()
-    }
-
-    fn all_formulas(&self) -> impl Iterator<Item = &Formula> {
-        let status = self.status.iter().flat_map(Node::formulas);
-        self.objects.iter().flat_map(CompiledObject::formulas).chain(status)
     }
 
     /// Returns a hash of the values that expressions read of an object. `seen` is the part of the object that
