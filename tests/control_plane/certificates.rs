@@ -87,6 +87,11 @@ pub fn warned(process: &Operator, words: &str) -> usize {
     process.log().lines().filter(|line| line.contains("WARN") && line.contains(words)).count()
 }
 
+/// How often the process has begun to lead: on a starved machine it may lose the Lease and win it again.
+fn terms(process: &Operator) -> usize {
+    process.log().lines().filter(|line| line.contains("leading: looking at everything")).count()
+}
+
 pub fn readyz(process: &Operator) -> (u16, String) {
     process.ask("/readyz").unwrap_or_else(|error| (0, error.to_string()))
 }
@@ -188,7 +193,9 @@ fn hands_off_the_hooks_holds_the_rotation_and_says_so() {
         few => Err(format!("{few} looks")),
     });
     assert_eq!(ca(bed)["data"]["ca.crt"], first, "it has switched all the same");
-    assert_eq!(warned(&crew.reconciler, "the rotation of the CA waits"), before + 1, "told once");
+    let (waits, terms) =
+        (warned(&crew.reconciler, "the rotation of the CA waits") - before, terms(&crew.reconciler));
+    assert!((1..=terms).contains(&waits), "told {waits} times in {terms} terms: once in each at most");
     annotate("ValidatingWebhookConfiguration", Value::Null);
     eventually("it goes on", || {
         if ca(bed)["data"]["ca.crt"] == first { Err("it has not switched".into()) } else { Ok(()) }
@@ -216,7 +223,7 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
             eventually("both say what is torn, and the way out, and go on", || {
                 let (code, said) = readyz(process);
                 assert!(code != 503 && !said.contains("hunter2"), "{said}");
-                same(warned(process, says), before + 1)
+                if warned(process, says) > before { Ok(()) } else { Err(said) }
             });
         }
         eventually("the last good CA is put back", || same(ca(bed)["data"].clone(), good.clone()));
@@ -227,8 +234,11 @@ fn a_torn_ca_secret_fails_no_call_is_told_once_and_mended() {
     let traffic = Traffic::judged(&story, "torn-ca");
     traffic.flows_while(|_| handshakes.made_while(&bed.admin, happens));
     assert_eq!(handshakes.seen().failures, [""; 0]);
-    let after = (warned(&crew.reconciler, torn), warned(&crew.webhook, kept));
-    assert_eq!(after, (before.0 + 1, before.1 + 1), "each tells it once");
+    assert!(
+        warned(&crew.reconciler, torn) <= before.0 + terms(&crew.reconciler),
+        "once in each term at most"
+    );
+    assert_eq!(warned(&crew.webhook, kept), before.1 + 1, "told once");
     for (process, says) in [(&crew.reconciler, torn), (&crew.webhook, kept)] {
         let log = process.log();
         let line = log.lines().rfind(|line| line.contains(says)).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::bed::{Story, eventually, rough, same};
 
 /// The most that a template has.
 const OBJECTS: usize = 32;
-const NAMESPACES: usize = 30;
+const NAMESPACES: usize = 12;
 /// How often it is edited, ten times a second.
 const EDITS: usize = 40;
 

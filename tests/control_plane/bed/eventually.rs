@@ -3,9 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long anything may take before a test gives up. No test asserts a time: this only ends hopeless waits, so it leaves room for
-/// waits of minutes that the product makes on purpose, on a machine that is busy with others.
-const PATIENCE: Duration = Duration::from_secs(400);
+use testbed::PATIENCE;
+
 /// How soon a test looks again at first, and how late at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 

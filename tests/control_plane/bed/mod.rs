@@ -240,6 +240,15 @@ impl Bed {
         }
     }
 
+    /// Takes off the annotation by which a failed story may have kept the operator's hands off the hooks.
+    fn hand_hooks_back(&self) {
+        let patch = json!({ "metadata": { "annotations": { "copyrator.dev/hands-off": null } } });
+        for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+            // The cluster's first story has no hooks yet.
+            self.admin.merge(kind, "", "copyrator", &patch);
+        }
+    }
+
     /// Gives up a killed reconciler's lease for it, so that no test waits for it to run out.
     pub fn release_lease(&self) {
         for lease in self.admin.list("Lease", testbed::NAMESPACE, "") {
@@ -291,6 +300,7 @@ fn in_turn(name: &str, beds: &'static [OnceLock<Bed>], lane: &'static Lane) -> (
     let name = format!("{name}-{}", turn.number);
     let bed = beds[turn.number].get_or_init(|| Bed::start(&name, Options::default()));
     bed.release_lease();
+    bed.hand_hooks_back();
     (bed, turn)
 }
 

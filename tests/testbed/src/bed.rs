@@ -16,8 +16,9 @@ use crate::ports::Ports;
 
 /// Where Copyrator is installed.
 pub const NAMESPACE: &str = "copyrator-system";
-/// How long the reconciler may take to put the hooks in force.
-const PATIENCE: Duration = Duration::from_secs(400);
+/// How long a test waits for anything. The limit only ends hopeless waits. It is long because CI machines may get a fraction of their
+/// processors for minutes, and because the product itself waits for minutes where it should.
+pub const PATIENCE: Duration = Duration::from_secs(900);
 /// This version's chart, beside this crate.
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/copyrator");
 /// The Helm release, and the stem of its objects' names.

@@ -19,7 +19,7 @@ mod ports;
 mod probe;
 
 pub use balancer::Balancer;
-pub use bed::{NAMESPACE, Prepared, RELEASE, Testbed};
+pub use bed::{NAMESPACE, PATIENCE, Prepared, RELEASE, Testbed};
 pub use error::Error;
 pub use operator::{Operator, Role};
 pub use playground::Playground;

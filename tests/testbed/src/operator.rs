@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::bed::RELEASE;
+use crate::bed::{PATIENCE, RELEASE};
 use crate::error::Error;
 use crate::probe;
-
-/// How long a process may take to become ready.
-const PATIENCE: Duration = Duration::from_secs(400);
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
